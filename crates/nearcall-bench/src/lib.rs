@@ -1,0 +1,2 @@
+//! nearcall-bench
+#![forbid(unsafe_code)]

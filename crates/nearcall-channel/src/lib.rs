@@ -1,0 +1,2 @@
+//! nearcall-channel
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The program nearcall.
+#![forbid(unsafe_code)]
+fn main() {}

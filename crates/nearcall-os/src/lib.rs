@@ -1,0 +1,1 @@
+//! Linux as typed functions.
