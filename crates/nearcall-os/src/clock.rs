@@ -1,0 +1,246 @@
+//! The only reader of clocks, and the only sleep.
+//!
+//! Always true: everything that waits or measures uses monotonic time; wall time is only for
+//! stamps that people read.
+//! Not here: the processor's own counter (`tsc.rs`).
+
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A clock of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Monotonic, its speed corrected by NTP. Timeouts count in it.
+    Monotonic,
+    /// Monotonic, never corrected. Other counters are calibrated against it.
+    MonotonicRaw,
+    /// Monotonic as of the last timer tick: cheap, some milliseconds coarse.
+    MonotonicCoarse,
+    /// Wall time, which may jump.
+    Realtime,
+    /// Wall time as of the last timer tick.
+    RealtimeCoarse,
+    /// Processor time of the calling thread.
+    ThreadCpu,
+    /// Processor time of the process.
+    ProcessCpu,
+}
+
+impl Clock {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 7] = [
+        Self::Monotonic,
+        Self::MonotonicRaw,
+        Self::MonotonicCoarse,
+        Self::Realtime,
+        Self::RealtimeCoarse,
+        Self::ThreadCpu,
+        Self::ProcessCpu,
+    ];
+
+    /// The name in stored runs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Monotonic => "monotonic",
+            Self::MonotonicRaw => "monotonic_raw",
+            Self::MonotonicCoarse => "monotonic_coarse",
+            Self::Realtime => "realtime",
+            Self::RealtimeCoarse => "realtime_coarse",
+            Self::ThreadCpu => "thread_cpu",
+            Self::ProcessCpu => "process_cpu",
+        }
+    }
+
+    /// Reads the clock, in nanoseconds. No allocation; the processor-time clocks cost a system
+    /// call, the others do not on usual machines.
+    #[must_use]
+    #[inline]
+    pub fn read_ns(self) -> u64 {
+        match self {
+            Self::Monotonic => read_ns(ClockId::Monotonic),
+            Self::MonotonicRaw => read_ns(ClockId::MonotonicRaw),
+            Self::MonotonicCoarse => read_ns(ClockId::MonotonicCoarse),
+            Self::Realtime => read_ns(ClockId::Realtime),
+            Self::RealtimeCoarse => read_ns(ClockId::RealtimeCoarse),
+            Self::ThreadCpu => read_ns(ClockId::ThreadCPUTime),
+            Self::ProcessCpu => read_ns(ClockId::ProcessCPUTime),
+        }
+    }
+}
+
+/// What reading a clock costs, and how finely it divides time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockCost {
+    /// Nanoseconds one reading takes.
+    pub overhead_ns: f64,
+    /// Smallest step seen between two readings, in nanoseconds; `None` if the clock did not move
+    /// while it was watched.
+    pub granularity_ns: Option<u64>,
+}
+
+/// Measures one clock. Keeps the processor busy for about a millisecond, for a coarse clock for
+/// about 20.
+#[must_use]
+pub fn measure(clock: Clock) -> ClockCost {
+    measure_with(|| clock.read_ns())
+}
+
+/// Measures whatever `read` reads, for clocks that are not the kernel's. `read` returns
+/// nanoseconds and never goes back.
+#[must_use]
+pub fn measure_with(mut read: impl FnMut() -> u64) -> ClockCost {
+    let mut overhead_ns = f64::INFINITY;
+    for _ in 0..OVERHEAD_BATCHES {
+        let start = monotonic_ns();
+        for _ in 0..OVERHEAD_BATCH_READS {
+            std::hint::black_box(read());
+        }
+        let batch_ns = monotonic_ns().saturating_sub(start);
+        // The fastest batch is the one that nothing interrupted.
+        overhead_ns = overhead_ns.min(batch_ns as f64 / f64::from(OVERHEAD_BATCH_READS));
+    }
+    ClockCost { overhead_ns, granularity_ns: smallest_step_ns(&mut read) }
+}
+
+fn smallest_step_ns(read: &mut impl FnMut() -> u64) -> Option<u64> {
+    let give_up = monotonic_ns().saturating_add(GRANULARITY_WATCH_NS_MAX);
+    let mut smallest = None;
+    let mut last = read();
+    for _ in 0..GRANULARITY_STEPS {
+        let next = loop {
+            let next = read();
+            if next != last {
+                break next;
+            }
+            if monotonic_ns() >= give_up {
+                return smallest;
+            }
+        };
+        let step = next.saturating_sub(last);
+        smallest = Some(smallest.map_or(step, |known: u64| known.min(step)));
+        last = next;
+    }
+    smallest
+}
+
+/// The time now, to compute deadlines with. No system call on usual machines.
+#[must_use]
+#[inline]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[must_use]
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    read_ns(ClockId::Monotonic)
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC_RAW`.
+#[must_use]
+#[inline]
+pub fn monotonic_raw_ns() -> u64 {
+    read_ns(ClockId::MonotonicRaw)
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC_COARSE`: as of the last timer tick.
+#[must_use]
+#[inline]
+pub fn monotonic_coarse_ns() -> u64 {
+    read_ns(ClockId::MonotonicCoarse)
+}
+
+/// Nanoseconds since 1970. For stamps in files; never for measuring or waiting.
+#[must_use]
+pub fn realtime_ns() -> u64 {
+    read_ns(ClockId::Realtime)
+}
+
+/// Processor time that the calling thread has used, in nanoseconds. One system call.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    read_ns(ClockId::ThreadCPUTime)
+}
+
+/// Processor time that the whole process has used, in nanoseconds. One system call.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    read_ns(ClockId::ProcessCPUTime)
+}
+
+/// Sleeps for `duration`, also when signals arrive. Whoever can be woken waits elsewhere.
+pub fn pause(duration: Duration) {
+    let end = deadline(duration);
+    while let Err(Errno::INTR) = clock_nanosleep_absolute(ClockId::Monotonic, &end) {}
+}
+
+/// Tells the processor that this is a loop that waits for another one.
+#[inline(always)]
+pub fn spin_hint() {
+    std::hint::spin_loop();
+}
+
+/// The monotonic time `duration` from now, as the kernel's absolute timeouts want it.
+pub(crate) fn deadline(duration: Duration) -> Timespec {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(SECONDS_MAX).min(SECONDS_MAX);
+    let nanoseconds = now.tv_nsec + i64::from(duration.subsec_nanos());
+    Timespec {
+        tv_sec: now.tv_sec.saturating_add(seconds) + nanoseconds / NS_PER_S,
+        tv_nsec: nanoseconds % NS_PER_S,
+    }
+}
+
+#[inline]
+fn read_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    // 584 years fit, and the kernel's clocks do not go below zero.
+    time.tv_sec.unsigned_abs() * NS_PER_S.unsigned_abs() + time.tv_nsec.unsigned_abs()
+}
+
+const NS_PER_S: i64 = 1_000_000_000;
+
+/// Longest time that a deadline adds, in seconds (30 years): far from where the kernel's own
+/// arithmetic ends, and as good as for ever.
+const SECONDS_MAX: i64 = 1_000_000_000;
+
+/// Readings per batch: enough that the two outer readings do not count.
+const OVERHEAD_BATCH_READS: u32 = 500;
+
+/// Batches per clock: one of them will be undisturbed, also on a busy machine.
+const OVERHEAD_BATCHES: u32 = 20;
+
+/// Steps of which the smallest is the granularity.
+const GRANULARITY_STEPS: u32 = 200;
+
+/// How long a clock is watched, in nanoseconds: two ticks of the slowest usual timer (100 Hz).
+const GRANULARITY_WATCH_NS_MAX: u64 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_of_whole_microseconds_is_found_out() {
+        let cost = measure_with(|| monotonic_ns() / 1000 * 1000);
+        let step = cost.granularity_ns.unwrap();
+        assert!(step.is_multiple_of(1000) && step >= 1000, "{step}");
+    }
+
+    #[test]
+    fn a_clock_that_stands_has_no_granularity() {
+        assert_eq!(measure_with(|| 7).granularity_ns, None);
+    }
+
+    #[test]
+    fn a_deadline_for_ever_is_a_valid_time() {
+        let end = deadline(Duration::MAX);
+        assert!(end.tv_sec > 0 && (0..NS_PER_S).contains(&end.tv_nsec));
+    }
+}

@@ -1,0 +1,78 @@
+//! Sleeping on a word of memory, and waking who sleeps there, also across processes.
+//!
+//! Always true: the calls are the process-shared form, and sleeping works on a read-only mapping.
+//! A wake-up is a hint: whoever returns from [`wait`] looks at the word again.
+//! Not here: when to sleep and how long to spin first (`nearcall-channel`).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags};
+use rustix::time::Timespec;
+
+/// A word to sleep on: one of our own (`&AtomicU32`), or one in a peer's read-only memory.
+///
+/// It cannot be stored to, because the memory may be read-only.
+#[derive(Debug, Clone, Copy)]
+pub struct FutexWord<'a>(&'a AtomicU32);
+
+impl FutexWord<'_> {
+    /// Loads the word, once.
+    ///
+    /// # Panics
+    ///
+    /// If `order` is not one of a load.
+    #[must_use]
+    #[inline]
+    pub fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+}
+
+impl<'a> From<&'a AtomicU32> for FutexWord<'a> {
+    #[inline]
+    fn from(word: &'a AtomicU32) -> Self {
+        Self(word)
+    }
+}
+
+/// How a [`wait`] ended. In every case the caller looks at the word again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Somebody woke us, or a signal did, or nobody knows who.
+    Woken,
+    /// The word was not `expected` when we came to sleep, so we did not.
+    Changed,
+    /// The time is over.
+    TimedOut,
+}
+
+/// Sleeps until `word` is woken, if it still has the value `expected`, at most for `timeout`
+/// (monotonic time).
+///
+/// One system call. A signal ends it early as [`Wait::Woken`]: a caller with a deadline computes
+/// the remaining time anew. Without a timeout a dead peer is never noticed.
+#[inline]
+pub fn wait<'a>(word: impl Into<FutexWord<'a>>, expected: u32, timeout: Option<Duration>) -> Wait {
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    });
+    match futex::wait(word.into().0, Flags::empty(), expected, timeout.as_ref()) {
+        Err(Errno::AGAIN) => Wait::Changed,
+        Err(Errno::TIMEDOUT) => Wait::TimedOut,
+        // Any other errno would mean that the page could not be read: the caller's next load
+        // meets the same fate, and it has a deadline.
+        Ok(()) | Err(_) => Wait::Woken,
+    }
+}
+
+/// Wakes up to `count` sleepers of `word`, and returns how many there were.
+///
+/// One system call, also when nobody sleeps. It never blocks.
+#[inline]
+pub fn wake<'a>(word: impl Into<FutexWord<'a>>, count: u32) -> usize {
+    let count = count.min(i32::MAX.unsigned_abs()); // The kernel takes an int.
+    futex::wake(word.into().0, Flags::empty(), count).unwrap_or(0)
+}

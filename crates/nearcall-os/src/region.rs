@@ -1,0 +1,136 @@
+//! Memory files (memfd) and mappings of them, as types that say who may write.
+//!
+//! | type | who writes | how the other side sees it |
+//! |---|---|---|
+//! | [`OwnRegion`] | this process alone; the seals forbid everybody else | [`PeerRegion`] |
+//! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
+//! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
+//!
+//! Always true: a mapped file can no longer change its size, so no access to it can fault because
+//! the peer shortened it; a peer's file is judged (kind, seals, size) before it is mapped.
+//! Offsets are the caller's own numbers: one that is out of range or misaligned panics. A number
+//! that a peer wrote must be judged first, or go through [`PeerRegion::get`].
+//! Not here: what lies where in a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
+
+mod bytes;
+mod mapping;
+mod own;
+mod peer;
+mod shared;
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+
+pub use bytes::SharedBytes;
+pub use own::{OwnRegion, region_pair_private};
+pub use peer::PeerRegion;
+pub use shared::SharedRegion;
+
+/// When the pages of a new region are taken from the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// All pages now (`fallocate`). A machine without room says so at creation, and a later
+    /// access cannot fail. The pages count as used memory even if nobody touches them.
+    Reserved,
+    /// Each page when it is first touched. Costs nothing while it is unused; but when memory
+    /// has run out, the touch kills the process (SIGBUS) instead of returning an error. For big
+    /// regions of which most connections use little.
+    Lazy,
+}
+
+/// Why a region was not created or not opened. Nothing stays mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegionError {
+    /// The descriptor is no memory file: a regular file, FIFO, socket, or huge pages.
+    NotMemoryFile,
+    /// The memory file lacks a seal, or has one that we do not expect. Both are seal bits
+    /// (`F_SEAL_*`).
+    Seals {
+        /// The bits that the file must have.
+        expected: u32,
+        /// The bits that it has.
+        found: u32,
+    },
+    /// The size is not one of those allowed.
+    Size {
+        /// The sizes allowed, in bytes.
+        expected: RangeInclusive<usize>,
+        /// The size of the file or of the request, in bytes.
+        found: u64,
+    },
+    /// The kernel refused.
+    Os(Errno),
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMemoryFile => {
+                f.write_str("not a memory file; the peer must send a descriptor from memfd_create")
+            }
+            Self::Seals { expected, found } => write!(
+                f,
+                "memory file has seals {found:#x} instead of {expected:#x}; \
+                 the peer must seal it before it sends it"
+            ),
+            Self::Size { expected, found } => write!(
+                f,
+                "region of {found} bytes instead of {} to {}; both sides must agree on the size",
+                expected.start(),
+                expected.end()
+            ),
+            Self::Os(Errno::NOMEM | Errno::NOSPC) => {
+                f.write_str("no memory left for the region; ask for a smaller one or free some")
+            }
+            Self::Os(Errno::MFILE | Errno::NFILE) => {
+                f.write_str("no descriptor left for the region; raise the limit on open files")
+            }
+            Self::Os(errno) => write!(f, "the kernel refused the region: {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for RegionError {}
+
+impl From<Errno> for RegionError {
+    fn from(errno: Errno) -> Self {
+        Self::Os(errno)
+    }
+}
+
+/// Bytes one region may have. Far above any ring; it stops a size that was computed wrongly
+/// before the kernel is asked to find the memory.
+pub const REGION_BYTES_MAX: u64 = 1 << 34;
+
+/// Seals of a file that only its creator writes: size fixed, no new writable mapping, no
+/// `write`, no hole, and no further seal.
+const SEALS_OWN: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// Seals of a file that both sides write: only the size is fixed.
+const SEALS_SHARED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_says_what_to_do() {
+        let size = RegionError::Size { expected: 4096..=8192, found: 5 };
+        let seals = RegionError::Seals { expected: 0x17, found: 1 };
+        for (error, text) in [
+            (RegionError::NotMemoryFile, "memfd_create"),
+            (seals, "0x1 instead of 0x17"),
+            (size, "5 bytes instead of 4096 to 8192"),
+            (RegionError::Os(Errno::NOMEM), "smaller"),
+            (RegionError::Os(Errno::MFILE), "limit"),
+        ] {
+            let shown = error.to_string();
+            assert!(shown.contains(text), "{shown}");
+            assert!(!shown.ends_with('.'), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+#![allow(unsafe_code, reason = "makes references into memory that the seals keep for us")]
+//! Memory that only this process writes, and that a peer may read.
+//!
+//! Always true: an [`OwnRegion`] is the only owner of its bytes in this process (a split gives
+//! disjoint ones), and the seals of its file keep every other process from writing them.
+//! Not here: the reading side (`peer.rs`), memory that both sides write (`shared.rs`).
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+use super::bytes::{check_range, check_word};
+use super::mapping::{Access, Mapping, create_file};
+use super::{Backing, PeerRegion, RegionError, SEALS_OWN};
+
+/// Memory that only we write: a sealed memory file, mapped for writing.
+///
+/// Unmapped when the last part of it is dropped. A forked child does not inherit it.
+#[derive(Debug)]
+pub struct OwnRegion {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// Keeps the memory; `start` and `bytes` are inside it.
+    mapping: Arc<Mapping>,
+}
+
+// SAFETY: the memory belongs to the process, and the region is its only owner there. Other
+// processes only read it.
+unsafe impl Send for OwnRegion {}
+// SAFETY: through `&OwnRegion` it is written only by atomics; plain writes need `&mut`.
+unsafe impl Sync for OwnRegion {}
+
+impl OwnRegion {
+    /// Creates a zeroed region of `bytes` bytes, and the descriptor to hand to the peer.
+    ///
+    /// `name` shows up in `/proc/PID/maps`. Six system calls; with [`Backing::Reserved`] the
+    /// kernel also finds all pages now. The descriptor may be closed after it was sent.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::Size`] for zero or too many bytes, [`RegionError::Os`] when the kernel has
+    /// no memory or no descriptor left. Nothing is left behind.
+    pub fn create(
+        name: &str,
+        bytes: usize,
+        backing: Backing,
+    ) -> Result<(Self, OwnedFd), RegionError> {
+        let (mapping, file) = create_file(name, bytes, backing, SEALS_OWN)?;
+        Ok((Self::over(Arc::new(mapping)), file))
+    }
+
+    fn over(mapping: Arc<Mapping>) -> Self {
+        Self { start: mapping.start(), bytes: mapping.bytes(), mapping }
+    }
+
+    /// Cuts the region in two owners, so that two threads can write one part each.
+    ///
+    /// Offsets in the second part count from `at`. The memory is unmapped with the later one.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a multiple of 8, or not inside the region.
+    #[must_use]
+    #[track_caller]
+    pub fn split_at(self, at: usize) -> (Self, Self) {
+        assert!(at.is_multiple_of(size_of::<u64>()), "words must stay aligned");
+        let bytes = check_range(&(at..self.bytes), self.bytes);
+        // SAFETY: `check_range` proves that `at` is inside the region.
+        let start = unsafe { self.start.add(at) };
+        let second = Self { start, bytes, mapping: Arc::clone(&self.mapping) };
+        (Self { bytes: at, ..self }, second)
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the region has no bytes, as one half of a split at an end.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The 32-bit word at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a multiple of 4, or the word not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn word32(&self, at: usize) -> &AtomicU32 {
+        let word = check_word(self.start, self.bytes, at);
+        // SAFETY: `check_word` proves alignment and range; plain writes need `&mut self`; the
+        // mapping outlives `&self`.
+        unsafe { AtomicU32::from_ptr(word.as_ptr()) }
+    }
+
+    /// The 64-bit word at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a multiple of 8, or the word not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn word64(&self, at: usize) -> &AtomicU64 {
+        let word = check_word(self.start, self.bytes, at);
+        // SAFETY: as in `word32`.
+        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    }
+
+    /// The bytes of `range`, to write in place.
+    ///
+    /// The peer may read them meanwhile, and then sees some of the new bytes: publish them with a
+    /// release store to a word afterwards.
+    ///
+    /// # Panics
+    ///
+    /// If `range` is not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn slice_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let bytes = check_range(&range, self.bytes);
+        // SAFETY: `check_range` proves that the start is inside the region.
+        let start = unsafe { self.start.add(range.start) };
+        // SAFETY: the range is inside the mapping. `&mut self` keeps every other access of this
+        // process away, the seals every write of another one.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
+    }
+
+    /// Copies `source` to `at`. One copy, no system call.
+    ///
+    /// # Panics
+    ///
+    /// If it does not fit into the region there.
+    #[inline]
+    #[track_caller]
+    pub fn write(&mut self, at: usize, source: &[u8]) {
+        self.slice_mut(at..at.saturating_add(source.len())).copy_from_slice(source);
+    }
+
+    /// Sets the bytes of `range` to zero.
+    ///
+    /// # Panics
+    ///
+    /// If `range` is not inside the region.
+    #[track_caller]
+    pub fn zero(&mut self, range: Range<usize>) {
+        self.slice_mut(range).fill(0);
+    }
+
+    /// Touches every page, so that later writes cost no page fault. Changes no byte.
+    ///
+    /// # Errors
+    ///
+    /// When the memory for the pages cannot be found; some may be present then.
+    pub fn prefault(&mut self) -> Result<(), Errno> {
+        if self.mapping.populate(self.range_in_mapping(), Access::ReadWrite)? {
+            return Ok(());
+        }
+        let last_word = self.bytes.saturating_sub(size_of::<u64>()) / 8 * 8;
+        for at in (0..self.bytes / 8 * 8).step_by(rustix::param::page_size()).chain([last_word]) {
+            if self.bytes >= size_of::<u64>() {
+                self.word64(at).fetch_or(0, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the pages in memory until the region is dropped. `Ok(false)`: not allowed
+    /// (`RLIMIT_MEMLOCK`), and nothing was done. Also brings the pages in.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses for another reason than the limit.
+    pub fn lock(&self) -> Result<bool, Errno> {
+        self.mapping.lock(self.range_in_mapping())
+    }
+
+    fn range_in_mapping(&self) -> Range<usize> {
+        let first = self.start.addr().get() - self.mapping.start().addr().get();
+        first..first + self.bytes
+    }
+}
+
+/// A region and its reader in one process, on memory of the heap, without a system call.
+///
+/// For tests under Miri and for a channel inside one process. The reader's rules stay the same.
+///
+/// # Panics
+///
+/// If `bytes` is zero.
+#[must_use]
+pub fn region_pair_private(bytes: usize) -> (OwnRegion, PeerRegion) {
+    let mapping = Arc::new(Mapping::of_heap(bytes));
+    (OwnRegion::over(Arc::clone(&mapping)), PeerRegion::over(mapping))
+}

@@ -1,0 +1,172 @@
+#![allow(unsafe_code, reason = "reads and writes memory that another process writes too")]
+//! Memory that both sides write: for the measured mechanisms that keep locks in it.
+//!
+//! Always true: the size is sealed; no reference to plain bytes of it exists, only atomics and
+//! copies. The peer may change any byte at any time, also those under a lock.
+//! Not here: the product's own channel, which has one writer per region (`own.rs`, `peer.rs`);
+//! the locks (`pshared.rs`).
+
+use std::ops::{Range, RangeInclusive};
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::io::Errno;
+
+use super::bytes::{SharedBytes, check_range, check_word, copy_shared};
+use super::mapping::{Access, Mapping, create_file, open_file};
+use super::{Backing, RegionError, SEALS_SHARED};
+
+/// Memory that we and a peer both write.
+///
+/// Unmapped on drop. A forked child does not inherit it.
+#[derive(Debug)]
+pub struct SharedRegion {
+    mapping: Mapping,
+}
+
+impl SharedRegion {
+    /// Creates a zeroed region of `bytes` bytes, and the descriptor to hand to the peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnRegion::create`](super::OwnRegion::create).
+    pub fn create(
+        name: &str,
+        bytes: usize,
+        backing: Backing,
+    ) -> Result<(Self, OwnedFd), RegionError> {
+        let (mapping, file) = create_file(name, bytes, backing, SEALS_SHARED)?;
+        Ok((Self { mapping }, file))
+    }
+
+    /// Maps the region that the peer created, if its seals fix the size and it is within `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`PeerRegion::open`](super::PeerRegion::open).
+    pub fn open(fd: impl AsFd, bytes: RangeInclusive<usize>) -> Result<Self, RegionError> {
+        let mapping = open_file(fd.as_fd(), &bytes, SEALS_SHARED, Access::ReadWrite)?;
+        Ok(Self { mapping })
+    }
+
+    /// Size in bytes. A peer cannot change it.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.mapping.bytes()
+    }
+
+    /// Never true: an empty region cannot be made.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The 32-bit word at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a multiple of 4, or the word not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn word32(&self, at: usize) -> &AtomicU32 {
+        let word = check_word(self.mapping.start(), self.len(), at);
+        // SAFETY: `check_word` proves alignment and range; the mapping outlives `&self`.
+        unsafe { AtomicU32::from_ptr(word.as_ptr()) }
+    }
+
+    /// The 64-bit word at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a multiple of 8, or the word not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn word64(&self, at: usize) -> &AtomicU64 {
+        let word = check_word(self.mapping.start(), self.len(), at);
+        // SAFETY: as in `word32`.
+        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    }
+
+    /// The bytes of `range`, to copy from.
+    ///
+    /// # Panics
+    ///
+    /// If `range` is not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn bytes(&self, range: Range<usize>) -> SharedBytes<'_> {
+        let bytes = check_range(&range, self.len());
+        // SAFETY: `check_range` proves that the start is inside the region.
+        let start = unsafe { self.mapping.start().add(range.start) };
+        // SAFETY: the range is inside the mapping, which outlives the borrow of `self`; no `&mut`
+        // to its bytes is ever made.
+        unsafe { SharedBytes::new(start, bytes) }
+    }
+
+    /// Copies the bytes from `at` on into `target`.
+    ///
+    /// # Panics
+    ///
+    /// If they are not inside the region.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self, at: usize, target: &mut [u8]) {
+        self.bytes(at..at.saturating_add(target.len())).copy_to(target);
+    }
+
+    /// Copies `source` to `at`.
+    ///
+    /// Whoever writes the same bytes at the same time makes them a mixture of both; a lock in the
+    /// region is what keeps the sides apart.
+    ///
+    /// # Panics
+    ///
+    /// If it does not fit into the region there.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self, at: usize, source: &[u8]) {
+        let target = self.bytes_ptr(at, source.len());
+        // SAFETY: `bytes_ptr` checked the range; private memory does not overlap the region. A
+        // racing write is as one of another process: nothing here depends on what the bytes are,
+        // no reference to them exists, and they are read only by `copy_shared` and atomics.
+        unsafe { copy_shared(source.as_ptr(), target.as_ptr(), source.len()) }
+    }
+
+    /// Pointer to `bytes` bytes at `at`, which stay mapped as long as `self`.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn bytes_ptr(&self, at: usize, bytes: usize) -> NonNull<u8> {
+        check_range(&(at..at.saturating_add(bytes)), self.len());
+        // SAFETY: `check_range` proves that `at` is inside the region.
+        unsafe { self.mapping.start().add(at) }
+    }
+
+    /// Touches every page, so that later accesses cost no page fault.
+    ///
+    /// # Errors
+    ///
+    /// When the memory for the pages cannot be found; some may be present then.
+    pub fn prefault(&self) -> Result<(), Errno> {
+        if !self.mapping.populate(0..self.len(), Access::ReadWrite)? {
+            for at in (0..self.len()).step_by(rustix::param::page_size()) {
+                self.read(at, &mut [0]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the pages in memory until the region is dropped. `Ok(false)`: the limit forbids it.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses for another reason than the limit.
+    pub fn lock(&self) -> Result<bool, Errno> {
+        self.mapping.lock(0..self.len())
+    }
+}
