@@ -1,3 +1,33 @@
-//! Chores.
+//! `cargo xtask`: exit code and nothing else. What it can do: `cargo xtask help`.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::{env, io};
+
+use xtask::chore::{self, Chore};
+use xtask::facts::Facts;
+use xtask::{plan, step};
+
+/// The exit code of a command line that makes no sense, as for most programs.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let chore = match Chore::parse(&words) {
+        Ok(chore) => chore,
+        Err(message) => return explain(&message),
+    };
+    let facts = match Facts::gather() {
+        Ok(facts) => facts,
+        Err(error) => return explain(&format!("cannot look at the repository: {error}")),
+    };
+    ExitCode::from(step::run_all(&facts.root, &plan::steps(&chore, &facts), chore.needs_all()))
+}
+
+fn explain(message: &str) -> ExitCode {
+    // Nobody is left to tell if stderr is closed.
+    let _ = writeln!(io::stderr(), "{message}\n\n{}", chore::USAGE);
+    ExitCode::from(USAGE)
+}

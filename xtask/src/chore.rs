@@ -1,0 +1,138 @@
+//! The words of `cargo xtask` and what they mean.
+//!
+//! Not here: which commands a chore consists of (`plan.rs`).
+
+/// What `cargo xtask` prints when it is asked for something else.
+pub const USAGE: &str = "\
+usage: cargo xtask CHORE
+  ci [--quick]               everything that the build server runs; quick: what takes a few minutes
+  tidy                       the rules of the house
+  loom                       the ring and the waiting protocol, every interleaving
+  miri                       undefined behaviour, needs nightly with miri
+  fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
+  kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism";
+
+/// How long each fuzz target runs if nobody says: enough to replay its corpus and look around.
+const FUZZ_SECONDS: u32 = 60;
+/// Kills of a storm if nobody says: what we promise for every mechanism and end.
+const KILLS: u32 = 1000;
+
+/// One chore with its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// Everything, in the order in which it fails fastest.
+    Ci {
+        /// Leave out what needs a release build or other tools.
+        quick: bool,
+    },
+    /// Only the rules of the house.
+    Tidy,
+    /// Only the models of concurrent code.
+    Loom,
+    /// Only the interpreter.
+    Miri,
+    /// Only the fuzz targets.
+    Fuzz {
+        /// The one to run; all if none is named.
+        target: Option<String>,
+        /// How long each runs.
+        seconds: u32,
+    },
+    /// The long form of the test that kills peers.
+    KillStorm {
+        /// How often each case kills.
+        kills: u32,
+    },
+}
+
+impl Chore {
+    /// The name of every chore.
+    pub const NAMES: [&str; 6] = ["ci", "tidy", "loom", "miri", "fuzz", "kill-storm"];
+
+    /// Reads the words behind `cargo xtask`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user about the first word that makes no sense.
+    pub fn parse(words: &[&str]) -> Result<Self, String> {
+        let chore = match words {
+            ["ci"] => Self::Ci { quick: false },
+            ["ci", "--quick"] => Self::Ci { quick: true },
+            ["tidy"] => Self::Tidy,
+            ["loom"] => Self::Loom,
+            ["miri"] => Self::Miri,
+            ["kill-storm"] => Self::KillStorm { kills: KILLS },
+            ["kill-storm", "--kills", kills] => Self::KillStorm { kills: number(kills)? },
+            ["fuzz", rest @ ..] => fuzz(rest)?,
+            [] => return Err("which chore?".to_owned()),
+            [name, rest @ ..] if Self::NAMES.contains(name) => {
+                return Err(format!("`{name}` does not take `{}`", rest.join(" ")));
+            }
+            [name, ..] => return Err(format!("no chore is called `{name}`")),
+        };
+        Ok(chore)
+    }
+
+    /// Whether a missing tool is a failure. `ci` goes on without it and says so.
+    #[must_use]
+    pub fn needs_all(&self) -> bool {
+        !matches!(self, Self::Ci { .. })
+    }
+}
+
+fn fuzz(words: &[&str]) -> Result<Chore, String> {
+    let (target, rest) = match words {
+        [target, rest @ ..] if !target.starts_with('-') => (Some((*target).to_owned()), rest),
+        rest => (None, rest),
+    };
+    let seconds = match rest {
+        [] => FUZZ_SECONDS,
+        ["--seconds", seconds] => number(seconds)?,
+        _ => return Err(format!("`fuzz` does not take `{}`", rest.join(" "))),
+    };
+    Ok(Chore::Fuzz { target, seconds })
+}
+
+fn number(word: &str) -> Result<u32, String> {
+    let number = word.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| format!("`{word}` is not a number above zero"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Chore;
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<Chore, &str>) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(Chore::parse(&words), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn words_become_chores() {
+        check("ci", Ok(Chore::Ci { quick: false }));
+        check("ci --quick", Ok(Chore::Ci { quick: true }));
+        check("fuzz", Ok(Chore::Fuzz { target: None, seconds: 60 }));
+        check("fuzz --seconds 5", Ok(Chore::Fuzz { target: None, seconds: 5 }));
+        let frame = Some("frame".to_owned());
+        check("fuzz frame --seconds 5", Ok(Chore::Fuzz { target: frame, seconds: 5 }));
+        check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
+    }
+
+    #[test]
+    fn nonsense_is_explained() {
+        check("", Err("which chore?"));
+        check("cj", Err("no chore is called `cj`"));
+        check("ci --fast", Err("`ci` does not take `--fast`"));
+        check("fuzz --kills 3", Err("`fuzz` does not take `--kills 3`"));
+        check("kill-storm --kills 0", Err("`0` is not a number above zero"));
+        check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
+    }
+
+    #[test]
+    fn every_name_is_a_chore() {
+        for name in Chore::NAMES {
+            assert!(Chore::parse(&[name]).is_ok(), "{name}");
+        }
+    }
+}

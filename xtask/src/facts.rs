@@ -1,0 +1,130 @@
+//! What the machine and the repository have: gathered once, before anything runs.
+//!
+//! A missing thing is kept as the reason for which a step is skipped, in words for the user.
+//! Not here: what follows from it (`plan.rs`).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
+
+/// The program's first file, as a path within the repository.
+pub const PROGRAM: &str = "crates/nearcall-cli/src/main.rs";
+
+/// Present, or the reason why not.
+pub type Presence = Result<(), String>;
+
+/// What decides which steps can run.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The repository.
+    pub root: PathBuf,
+    /// Where Cargo builds; what the chores write lies below it.
+    pub target: PathBuf,
+    /// Whether the channel has models for loom.
+    pub loom: Presence,
+    /// Whether nightly has miri.
+    pub miri: Presence,
+    /// Whether nightly and cargo-fuzz are installed.
+    pub fuzz: Presence,
+    /// The names of the fuzz targets.
+    pub fuzz_targets: Vec<String>,
+    /// Whether cargo-deny is installed.
+    pub deny: Presence,
+    /// Whether the program does anything yet.
+    pub program: Presence,
+}
+
+impl Facts {
+    /// Looks at the repository that this crate belongs to. Starts a few short processes.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be read.
+    pub fn gather() -> io::Result<Self> {
+        let missing = || io::Error::other("run me as `cargo xtask`");
+        let xtask = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?);
+        let root = xtask.parent().ok_or_else(missing)?.to_owned();
+        let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let target = root.join(target); // Relative to the repository, unless it is absolute.
+        let nightly = tool(&["+nightly", "--version"], "rustup toolchain install nightly");
+        let cargo_fuzz = tool(&["fuzz", "--version"], "cargo install cargo-fuzz");
+        let add_miri = "rustup +nightly component add miri";
+        Ok(Self {
+            loom: loom(&root)?,
+            miri: tool(&["+nightly", "miri", "--version"], add_miri),
+            fuzz: nightly.and(cargo_fuzz),
+            fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
+                .map(|manifest| target_names(&manifest))
+                .unwrap_or_default(),
+            deny: tool(&["deny", "--version"], "cargo install cargo-deny"),
+            program: program(&fs::read_to_string(root.join(PROGRAM))?),
+            root,
+            target,
+        })
+    }
+}
+
+/// Whether the program has verbs, judged by the text of its first file.
+///
+/// # Errors
+///
+/// The reason why its steps are skipped: `main` has an empty body.
+pub fn program(text: &str) -> Presence {
+    match text.contains("fn main() {}") {
+        true => Err(format!("{PROGRAM} does nothing yet")),
+        false => Ok(()),
+    }
+}
+
+/// Asks Cargo for a version. What rustup or Cargo would say is long; the cure says more.
+fn tool(arguments: &[&str], cure: &str) -> Presence {
+    let mut cargo = Command::new("cargo");
+    cargo.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Inside `cargo xtask` rustup has already chosen; a `+nightly` must be able to choose again.
+    cargo.env_remove("RUSTUP_TOOLCHAIN");
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("`cargo {}` fails; install it with `{cure}`", arguments.join(" "))),
+    }
+}
+
+fn loom(root: &Path) -> io::Result<Presence> {
+    let manifest = fs::read_to_string(root.join("crates/nearcall-channel/Cargo.toml"))?;
+    let uses_loom = manifest.lines().any(|line| line.starts_with("loom"));
+    Ok(match uses_loom {
+        true => Ok(()),
+        false => Err("crates/nearcall-channel does not depend on loom yet".to_owned()),
+    })
+}
+
+/// The names in the `[[bin]]` sections of the manifest of `fuzz/`.
+fn target_names(manifest: &str) -> Vec<String> {
+    let mut in_bin = false;
+    let mut names = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            in_bin = line == "[[bin]]";
+        } else if in_bin && line.starts_with("name") {
+            names.extend(line.split('"').nth(1).map(str::to_owned));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_targets_are_the_binaries() {
+        let manifest = "[package]\nname = \"fuzz\"\n\n[[bin]]\nname = \"frame\"\ntest = false\n\n\
+                        [dependencies]\n\n[[bin]]\nname = \"region\"\n";
+        assert_eq!(target_names(manifest), ["frame", "region"]);
+    }
+
+    #[test]
+    fn an_empty_main_is_no_program() {
+        assert!(program("fn main() {}\n").is_err());
+        assert!(program("fn main() -> ExitCode {\n    run()\n}\n").is_ok());
+    }
+}

@@ -1,0 +1,12 @@
+//! The chores of the project: what CI runs, and the rules of the house.
+//!
+//! A chore is parsed ([`chore`]), turned into steps by what this machine has ([`facts`], [`plan`])
+//! and run ([`step`]); [`tidy`] holds the rules that `tests/tidy.rs` applies to the repository.
+//! Nothing depends on this crate, and it uses none of ours: it must run when they do not compile.
+#![forbid(unsafe_code)]
+
+pub mod chore;
+pub mod facts;
+pub mod plan;
+pub mod step;
+pub mod tidy;

@@ -1,0 +1,224 @@
+//! Which commands a chore consists of, on a machine with these facts. Pure: runs nothing.
+//!
+//! Not here: how a step is run and judged (`step.rs`), what the machine has (`facts.rs`).
+
+use crate::chore::Chore;
+use crate::facts::{Facts, Presence};
+use crate::step::{Command, Expect, Step};
+
+/// How long each fuzz target runs in CI: it replays its corpus and tries a little.
+const CI_FUZZ_SECONDS: u32 = 20;
+/// What every stored run has at its top level; see `nearcall.run/1`.
+const RUN_FIELDS: &[&str] = &["schema", "machine", "settings", "timers", "floors", "cells"];
+
+/// The steps of `chore`, in order.
+#[must_use]
+pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
+    match chore {
+        Chore::Ci { quick } => ci(*quick, facts),
+        Chore::Tidy => vec![Step::Run(tidy())],
+        Chore::Loom => vec![when(&facts.loom, loom(facts))],
+        Chore::Miri => vec![when(&facts.miri, miri())],
+        Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
+        Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+    }
+}
+
+fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
+    let clippy = "clippy --workspace --all-targets -- -D warnings";
+    let mut steps = vec![
+        Step::Run(cargo("format", "fmt --all --check")),
+        Step::Run(cargo("clippy", clippy)),
+        Step::Run(cargo("test", "test")),
+        Step::Run(tidy()),
+        Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
+    ];
+    let asked_for = if quick { Err("left out by --quick".to_owned()) } else { Ok(()) };
+    let both = |presence: &Presence| asked_for.clone().and_then(|()| presence.clone());
+    steps.push(when(&both(&facts.deny), deny()));
+    steps.push(when(&both(&facts.loom), loom(facts)));
+    steps.push(when(&both(&facts.miri), miri()));
+    match &asked_for {
+        Ok(()) => steps.extend(fuzz(None, CI_FUZZ_SECONDS, facts)),
+        Err(reason) => steps.push(Step::Skip { name: "fuzz", reason: reason.clone() }),
+    }
+    match both(&facts.program) {
+        Ok(()) => steps.extend(program(facts).map(Step::Run)),
+        Err(reason) => steps.push(Step::Skip { name: "program", reason }),
+    }
+    steps
+}
+
+fn tidy() -> Command {
+    cargo("tidy", "test -p xtask").expect(Expect::TestsRan)
+}
+
+fn deny() -> Command {
+    // Not `advisories`: they need a database from the network, and change without a commit of ours.
+    cargo("deny", "deny check bans licenses sources")
+}
+
+fn loom(facts: &Facts) -> Command {
+    // A folder of its own, because other flags would rebuild everything in the usual one.
+    cargo("loom", "test -p nearcall-channel --release --lib loom")
+        .environment("RUSTFLAGS", "--cfg loom")
+        .environment("CARGO_TARGET_DIR", &facts.target.join("loom").to_string_lossy())
+        .expect(Expect::TestsRan)
+}
+
+/// What needs the kernel marks itself with `cfg_attr(miri, ignore = "...")`.
+fn miri() -> Command {
+    cargo("miri", "+nightly miri test -p nearcall-channel --lib").expect(Expect::TestsRan)
+}
+
+fn kill_storm(kills: u32) -> Command {
+    let arguments = "test -p nearcall-channel --release --test it killed_peer -- --nocapture";
+    cargo("kill-storm", arguments)
+        .environment("NEARCALL_KILLS", &kills.to_string())
+        .expect(Expect::TestsRan)
+}
+
+fn fuzz(target: Option<&str>, seconds: u32, facts: &Facts) -> Vec<Step> {
+    let skip = |reason: String| vec![Step::Skip { name: "fuzz", reason }];
+    let targets: Vec<&String> = match target {
+        None => facts.fuzz_targets.iter().collect(),
+        Some(name) => facts.fuzz_targets.iter().filter(|known| *known == name).collect(),
+    };
+    if targets.is_empty() {
+        let known = match facts.fuzz_targets.join(", ") {
+            none if none.is_empty() => "fuzz/Cargo.toml names none yet".to_owned(),
+            known => format!("there are {known}"),
+        };
+        return skip(format!("no such fuzz target: {known}"));
+    }
+    match &facts.fuzz {
+        Ok(()) => {
+            targets.iter().map(|target| Step::Run(fuzz_one(target, seconds, facts))).collect()
+        }
+        Err(reason) => skip(reason.clone()),
+    }
+}
+
+fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
+    // What the fuzzer finds goes to the first folder, so that it does not litter the committed one.
+    let found = facts.target.join("fuzz-corpus").join(target);
+    let committed = facts.root.join("fuzz/corpus").join(target);
+    let mut command = cargo("fuzz", "+nightly fuzz run").argument(target).folder(&found);
+    command = command.argument(&found.to_string_lossy());
+    if committed.is_dir() {
+        command = command.argument(&committed.to_string_lossy());
+    }
+    command.argument("--").argument(&format!("-max_total_time={seconds}"))
+}
+
+/// The program as a user runs it: it measures, and what it stored can be shown again.
+fn program(facts: &Facts) -> [Command; 5] {
+    let folder = facts.target.join("ci");
+    let stored = folder.join("run.json").to_string_lossy().into_owned();
+    let run = "run --release --";
+    let json = Expect::Json { fields: &[] };
+    let is_run = Expect::Json { fields: RUN_FIELDS };
+    let bench = cargo("bench", run).argument("bench").argument("--quick").argument("--json");
+    let show = cargo("show", run).argument("show").argument(&stored);
+    [
+        cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
+        // It exits with 1 when this machine is badly set for measuring, which is for it to say.
+        cargo("doctor", "run --release -- doctor --json").expect(json).may_find(),
+        bench.argument("--out").argument(&stored).folder(&folder).expect(is_run.clone()),
+        show.clone(),
+        show.argument("--json").expect(is_run),
+    ]
+}
+
+fn cargo(name: &'static str, arguments: &str) -> Command {
+    arguments.split_whitespace().fold(Command::new(name, "cargo"), Command::argument)
+}
+
+fn when(presence: &Presence, command: Command) -> Step {
+    match presence {
+        Ok(()) => Step::Run(command),
+        Err(reason) => Step::Skip { name: command.name, reason: reason.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn everything() -> Facts {
+        Facts {
+            root: "repository".into(),
+            target: "target".into(),
+            loom: Ok(()),
+            miri: Ok(()),
+            fuzz: Ok(()),
+            fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
+            deny: Ok(()),
+            program: Ok(()),
+        }
+    }
+
+    fn nothing() -> Facts {
+        let missing = || Err("missing".to_owned());
+        let fuzz_targets = Vec::new();
+        let (loom, miri, fuzz) = (missing(), missing(), missing());
+        let (deny, program) = (missing(), missing());
+        Facts { loom, miri, fuzz, fuzz_targets, deny, program, ..everything() }
+    }
+
+    fn names(steps: &[Step]) -> Vec<String> {
+        let name = |step: &Step| match step {
+            Step::Run(command) => command.name.to_owned(),
+            Step::Skip { name, .. } => format!("no {name}"),
+        };
+        steps.iter().map(name).collect()
+    }
+
+    const FIRST: [&str; 5] = ["format", "clippy", "test", "tidy", "doc"];
+
+    #[test]
+    fn ci_runs_everything_that_is_there() {
+        let rest = [
+            "deny",
+            "loom",
+            "miri",
+            "fuzz",
+            "fuzz",
+            "mechanisms",
+            "doctor",
+            "bench",
+            "show",
+            "show",
+        ];
+        let steps = steps(&Chore::Ci { quick: false }, &everything());
+        assert_eq!(names(&steps), [&FIRST[..], &rest].concat());
+    }
+
+    #[test]
+    fn ci_says_what_it_skips() {
+        let rest = ["no deny", "no loom", "no miri", "no fuzz", "no program"];
+        let full = steps(&Chore::Ci { quick: false }, &nothing());
+        assert_eq!(names(&full), [&FIRST[..], &rest].concat());
+        let quick = steps(&Chore::Ci { quick: true }, &everything());
+        assert_eq!(names(&quick), [&FIRST[..], &rest].concat());
+    }
+
+    #[test]
+    fn an_unknown_fuzz_target_is_not_run() {
+        let chore = Chore::Fuzz { target: Some("flame".to_owned()), seconds: 1 };
+        let steps = steps(&chore, &everything());
+        let [Step::Skip { reason, .. }] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!(reason, "no such fuzz target: there are frame, region");
+    }
+
+    #[test]
+    fn the_storm_tells_the_test_how_long() {
+        let steps = steps(&Chore::KillStorm { kills: 7 }, &nothing());
+        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!(
+            command.to_string(),
+            "NEARCALL_KILLS=7 cargo test -p nearcall-channel --release --test it killed_peer -- \
+             --nocapture"
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! Runs the steps of a chore: prints each command and its duration, stops at the first failure.
+//!
+//! Always true: a step that was not run is named with its reason at the end. A step whose output
+//! is judged fails when the output is wrong, even if the command was content.
+//! Not here: which steps there are (`plan.rs`).
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
+use std::time::{Duration, Instant};
+
+/// How much of a wrong output is shown: enough to see what kind of thing came instead.
+const SHOWN_CHARS: usize = 300;
+/// The exit code when the output of a command, not its exit code, was wrong.
+const BAD_OUTPUT: u8 = 1;
+
+/// A part of a chore.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Runs a command.
+    Run(Command),
+    /// Cannot run here.
+    Skip {
+        /// What does not run.
+        name: &'static str,
+        /// Why, and what would change it.
+        reason: String,
+    },
+}
+
+/// What a command must print to be content with it.
+#[derive(Clone, Debug)]
+pub enum Expect {
+    /// Its exit code says all.
+    Success,
+    /// At least one test ran: a filter that matches nothing succeeds too.
+    TestsRan,
+    /// Its output is one JSON document that is not empty and has these fields at the top.
+    Json {
+        /// Names at the top level.
+        fields: &'static [&'static str],
+    },
+}
+
+/// A command of a step; prints as what one would type.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The name of the step.
+    pub name: &'static str,
+    program: String,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    folder: Option<PathBuf>,
+    expect: Expect,
+    may_find: bool,
+}
+
+impl Command {
+    /// A command without arguments whose exit code must be zero.
+    #[must_use]
+    pub fn new(name: &'static str, program: &str) -> Self {
+        Self {
+            name,
+            program: program.to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            folder: None,
+            expect: Expect::Success,
+            may_find: false,
+        }
+    }
+
+    /// Adds one argument.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn environment(mut self, name: &'static str, value: &str) -> Self {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
+    /// Has a folder made before the command starts.
+    #[must_use]
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// Judges the output.
+    #[must_use]
+    pub fn expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    /// Accepts exit code 1, which says that the command worked and found something.
+    #[must_use]
+    pub fn may_find(mut self) -> Self {
+        self.may_find = true;
+        self
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |word: &str| match word.contains(' ') {
+            true => format!("'{word}'"),
+            false => word.to_owned(),
+        };
+        let set = |(name, value): &(&str, String)| format!("{name}={}", quoted(value));
+        let environment = self.environment.iter().map(set);
+        let arguments = self.arguments.iter().map(|argument| quoted(argument));
+        let words: Vec<String> =
+            environment.chain([self.program.clone()]).chain(arguments).collect();
+        formatter.write_str(&words.join(" "))
+    }
+}
+
+/// Runs the steps in the folder `root` and returns the exit code of the first that fails, or zero.
+/// With `needs_all` a step that cannot run is a failure.
+#[must_use]
+pub fn run_all(root: &Path, steps: &[Step], needs_all: bool) -> u8 {
+    let started = now();
+    let mut skipped = Vec::new();
+    for step in steps {
+        match step {
+            Step::Run(command) => {
+                say(&format!("== {}: {command}", command.name));
+                let command_started = now();
+                let outcome = run(root, command);
+                let took = seconds(command_started.elapsed());
+                if let Err((code, reason)) = outcome {
+                    say(&format!("== {}: FAILED after {took}: {reason}", command.name));
+                    say(&format!("== again: {command}"));
+                    return code;
+                }
+                say(&format!("== {}: ok, {took}", command.name));
+            }
+            Step::Skip { name, reason } if needs_all => {
+                say(&format!("== {name}: cannot run: {reason}"));
+                return 1;
+            }
+            Step::Skip { name, reason } => {
+                skipped.push(format!("== {name}: SKIPPED: {reason}"));
+                say(&skipped[skipped.len() - 1]);
+            }
+        }
+    }
+    let ran = steps.len() - skipped.len();
+    say(&format!("== {ran} steps ok, {} skipped, {}", skipped.len(), seconds(started.elapsed())));
+    skipped.iter().for_each(|line| say(line));
+    0
+}
+
+/// Runs one command; a failure is the exit code to pass on and the reason in words.
+fn run(root: &Path, command: &Command) -> Result<(), (u8, String)> {
+    let cannot_start = |error: io::Error| (BAD_OUTPUT, format!("cannot start: {error}"));
+    if let Some(folder) = &command.folder {
+        std::fs::create_dir_all(folder).map_err(cannot_start)?;
+    }
+    let mut child = process::Command::new(&command.program);
+    child.current_dir(root).args(&command.arguments).stdin(Stdio::null());
+    child.envs(command.environment.iter().map(|(name, value)| (name, value)));
+    if command.arguments.first().is_some_and(|argument| argument.starts_with('+')) {
+        // Inside `cargo xtask` rustup has already chosen a toolchain for its children.
+        child.env_remove("RUSTUP_TOOLCHAIN");
+    }
+    let captures = !matches!(command.expect, Expect::Success);
+    child.stdout(if captures { Stdio::piped() } else { Stdio::inherit() });
+    let mut child = child.spawn().map_err(cannot_start)?;
+    let echoes = !matches!(command.expect, Expect::Json { .. });
+    let output = child.stdout.take().map(|stdout| read(stdout, echoes));
+    let status = child.wait().map_err(cannot_start)?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => {}
+        (Some(1), _) if command.may_find => {}
+        (Some(code), _) => {
+            return Err((u8::try_from(code).unwrap_or(1), format!("exit code {code}")));
+        }
+        (None, signal) => {
+            // As a shell counts it.
+            let signal = signal.unwrap_or_default();
+            return Err((u8::try_from(128 + signal).unwrap_or(1), format!("signal {signal}")));
+        }
+    }
+    let output = output.unwrap_or_default();
+    judge(&command.expect, &output).map_err(|reason| (BAD_OUTPUT, reason))
+}
+
+/// Reads to the end, and shows every line at once to whoever watches if `echoes`.
+fn read(stdout: process::ChildStdout, echoes: bool) -> String {
+    let mut text = String::new();
+    for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if echoes {
+            say(&line);
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn judge(expect: &Expect, output: &str) -> Result<(), String> {
+    match expect {
+        Expect::Success => Ok(()),
+        Expect::TestsRan => match tests_run(output) {
+            0 => Err("it ran no test; is the filter still right?".to_owned()),
+            _ => Ok(()),
+        },
+        Expect::Json { fields } => json(output, fields),
+    }
+}
+
+/// Adds up what the lines `running 3 tests` say.
+fn tests_run(output: &str) -> u32 {
+    let count = |line: &str| {
+        let count = line
+            .strip_prefix("running ")?
+            .strip_suffix(" tests")
+            .or_else(|| line.strip_prefix("running ")?.strip_suffix(" test"))?;
+        count.parse::<u32>().ok()
+    };
+    output.lines().filter_map(count).sum()
+}
+
+fn json(output: &str, fields: &[&str]) -> Result<(), String> {
+    use serde_json::Value;
+    let shown: String = output.chars().take(SHOWN_CHARS).collect();
+    let value: Value = serde_json::from_str(output)
+        .map_err(|error| format!("its output is not one JSON document: {error}: {shown}"))?;
+    let is_empty = match &value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => true,
+    };
+    if is_empty {
+        return Err(format!("its JSON says nothing: {shown}"));
+    }
+    match fields.iter().find(|field| value.get(**field).is_none()) {
+        Some(field) => Err(format!("its JSON has no `{field}`: {shown}")),
+        None => Ok(()),
+    }
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell if stdout is closed; the exit code still says it.
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[allow(clippy::disallowed_methods, reason = "xtask must run when nearcall-os does not compile")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        Command::new("script", "sh").argument("-c").argument(script)
+    }
+
+    fn code_of(steps: &[Step], needs_all: bool) -> u8 {
+        run_all(Path::new("."), steps, needs_all)
+    }
+
+    #[test]
+    fn the_first_failure_ends_it_with_its_code() {
+        let steps = [shell("exit 0"), shell("exit 7"), shell("exit 8")].map(Step::Run);
+        assert_eq!(code_of(&steps, false), 7);
+        assert_eq!(code_of(&[Step::Run(shell("kill -TERM $$"))], false), 128 + 15);
+        assert_eq!(code_of(&[Step::Run(Command::new("gone", "no-such-program"))], false), 1);
+    }
+
+    #[test]
+    fn a_finding_is_no_failure_where_it_is_allowed() {
+        assert_eq!(code_of(&[Step::Run(shell("exit 1").may_find())], false), 0);
+        assert_eq!(code_of(&[Step::Run(shell("exit 2").may_find())], false), 2);
+    }
+
+    #[test]
+    fn a_skipped_step_fails_only_who_asked_for_it() {
+        let steps = [Step::Skip { name: "miri", reason: "not installed".to_owned() }];
+        assert_eq!(code_of(&steps, false), 0);
+        assert_eq!(code_of(&steps, true), 1);
+    }
+
+    #[test]
+    fn a_run_without_tests_fails() {
+        let run = |script| code_of(&[Step::Run(shell(script).expect(Expect::TestsRan))], false);
+        assert_eq!(run("echo running 0 tests"), 1);
+        assert_eq!(run("echo running 0 tests; echo running 1 test"), 0);
+        assert_eq!(run("echo running 12 tests"), 0);
+    }
+
+    #[test]
+    fn json_is_judged() {
+        assert_eq!(json("{\"schema\": 1}", &["schema"]), Ok(()));
+        assert_eq!(json("[1]\n", &[]), Ok(()));
+        for bad in ["", "{}", "[]", "3", "{\"schema\": 1", "{} {}", "{\"cells\": 1}"] {
+            assert!(json(bad, &["schema"]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_command_prints_as_typed() {
+        let command = shell("exit 0").environment("FLAGS", "-D warnings");
+        assert_eq!(command.to_string(), "FLAGS='-D warnings' sh -c 'exit 0'");
+    }
+}

@@ -1,0 +1,182 @@
+//! Rules for the documents: the map is complete, commands exist, nothing names one machine.
+//!
+//! Not here: links and spelling, which a reader sees.
+
+/// Top-level folders and crates that ARCHITECTURE.md does not name.
+#[must_use]
+pub fn unnamed_parts(architecture: &str, parts: &[String]) -> Vec<String> {
+    let named = |part: &str| {
+        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+        architecture.match_indices(part).any(|(start, _)| ends(&architecture[start + part.len()..]))
+    };
+    let missing = parts.iter().filter(|part| !named(part));
+    missing
+        .map(|part| {
+            format!("ARCHITECTURE.md: does not name `{part}`; say in one line what it is for")
+        })
+        .collect()
+}
+
+/// A changelog without a place for the next change.
+#[must_use]
+pub fn changelog(text: &str) -> Vec<String> {
+    if text.lines().any(|line| line == "## [Unreleased]") {
+        return Vec::new();
+    }
+    vec!["CHANGELOG.md: add a section `## [Unreleased]`; users read there what changed".to_owned()]
+}
+
+/// What the commands of a document may name.
+pub struct Commands<'a> {
+    /// Whether `cargo xtask` has this verb.
+    pub is_chore: &'a dyn Fn(&str) -> bool,
+    /// Whether the program `nearcall` has this verb.
+    pub is_verb: &'a dyn Fn(&str) -> bool,
+    /// Whether the repository has a file at this path.
+    pub is_file: &'a dyn Fn(&str) -> bool,
+}
+
+/// Commands in the fenced `sh` blocks of the document `name` that do not exist.
+#[must_use]
+pub fn unknown_commands(name: &str, text: &str, known: &Commands<'_>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut in_shell = false;
+    for (index, line) in text.lines().enumerate() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            in_shell = !in_shell && matches!(language, "sh" | "bash" | "console");
+            continue;
+        }
+        let command = line.split('#').next().unwrap_or_default().trim();
+        let command = command.strip_prefix("$ ").unwrap_or(command);
+        if in_shell && !command.is_empty() && !exists(command, known) {
+            problems.push(format!(
+                "{name}:{}: `{command}` does not exist; correct it, or teach \
+                 xtask/src/tidy/document.rs what it is",
+                index + 1
+            ));
+        }
+    }
+    problems
+}
+
+fn exists(command: &str, known: &Commands<'_>) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["git", "clone", ..] | ["cd", _] => true,
+        ["bash", path] => (known.is_file)(path),
+        ["cargo", "build" | "test" | "clippy" | "fmt" | "doc", ..] => true,
+        ["cargo", "xtask", chore, ..] => (known.is_chore)(chore),
+        ["cargo", "run", rest @ ..] => {
+            let mut program = rest.iter().skip_while(|word| **word != "--").skip(1);
+            program.next().is_some_and(|verb| (known.is_verb)(verb))
+        }
+        [program, verb, ..] if program.ends_with("nearcall") => (known.is_verb)(verb),
+        _ => false,
+    }
+}
+
+/// Absolute paths of the machine on which somebody wrote the file.
+#[must_use]
+pub fn machine_paths(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for folder in ["home", "root", "work", "Users"] {
+            if names_folder(line, folder) {
+                problems.push(format!(
+                    "{path}:{}: a path below the folder `{folder}` of one machine; write it \
+                     relative to the repository, or use a temporary folder",
+                    index + 1
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether `line` has `/folder/` or `/folder` as the start of an absolute path.
+fn names_folder(line: &str, folder: &str) -> bool {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '}' | '~');
+    let path = format!("/{folder}");
+    line.match_indices(&path).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let mut after = line[start + path.len()..].chars();
+        let starts = !before.is_some_and(is_path);
+        let next = after.next();
+        let ends = match next {
+            Some('/') => after.next().is_some_and(|c| is_path(c) || c == '{'),
+            next => folder == "root" && !next.is_some_and(is_path),
+        };
+        starts && ends
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_names_every_part() {
+        let parts = ["nearcall".to_owned(), "nearcall-os".to_owned(), "fuzz".to_owned()];
+        assert_eq!(unnamed_parts("`nearcall`, `nearcall-os`, `fuzz/`", &parts), [""; 0]);
+        let problems = unnamed_parts("`nearcall-os` and `nearcall-osx`", &parts);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("does not name `nearcall`;"), "{problems:?}");
+        assert!(problems[1].contains("does not name `fuzz`;"), "{problems:?}");
+    }
+
+    #[test]
+    fn the_changelog_has_a_place_for_the_next_change() {
+        assert_eq!(changelog("# Changelog\n\n## [Unreleased]\n"), [""; 0]);
+        assert_eq!(changelog("# Changelog\n\n## [0.1.0]\n").len(), 1);
+    }
+
+    #[track_caller]
+    fn check_command(command: &str, expected: bool) {
+        let known = Commands {
+            is_chore: &|chore| chore == "ci",
+            is_verb: &|verb| verb == "bench",
+            is_file: &|path| path == ".ci/run",
+        };
+        let text = format!("cargo nonsense\n```sh\n{command}\n```\n```text\ncargo nonsense\n```\n");
+        assert_eq!(unknown_commands("README.md", &text, &known).is_empty(), expected, "{command}");
+    }
+
+    #[test]
+    fn commands_of_a_document_exist() {
+        for command in [
+            "cargo test",
+            "$ cargo run --release -- bench --quick   # about a minute",
+            "cargo xtask ci --quick",
+            "./target/release/nearcall bench",
+            "bash .ci/run",
+            "# only a remark",
+        ] {
+            check_command(command, true);
+        }
+        for command in [
+            "cargo run --release -- bensch",
+            "cargo run --release",
+            "cargo xtask cj",
+            "nearcall call",
+            "bash .ci/walk",
+            "make",
+        ] {
+            check_command(command, false);
+        }
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_reported() {
+        let bad = ["\"/{}/me/x\"", "see /{}/main.", "(/{}/a)", "path=/{}/a"];
+        for folder in ["home", "root", "work"] {
+            for line in bad.map(|line| line.replace("{}", folder)) {
+                assert_eq!(machine_paths("a.rs", &line).len(), 1, "{line}");
+            }
+        }
+        assert_eq!(machine_paths("a.rs", &["\"", "root\""].join("/")).len(), 1);
+        for line in ["crates/work/a", "https://a.org/home/a", "its work/rest", "~/home/a", "/roots"]
+        {
+            assert_eq!(machine_paths("a.rs", line), [""; 0], "{line}");
+        }
+    }
+}

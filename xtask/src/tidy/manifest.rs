@@ -1,0 +1,133 @@
+//! Rules for the manifests: which crate may use which, and that all share the same lints.
+//!
+//! Reads only what these rules need of TOML: section heads and whole lines, as Cargo's own
+//! formatting has them. Not here: versions and licences of other people's crates (`deny.toml`).
+
+/// What each crate of ours may depend on, whatever the kind of dependency. Nothing points back.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("nearcall-os", &[]),
+    ("nearcall-wire", &[]),
+    ("nearcall-build", &[]),
+    ("nearcall-channel", &["nearcall-os"]),
+    ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-cli", &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os"]),
+    ("nearcall-peers", &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os"]),
+    ("xtask", &[]),
+];
+
+/// Everything that is wrong with the manifest of the crate `name`.
+#[must_use]
+pub fn problems(name: &str, text: &str) -> Vec<String> {
+    let mut problems = directions(name, text);
+    if !sections(text).any(|(section, line)| section == "lints" && line == "workspace = true") {
+        problems.push(format!("{name}: add `[lints]` with `workspace = true` to its Cargo.toml"));
+    }
+    problems
+}
+
+fn directions(name: &str, text: &str) -> Vec<String> {
+    let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+        return vec![format!(
+            "{name}: unknown crate; say in ARCHITECTURE.md which invariant it protects and add it \
+             to ALLOWED in xtask/src/tidy/manifest.rs"
+        )];
+    };
+    let used = used(text);
+    let forbidden = used.iter().filter(|used| !allowed.contains(&used.as_str()));
+    forbidden
+        .map(|used| {
+            format!(
+                "{name}: must not use {used} (allowed: {allowed:?}); move the shared part down, or \
+                 change ARCHITECTURE.md first"
+            )
+        })
+        .collect()
+}
+
+/// The crates of ours that a manifest names as dependencies, in the order of their lines.
+fn used(text: &str) -> Vec<String> {
+    let in_dependencies =
+        |section: &str| section.ends_with("dependencies") || section.contains("dependencies.");
+    let is_name = |char: char| char.is_alphanumeric() || char == '-' || char == '_';
+    let mut used: Vec<String> = Vec::new();
+    for (section, line) in sections(text).filter(|(section, _)| in_dependencies(section)) {
+        // A section `[dependencies.NAME]` names one in its head, a rename behind `package =`.
+        let words = section.split(|c| !is_name(c)).chain(line.split(|c| !is_name(c)));
+        for word in words.filter(|word| *word == "nearcall" || word.starts_with("nearcall-")) {
+            if !used.iter().any(|known| known == word) {
+                used.push(word.to_owned());
+            }
+        }
+    }
+    used
+}
+
+/// Every line with the section that it stands in; a section's head counts as its first line.
+fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut section = "";
+    text.lines().filter(|line| !line.trim_start().starts_with('#')).map(move |line| {
+        if let Some(head) = line.strip_prefix('[') {
+            section = head.trim_end_matches(']');
+            return (section, "");
+        }
+        (section, line.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::problems;
+
+    #[track_caller]
+    fn check(name: &str, dependencies: &str, expected: &[&str]) {
+        let text =
+            format!("[package]\nname = \"{name}\"\n{dependencies}\n[lints]\nworkspace = true\n");
+        let problems = problems(name, &text);
+        assert_eq!(problems.len(), expected.len(), "{problems:?}");
+        for (problem, start) in problems.iter().zip(expected) {
+            assert!(problem.starts_with(start), "{problem}");
+        }
+    }
+
+    #[test]
+    fn dependencies_point_down() {
+        check("nearcall-channel", "[dependencies]\nnearcall-os.workspace = true", &[]);
+        check("nearcall-os", "[dependencies]\nlibc.workspace = true\n# not nearcall-wire", &[]);
+    }
+
+    #[test]
+    fn a_dependency_that_points_up_is_reported() {
+        let expected = &["nearcall-channel: must not use nearcall-bench"];
+        check("nearcall-channel", "[dependencies]\nnearcall-bench.workspace = true", expected);
+        check("nearcall-channel", "[dev-dependencies]\nnearcall-bench = \"1\"", expected);
+        check("nearcall-channel", "[dependencies.nearcall-bench]\npath = \"../bench\"", expected);
+        check("nearcall-channel", "[dependencies]\nx = { package = \"nearcall-bench\" }", expected);
+        check(
+            "nearcall-channel",
+            "[target.'cfg(loom)'.dependencies]\nnearcall-bench = \"1\"",
+            expected,
+        );
+        check("nearcall-channel", "[build-dependencies]\nnearcall-bench = \"1\"", expected);
+    }
+
+    #[test]
+    fn wire_and_channel_do_not_know_each_other() {
+        let channel = "[dependencies]\nnearcall-wire.workspace = true";
+        check("nearcall-channel", channel, &["nearcall-channel: must not use nearcall-wire"]);
+        let wire = "[dependencies]\nnearcall-channel.workspace = true";
+        check("nearcall-wire", wire, &["nearcall-wire: must not use nearcall-channel"]);
+    }
+
+    #[test]
+    fn a_new_crate_needs_an_entry() {
+        check("nearcall-util", "", &["nearcall-util: unknown crate"]);
+    }
+
+    #[test]
+    fn every_crate_inherits_the_lints() {
+        let missing = problems("nearcall-os", "[package]\nname = \"nearcall-os\"\n");
+        assert_eq!(missing.len(), 1, "{missing:?}");
+        assert!(missing[0].contains("add `[lints]` with `workspace = true`"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The house rules, checked on this repository. Run by `cargo test -p xtask`.
+//!
+//! Only reads: what git knows of, and new files that it does not ignore. The rules themselves, with
+//! tests that show them fail, are in `xtask/src/tidy/`.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+use xtask::chore::Chore;
+use xtask::facts;
+use xtask::tidy::source::LongFunction;
+use xtask::tidy::{document, manifest, modules, source};
+
+/// Functions that were too long when the rule came. They may shrink; the list may not grow.
+const LONG_FUNCTIONS: &[LongFunction] = &[];
+
+#[test]
+fn every_rust_file_keeps_the_house_rules() {
+    let files = rust_files();
+    assert!(files.contains_key("xtask/tests/tidy.rs"), "tidy does not see its own file");
+    report(files.iter().flat_map(|(path, text)| source::problems(path, text)));
+}
+
+#[test]
+fn no_function_is_too_long() {
+    let files = rust_files();
+    for entry in LONG_FUNCTIONS {
+        assert!(files.contains_key(entry.path), "{}: gone; remove it from the list", entry.path);
+    }
+    let check =
+        |(path, text): (&String, &String)| source::long_functions(path, text, LONG_FUNCTIONS);
+    report(files.iter().flat_map(check));
+}
+
+#[test]
+fn every_rust_file_is_used() {
+    report(modules::unused(&rust_files()));
+}
+
+#[test]
+fn crates_depend_one_way_and_share_lints() {
+    let mut problems = Vec::new();
+    for name in crates() {
+        problems.extend(manifest::problems(&name, &read(&format!("crates/{name}/Cargo.toml"))));
+    }
+    problems.extend(manifest::problems("xtask", &read("xtask/Cargo.toml")));
+    report(problems);
+}
+
+#[test]
+fn the_map_names_every_crate_and_folder() {
+    let tracked = git_paths(&["--cached"]);
+    let folders = tracked.iter().filter_map(|path| path.split_once('/'));
+    let folders: BTreeSet<String> = folders.map(|(folder, _)| format!("{folder}/")).collect();
+    let parts: Vec<String> = folders.into_iter().chain(crates()).collect();
+    report(document::unnamed_parts(&read("ARCHITECTURE.md"), &parts));
+}
+
+#[test]
+fn documents_show_commands_that_exist() {
+    let program = program_text();
+    let known = document::Commands {
+        is_chore: &|chore| Chore::NAMES.contains(&chore),
+        is_verb: &|verb| has_verb(&program, verb),
+        is_file: &|path| root().join(path).is_file(),
+    };
+    for name in ["README.md", "CONTRIBUTING.md"] {
+        report(document::unknown_commands(name, &read(name), &known));
+    }
+}
+
+#[test]
+fn the_changelog_has_a_place_for_the_next_change() {
+    report(document::changelog(&read("CHANGELOG.md")));
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let texts = files().into_iter().filter_map(|path| {
+        let text = fs::read_to_string(root().join(&path)).ok()?; // Other files are not text.
+        Some(document::machine_paths(&path, &text))
+    });
+    report(texts.flatten());
+}
+
+#[track_caller]
+fn report(problems: impl IntoIterator<Item = String>) {
+    let problems: Vec<String> = problems.into_iter().collect();
+    assert!(problems.is_empty(), "{} to mend:\n{}\n", problems.len(), problems.join("\n"));
+}
+
+/// Whether the program's source names the verb as a variant; until it has verbs, none can be wrong.
+fn has_verb(program: &str, verb: &str) -> bool {
+    let (first, rest) = verb.split_at(1);
+    let variant = format!("{}{rest}", first.to_uppercase());
+    let words = || program.split(|char: char| !char.is_alphanumeric());
+    facts::program(&read(facts::PROGRAM)).is_err() || words().any(|word| word == variant)
+}
+
+fn program_text() -> String {
+    let files = rust_files();
+    let of_program = files.iter().filter(|(path, _)| path.starts_with("crates/nearcall-cli/src/"));
+    of_program.map(|(_, text)| text.as_str()).collect()
+}
+
+fn crates() -> Vec<String> {
+    let names = files().into_iter().filter_map(|path| {
+        let name = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        Some(name.to_owned())
+    });
+    names.filter(|name| !name.contains('/')).collect()
+}
+
+fn rust_files() -> BTreeMap<String, String> {
+    let is_ours = |path: &String| {
+        let folders = ["crates/", "xtask/", "fuzz/"];
+        path.ends_with(".rs") && folders.iter().any(|folder| path.starts_with(folder))
+    };
+    let paths = files().into_iter().filter(is_ours);
+    paths.map(|path| (path.clone(), read(&path))).collect()
+}
+
+/// Every file of the repository: known to git or new, and not deleted since.
+fn files() -> Vec<String> {
+    let paths = git_paths(&["--cached", "--others", "--exclude-standard"]);
+    paths.into_iter().filter(|path| root().join(path).is_file()).collect()
+}
+
+/// Asks git, because only git knows what belongs to the repository and what lies there by chance.
+fn git_paths(options: &[&str]) -> Vec<String> {
+    let mut git = Command::new("git");
+    // In a container the checkout often belongs to another user; we only list names.
+    git.current_dir(root()).args(["-c", "safe.directory=*", "ls-files", "-z"]).args(options);
+    let output = git.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tidy needs a git checkout: {message}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+fn read(path: &str) -> String {
+    let text = fs::read_to_string(root().join(path));
+    text.unwrap_or_else(|error| panic!("{path}: {error}; the repository needs this file"))
+}
+
+fn root() -> PathBuf {
+    let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap();
+    PathBuf::from(xtask).parent().unwrap().to_owned()
+}
