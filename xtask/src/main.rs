@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         Ok(facts) => facts,
         Err(error) => return explain(&format!("cannot look at the repository: {error}")),
     };
-    ExitCode::from(step::run_all(&facts.root, &plan::steps(&chore, &facts), chore.needs_all()))
+    let steps = plan::steps(&chore, &facts);
+    ExitCode::from(step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout()))
 }
 
 fn explain(message: &str) -> ExitCode {

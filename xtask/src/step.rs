@@ -4,12 +4,12 @@
 //! is judged fails when the output is wrong, even if the command was content.
 //! Not here: which steps there are (`plan.rs`).
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 /// How much of a wrong output is shown: enough to see what kind of thing came instead.
 const SHOWN_CHARS: usize = 300;
@@ -124,46 +124,44 @@ impl fmt::Display for Command {
 }
 
 /// Runs the steps in the folder `root` and returns the exit code of the first that fails, or zero.
-/// With `needs_all` a step that cannot run is a failure.
+/// With `needs_all` a step that cannot run is a failure. What happens is written to `log`.
 #[must_use]
-pub fn run_all(root: &Path, steps: &[Step], needs_all: bool) -> u8 {
+pub fn run_all(root: &Path, steps: &[Step], needs_all: bool, log: &mut dyn Write) -> u8 {
     let started = now();
     let mut skipped = Vec::new();
     for step in steps {
         match step {
             Step::Run(command) => {
-                say(&format!("== {}: {command}", command.name));
+                say(log, &format!("== {}: {command}", command.name));
                 let command_started = now();
-                let outcome = run(root, command);
+                let outcome = run(root, command, log);
                 let took = seconds(command_started.elapsed());
                 if let Err((code, reason)) = outcome {
-                    say(&format!("== {}: FAILED after {took}: {reason}", command.name));
-                    say(&format!("== again: {command}"));
+                    say(log, &format!("== {}: FAILED after {took}: {reason}", command.name));
+                    say(log, &format!("== again: {command}"));
                     return code;
                 }
-                say(&format!("== {}: ok, {took}", command.name));
+                say(log, &format!("== {}: ok, {took}", command.name));
             }
             Step::Skip { name, reason } if needs_all => {
-                say(&format!("== {name}: cannot run: {reason}"));
+                say(log, &format!("== {name}: cannot run: {reason}"));
                 return 1;
             }
-            Step::Skip { name, reason } => {
-                skipped.push(format!("== {name}: SKIPPED: {reason}"));
-                say(&skipped[skipped.len() - 1]);
-            }
+            Step::Skip { name, reason } => skipped.push(format!("== {name}: SKIPPED: {reason}")),
         }
     }
+    skipped.iter().for_each(|line| say(log, line));
     let ran = steps.len() - skipped.len();
-    say(&format!("== {ran} steps ok, {} skipped, {}", skipped.len(), seconds(started.elapsed())));
-    skipped.iter().for_each(|line| say(line));
+    let took = seconds(started.elapsed());
+    say(log, &format!("== {ran} steps ok, {} skipped, {took}", skipped.len()));
     0
 }
 
 /// Runs one command; a failure is the exit code to pass on and the reason in words.
-fn run(root: &Path, command: &Command) -> Result<(), (u8, String)> {
+fn run(root: &Path, command: &Command, log: &mut dyn Write) -> Result<(), (u8, String)> {
     let cannot_start = |error: io::Error| (BAD_OUTPUT, format!("cannot start: {error}"));
     if let Some(folder) = &command.folder {
-        std::fs::create_dir_all(folder).map_err(cannot_start)?;
+        fs::create_dir_all(folder).map_err(cannot_start)?;
     }
     let mut child = process::Command::new(&command.program);
     child.current_dir(root).args(&command.arguments).stdin(Stdio::null());
@@ -176,31 +174,30 @@ fn run(root: &Path, command: &Command) -> Result<(), (u8, String)> {
     child.stdout(if captures { Stdio::piped() } else { Stdio::inherit() });
     let mut child = child.spawn().map_err(cannot_start)?;
     let echoes = !matches!(command.expect, Expect::Json { .. });
-    let output = child.stdout.take().map(|stdout| read(stdout, echoes));
+    let output = child.stdout.take().map(|stdout| read(stdout, echoes, log)).unwrap_or_default();
     let status = child.wait().map_err(cannot_start)?;
     match (status.code(), status.signal()) {
-        (Some(0), _) => {}
         (Some(1), _) if command.may_find => {}
-        (Some(code), _) => {
-            return Err((u8::try_from(code).unwrap_or(1), format!("exit code {code}")));
-        }
-        (None, signal) => {
-            // As a shell counts it.
-            let signal = signal.unwrap_or_default();
-            return Err((u8::try_from(128 + signal).unwrap_or(1), format!("signal {signal}")));
-        }
+        (Some(0), _) => {}
+        (Some(code), _) => return Err((exit_code(code), format!("exit code {code}"))),
+        // As a shell counts it.
+        (None, Some(signal)) => return Err((exit_code(128 + signal), format!("signal {signal}"))),
+        (None, None) => return Err((BAD_OUTPUT, format!("{status}"))),
     }
-    let output = output.unwrap_or_default();
     judge(&command.expect, &output).map_err(|reason| (BAD_OUTPUT, reason))
 }
 
+fn exit_code(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(1)
+}
+
 /// Reads to the end, and shows every line at once to whoever watches if `echoes`.
-fn read(stdout: process::ChildStdout, echoes: bool) -> String {
+fn read(stdout: process::ChildStdout, echoes: bool, log: &mut dyn Write) -> String {
     let mut text = String::new();
     for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         if echoes {
-            say(&line);
+            say(log, &line);
         }
         text.push_str(&line);
         text.push('\n');
@@ -250,9 +247,9 @@ fn json(output: &str, fields: &[&str]) -> Result<(), String> {
     }
 }
 
-fn say(line: &str) {
-    // Nobody is left to tell if stdout is closed; the exit code still says it.
-    let _ = writeln!(io::stdout(), "{line}");
+fn say(log: &mut dyn Write, line: &str) {
+    // Nobody is left to tell if the log is closed; the exit code still says it.
+    let _ = writeln!(log, "{line}");
 }
 
 fn seconds(duration: Duration) -> String {
@@ -273,7 +270,7 @@ mod tests {
     }
 
     fn code_of(steps: &[Step], needs_all: bool) -> u8 {
-        run_all(Path::new("."), steps, needs_all)
+        run_all(Path::new("."), steps, needs_all, &mut Vec::new())
     }
 
     #[test]
@@ -295,6 +292,25 @@ mod tests {
         let steps = [Step::Skip { name: "miri", reason: "not installed".to_owned() }];
         assert_eq!(code_of(&steps, false), 0);
         assert_eq!(code_of(&steps, true), 1);
+    }
+
+    #[test]
+    fn the_log_names_commands_outcomes_and_what_was_skipped() {
+        let skip = Step::Skip { name: "miri", reason: "not installed".to_owned() };
+        let good = shell("echo running 2 tests").expect(Expect::TestsRan);
+        let mut log = Vec::new();
+        let steps = [skip, Step::Run(good), Step::Run(shell("exit 3"))];
+        assert_eq!(run_all(Path::new("."), &steps[..2], false, &mut log), 0);
+        assert_eq!(run_all(Path::new("."), &steps[2..], false, &mut log), 3);
+        let log = String::from_utf8(log).unwrap();
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines[0], "== script: sh -c 'echo running 2 tests'");
+        assert_eq!(lines[1], "running 2 tests");
+        assert!(lines[2].starts_with("== script: ok, "), "{log}");
+        assert_eq!(lines[3], "== miri: SKIPPED: not installed");
+        assert!(lines[4].starts_with("== 1 steps ok, 1 skipped, "), "{log}");
+        assert!(lines[6].starts_with("== script: FAILED after "), "{log}");
+        assert_eq!(lines[7], "== again: sh -c 'exit 3'");
     }
 
     #[test]
