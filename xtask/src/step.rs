@@ -11,6 +11,8 @@ use std::process::{self, Stdio};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use serde_json::Value;
+
 /// How much of a wrong output is shown: enough to see what kind of thing came instead.
 const SHOWN_CHARS: usize = 300;
 /// The exit code when the output of a command, not its exit code, was wrong.
@@ -229,21 +231,24 @@ fn tests_run(output: &str) -> u32 {
 }
 
 fn json(output: &str, fields: &[&str]) -> Result<(), String> {
-    use serde_json::Value;
     let shown: String = output.chars().take(SHOWN_CHARS).collect();
     let value: Value = serde_json::from_str(output)
         .map_err(|error| format!("its output is not one JSON document: {error}: {shown}"))?;
-    let is_empty = match &value {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => true,
-    };
-    if is_empty {
+    if is_empty(&value) {
         return Err(format!("its JSON says nothing: {shown}"));
     }
-    match fields.iter().find(|field| value.get(**field).is_none()) {
-        Some(field) => Err(format!("its JSON has no `{field}`: {shown}")),
+    match fields.iter().find(|field| value.get(**field).is_none_or(is_empty)) {
+        Some(field) => Err(format!("its JSON has no `{field}`, or it is empty: {shown}")),
         None => Ok(()),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Null => true,
+        _ => false,
     }
 }
 
@@ -325,7 +330,17 @@ mod tests {
     fn json_is_judged() {
         assert_eq!(json("{\"schema\": 1}", &["schema"]), Ok(()));
         assert_eq!(json("[1]\n", &[]), Ok(()));
-        for bad in ["", "{}", "[]", "3", "{\"schema\": 1", "{} {}", "{\"cells\": 1}"] {
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            "null",
+            "3",
+            "{\"schema\": []}",
+            "{\"schema\": 1",
+            "{} {}",
+            "{\"cells\": 1}",
+        ] {
             assert!(json(bad, &["schema"]).is_err(), "{bad}");
         }
     }
