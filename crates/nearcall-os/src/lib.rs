@@ -7,6 +7,6 @@
 pub mod clock;
 pub mod cpu;
 pub mod futex;
-//pub mod pshared;
+pub mod pshared;
 pub mod region;
 pub mod tsc;

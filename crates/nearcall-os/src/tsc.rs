@@ -123,15 +123,16 @@ impl Tsc {
         for _ in 0..REPEATS {
             clock::pause(repeat);
             let next = Sample::take();
-            let rate = ticks_per_ms(next.ticks - last.ticks, next.raw_ns - last.raw_ns);
+            let (ticks, ns) = next.since(last);
+            let rate = ticks_per_ms(ticks, ns);
             (slowest, fastest) = (slowest.min(rate), fastest.max(rate));
             last = next;
         }
         let spread_ppm = (fastest - slowest).saturating_mul(1_000_000) / slowest.max(1);
-        if spread_ppm > SPREAD_PPM_MAX {
+        if slowest == 0 || spread_ppm > SPREAD_PPM_MAX {
             return Err(TscRefusal::Unsteady(spread_ppm));
         }
-        let (ticks, ns) = (last.ticks - first.ticks, last.raw_ns - first.raw_ns);
+        let (ticks, ns) = last.since(first);
         let ns_per_tick = (u128::from(ns) << NS_SHIFT) / u128::from(ticks.max(1));
         let ns_per_tick = u64::try_from(ns_per_tick).map_err(|_| TscRefusal::Unsteady(u64::MAX))?;
         Ok(Self { ns_per_tick, ticks_per_ms: ticks_per_ms(ticks, ns) })
@@ -205,6 +206,13 @@ impl Sample {
             }
         }
         best
+    }
+
+    /// Ticks and nanoseconds since an earlier sample. A counter that went back gives zero, which
+    /// no calibration agrees with.
+    fn since(self, earlier: Self) -> (u64, u64) {
+        let ticks = self.ticks.saturating_sub(earlier.ticks);
+        (ticks, self.raw_ns.saturating_sub(earlier.raw_ns))
     }
 }
 

@@ -1,0 +1,63 @@
+//! POSIX semaphores, robust mutexes and condition variables in memory that two processes share.
+//!
+//! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between
+//! processes that trust each other: the C library keeps pointers inside a robust mutex, so a peer
+//! that writes nonsense there can crash us or worse. So can our own code, by `init` or a plain
+//! write over a lock in use: the places come from one layout. The product's channel has no lock.
+//!
+//! One side calls `init` before the other side gets the descriptor; the other calls `attach`.
+//! Offsets are the caller's own numbers and must be multiples of `ALIGN`.
+//! Always true: a handle keeps its region mapped, so the object never moves or vanishes; nothing
+//! is destroyed at the end, the memory just goes.
+//! Not here: the memory (`region.rs`), sleeping without a lock (`futex.rs`).
+
+mod condvar;
+mod mutex;
+mod semaphore;
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::time::Timespec;
+
+use crate::region::SharedRegion;
+
+pub use condvar::{Condvar, CondvarWait};
+pub use mutex::{Lock, Mutex, MutexGuard};
+pub use semaphore::Semaphore;
+
+/// A place for a `T` in a region, which the place keeps mapped.
+#[derive(Debug)]
+struct Place<T> {
+    object: NonNull<T>,
+    region: Arc<SharedRegion>,
+}
+
+impl<T> Place<T> {
+    /// # Panics
+    ///
+    /// If `at` is misaligned or the object does not fit there.
+    #[track_caller]
+    fn new(region: &Arc<SharedRegion>, at: usize) -> Self {
+        assert!(at.is_multiple_of(align_of::<T>()), "{at} is not aligned for the object");
+        let object = region.bytes_ptr(at, size_of::<T>()).cast();
+        Self { object, region: Arc::clone(region) }
+    }
+
+    fn as_ptr(&self) -> *mut T {
+        self.object.as_ptr()
+    }
+}
+
+/// Turns the result of a `pthread_` function, which returns the error number, into a `Result`.
+fn check(errno: libc::c_int) -> io::Result<()> {
+    match errno {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn c_timespec(time: Timespec) -> libc::timespec {
+    libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec }
+}
