@@ -9,6 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::clock;
 
 /// A calibrated counter. Copying it is free.
