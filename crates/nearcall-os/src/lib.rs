@@ -5,8 +5,28 @@
 //! Not here: what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 
 pub mod clock;
+pub mod cma;
+pub mod counters;
 pub mod cpu;
+mod deadline;
+pub mod descriptor;
+pub mod epoll;
+pub mod eventfd;
 pub mod futex;
+pub mod load;
+pub mod memory;
+pub mod mqueue;
+pub mod pages;
+pub mod perf;
+pub mod pipe;
+pub mod poll;
+pub mod process;
 pub mod pshared;
 pub mod region;
+pub mod signal;
+pub mod socket;
+pub mod sysv;
+pub mod timerfd;
 pub mod tsc;
+pub mod uring;
+pub mod vmsplice;

@@ -1,0 +1,238 @@
+//! Descriptors: sent and received with a message, duplicated, switched to non-blocking, counted.
+//!
+//! Always true: every descriptor that arrives here is close-on-exec and owned from the first moment,
+//! so an early return closes it.
+//! Not here: making sockets (`socket.rs`), waiting for them (`poll.rs`).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// Most descriptors one message may carry. A connection of ours needs at most eight; the kernel
+/// would take 253. Small, so that the control buffer fits on the stack.
+pub const FDS_PER_MESSAGE_MAX: usize = 32;
+
+/// What one message brought.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes written to the caller's buffer. Zero means that the other end has closed.
+    pub bytes: usize,
+    /// The descriptors, in the sender's order, close-on-exec.
+    pub fds: Vec<OwnedFd>,
+    /// Something was lost: bytes beyond the buffer, or descriptors (more than asked for, or this
+    /// process has no room for them). What the kernel still delivered is in `fds`, at most as many
+    /// as were asked for.
+    pub truncated: bool,
+}
+
+/// Sends `bytes` and duplicates of `fds` as one message; waits while the socket is full.
+///
+/// `bytes` must not be empty: the descriptors ride on them. Never raises SIGPIPE.
+///
+/// # Errors
+///
+/// `InvalidInput` when there are more than [`FDS_PER_MESSAGE_MAX`] descriptors, EPIPE when the
+/// other end is closed, ETOOMANYREFS when the peer leaves too many descriptors unread.
+pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    send_flagged(socket.as_fd(), bytes, fds, SendFlags::NOSIGNAL)
+}
+
+/// [`send_with_fds`] that never waits, whatever the file flags say; `None` when the socket is full.
+///
+/// # Errors
+///
+/// As [`send_with_fds`].
+pub fn send_with_fds_now(
+    socket: impl AsFd,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<Option<usize>> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    not_now(send_flagged(socket.as_fd(), bytes, fds, flags))
+}
+
+/// Receives one message and at most `fds_max` descriptors; waits for it.
+///
+/// Surplus descriptors are closed and reported by [`Received::truncated`].
+///
+/// # Errors
+///
+/// `InvalidInput` when `fds_max` is above [`FDS_PER_MESSAGE_MAX`]; otherwise the kernel's.
+pub fn receive_with_fds(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    fds_max: usize,
+) -> io::Result<Received> {
+    receive_flagged(socket.as_fd(), buffer, fds_max, RecvFlags::CMSG_CLOEXEC)
+}
+
+/// [`receive_with_fds`] that never waits; `None` when nothing is there.
+///
+/// # Errors
+///
+/// As [`receive_with_fds`].
+pub fn receive_with_fds_now(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    fds_max: usize,
+) -> io::Result<Option<Received>> {
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    not_now(receive_flagged(socket.as_fd(), buffer, fds_max, flags))
+}
+
+/// Switches O_NONBLOCK. It belongs to the open file: everybody who shares it sees the change.
+///
+/// # Errors
+///
+/// The kernel's, for a descriptor that has no such flag.
+pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfl(&fd)?;
+    flags.set(OFlags::NONBLOCK, nonblocking);
+    Ok(fcntl_setfl(&fd, flags)?)
+}
+
+/// Whether O_NONBLOCK is set.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
+    Ok(fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
+}
+
+/// A second descriptor for the same open file, close-on-exec.
+///
+/// # Errors
+///
+/// EMFILE when this process has no room for another.
+pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?)
+}
+
+/// How many descriptors this process has open. For leak checks: reads /proc/self/fd.
+///
+/// # Errors
+///
+/// When /proc is not mounted.
+pub fn open_count() -> io::Result<usize> {
+    Ok(open_list()?.len())
+}
+
+/// The open descriptors of this process and what they refer to, by number. For leak checks.
+///
+/// # Errors
+///
+/// When /proc is not mounted.
+pub fn open_list() -> io::Result<Vec<(i32, String)>> {
+    let mut list = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // The descriptor of the listing itself is closed by now or soon: its link names /proc.
+        // One that another thread closes meanwhile has no link any more.
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        let target = target.to_string_lossy().into_owned();
+        if !(target.starts_with("/proc/") && target.ends_with("/fd")) {
+            list.push((number, target));
+        }
+    }
+    list.sort_unstable();
+    Ok(list)
+}
+
+/// Makes "not now" an answer instead of an error.
+pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// `prefix` and 16 random hexadecimal digits: a name that nobody else has taken or can foresee.
+pub(crate) fn random_name(prefix: &str) -> io::Result<String> {
+    let mut random = [0; 8];
+    // Up to 256 bytes come whole or not at all.
+    rustix::io::retry_on_intr(|| {
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+    })?;
+    Ok(format!("{prefix}{:016x}", u64::from_ne_bytes(random)))
+}
+
+fn send_flagged(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> io::Result<usize> {
+    check_fd_count(fds.len())?;
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES_MAX];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let parts = [IoSlice::new(bytes)];
+    loop {
+        match sendmsg(socket, &parts, &mut control, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+fn receive_flagged(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    fds_max: usize,
+    flags: RecvFlags,
+) -> io::Result<Received> {
+    check_fd_count(fds_max)?;
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES_MAX];
+    let control_bytes = match fds_max {
+        0 => 0,
+        count => rustix::cmsg_space!(ScmRights(count)),
+    };
+    let mut control = RecvAncillaryBuffer::new(&mut space[..control_bytes]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = loop {
+        match recvmsg(socket, &mut parts, &mut control, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            outcome => break outcome?,
+        }
+    };
+    let mut truncated = message.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC);
+    let mut fds = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(arrived) = part {
+            fds.extend(arrived);
+        }
+    }
+    // The control space is rounded up, so one more than asked for may fit.
+    if fds.len() > fds_max {
+        fds.truncate(fds_max);
+        truncated = true;
+    }
+    Ok(Received { bytes: message.bytes, fds, truncated })
+}
+
+fn check_fd_count(count: usize) -> io::Result<()> {
+    match count <= FDS_PER_MESSAGE_MAX {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{count} descriptors in one message, at most {FDS_PER_MESSAGE_MAX} are allowed"
+            ),
+        )),
+    }
+}
+
+const CONTROL_BYTES_MAX: usize = rustix::cmsg_space!(ScmRights(FDS_PER_MESSAGE_MAX));

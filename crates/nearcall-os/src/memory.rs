@@ -1,0 +1,153 @@
+//! How much memory a process and the machine use, from the text files of /proc and /sys.
+//!
+//! Every parser is a function of its text; a missing file or line is `None`.
+
+/// /proc/PID/smaps_rollup.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rollup {
+    /// Resident bytes.
+    pub rss_bytes: u64,
+    /// Resident bytes, shared ones divided by the number of those who share them.
+    pub pss_bytes: u64,
+    /// Resident bytes that nobody else maps, clean and dirty.
+    pub private_bytes: u64,
+    /// Bytes swapped out.
+    pub swap_bytes: u64,
+}
+
+/// When the kernel uses huge pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HugePages {
+    /// Wherever it can.
+    Always,
+    /// Where madvise asked for them.
+    Madvise,
+    /// Nowhere.
+    Never,
+}
+
+/// Memory of process `pid` (0: this one). Walks its page tables: not while measuring.
+#[must_use]
+pub fn rollup(pid: i32) -> Option<Rollup> {
+    parse_rollup(&std::fs::read_to_string(proc_file(pid, "smaps_rollup")).ok()?)
+}
+
+/// How many mappings process `pid` (0: this one) has. For leak checks.
+#[must_use]
+pub fn mapping_count(pid: i32) -> Option<usize> {
+    Some(std::fs::read_to_string(proc_file(pid, "maps")).ok()?.lines().count())
+}
+
+/// Bytes that programs could still get without swapping.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// The setting for anonymous memory.
+#[must_use]
+pub fn huge_pages() -> Option<HugePages> {
+    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    parse_huge_pages(&std::fs::read_to_string(path).ok()?)
+}
+
+/// The setting for shared memory (memfd, tmpfs), as the kernel words it: "never", "advise", ...
+#[must_use]
+pub fn shared_huge_pages() -> Option<String> {
+    let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    selected(&std::fs::read_to_string(path).ok()?).map(str::to_owned)
+}
+
+/// Reads the text of smaps_rollup.
+#[must_use]
+pub fn parse_rollup(text: &str) -> Option<Rollup> {
+    Some(Rollup {
+        rss_bytes: kib_line(text, "Rss:")?,
+        pss_bytes: kib_line(text, "Pss:")?,
+        private_bytes: kib_line(text, "Private_Clean:")?
+            .checked_add(kib_line(text, "Private_Dirty:")?)?,
+        swap_bytes: kib_line(text, "Swap:").unwrap_or(0),
+    })
+}
+
+/// Reads MemAvailable from the text of meminfo.
+#[must_use]
+pub fn parse_available(text: &str) -> Option<u64> {
+    kib_line(text, "MemAvailable:")
+}
+
+/// Reads a text such as `always [madvise] never`.
+#[must_use]
+pub fn parse_huge_pages(text: &str) -> Option<HugePages> {
+    match selected(text)? {
+        "always" => Some(HugePages::Always),
+        "madvise" => Some(HugePages::Madvise),
+        "never" => Some(HugePages::Never),
+        _ => None,
+    }
+}
+
+fn proc_file(pid: i32, name: &str) -> String {
+    match pid {
+        0 => format!("/proc/self/{name}"),
+        pid => format!("/proc/{pid}/{name}"),
+    }
+}
+
+fn selected(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0)
+}
+
+/// The value of a line `Name:   123 kB`, in bytes.
+fn kib_line(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLLUP: &str = "\
+55d0-7ffe ---p 00000000 00:00 0                          [rollup]
+Rss:                1820 kB
+Pss:                 612 kB
+Pss_Dirty:           400 kB
+Shared_Clean:       1300 kB
+Private_Clean:       120 kB
+Private_Dirty:       400 kB
+Swap:                  8 kB
+SwapPss:               0 kB
+";
+
+    #[test]
+    fn a_rollup_is_read_in_bytes() {
+        let rollup = parse_rollup(ROLLUP).unwrap();
+        assert_eq!(rollup.rss_bytes, 1820 * 1024);
+        assert_eq!(rollup.pss_bytes, 612 * 1024);
+        assert_eq!(rollup.private_bytes, 520 * 1024);
+        assert_eq!(rollup.swap_bytes, 8 * 1024);
+    }
+
+    #[test]
+    fn a_rollup_that_is_cut_off_or_absurd_is_none() {
+        assert_eq!(parse_rollup("Rss: 12 kB\n"), None);
+        assert_eq!(parse_rollup(&ROLLUP.replace("1820", "99999999999999999999")), None);
+        assert_eq!(parse_rollup(&ROLLUP.replace("1820", "18446744073709551615")), None);
+    }
+
+    #[test]
+    fn the_huge_page_setting_is_the_word_in_brackets() {
+        assert_eq!(parse_huge_pages("always [madvise] never\n"), Some(HugePages::Madvise));
+        assert_eq!(parse_huge_pages("always madvise [never]\n"), Some(HugePages::Never));
+        assert_eq!(parse_huge_pages("nothing"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(rollup(0).is_none_or(|rollup| rollup.pss_bytes > 0));
+        assert!(mapping_count(0).unwrap() > 3);
+        assert!(available_bytes().unwrap() > 0);
+    }
+}

@@ -1,0 +1,170 @@
+//! Perf events of this thread: the software counters, and the hardware ones where there are any.
+//!
+//! Virtual machines often have no hardware counters, and plain users may be refused: both come back
+//! as a [`Refusal`] that says so, never as a zero.
+#![allow(unsafe_code, reason = "rustix has no perf_event_open")]
+
+use std::fmt;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// What to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Switches to another thread.
+    ContextSwitches,
+    /// Moves to another CPU.
+    Migrations,
+    /// Page faults, minor and major.
+    PageFaults,
+    /// Time on a processor, in nanoseconds.
+    TaskClock,
+    /// Processor cycles (hardware).
+    Cycles,
+    /// Instructions (hardware).
+    Instructions,
+    /// Misses of the last cache (hardware).
+    CacheMisses,
+}
+
+/// A running counter of the thread that opened it.
+#[derive(Debug)]
+pub struct Counter {
+    fd: OwnedFd,
+}
+
+/// Why there is no counter.
+#[derive(Debug)]
+pub enum Refusal {
+    /// kernel.perf_event_paranoid (its value, if readable) or seccomp forbids it.
+    Forbidden(Option<i32>),
+    /// This machine has no such event: a virtual machine without hardware counters.
+    NoSuchEvent,
+    /// The kernel has no perf events.
+    Missing,
+    /// Anything else.
+    Os(io::Error),
+}
+
+impl Counter {
+    /// Starts to count `event` for the calling thread, on any CPU, in user and kernel mode.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`].
+    pub fn open(event: Event) -> Result<Self, Refusal> {
+        let (kind, config) = event.code();
+        let attr = Attr { kind, size: ATTR_BYTES, config, flags: EXCLUDE_HV, ..Attr::default() };
+        let (this_thread, any_cpu, no_group) = (0, -1, -1);
+        // SAFETY: `attr` is a perf_event_attr of the size it states and outlives the call.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attr,
+                this_thread,
+                any_cpu,
+                no_group,
+                FLAG_FD_CLOEXEC,
+            )
+        };
+        match i32::try_from(fd) {
+            Ok(fd) if fd >= 0 => {
+                // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+                Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+            }
+            _ => Err(refusal(io::Error::last_os_error())),
+        }
+    }
+
+    /// The count since it was opened. One system call.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; `UnexpectedEof` when the event could not be scheduled.
+    pub fn read(&self) -> io::Result<u64> {
+        let mut count = [0; 8];
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.fd, &mut count))? {
+            8 => Ok(u64::from_ne_bytes(count)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Event {
+    /// All of them, software first.
+    pub const ALL: [Self; 7] = [
+        Self::ContextSwitches,
+        Self::Migrations,
+        Self::PageFaults,
+        Self::TaskClock,
+        Self::Cycles,
+        Self::Instructions,
+        Self::CacheMisses,
+    ];
+
+    /// The event's type and number in the kernel's interface (linux/perf_event.h).
+    fn code(self) -> (u32, u64) {
+        let (hardware, software) = (0, 1);
+        match self {
+            Self::TaskClock => (software, 1),
+            Self::PageFaults => (software, 2),
+            Self::ContextSwitches => (software, 3),
+            Self::Migrations => (software, 4),
+            Self::Cycles => (hardware, 0),
+            Self::Instructions => (hardware, 1),
+            Self::CacheMisses => (hardware, 3),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden(Some(value)) => {
+                write!(f, "kernel.perf_event_paranoid is {value} (at most 1 allows it), or seccomp")
+            }
+            Self::Forbidden(None) => write!(f, "perf events are not allowed here"),
+            Self::NoSuchEvent => write!(f, "this machine has no such counter"),
+            Self::Missing => write!(f, "this kernel has no perf events"),
+            Self::Os(error) => write!(f, "cannot open a perf event: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refusal(error: io::Error) -> Refusal {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            Refusal::Forbidden(text.ok().and_then(|text| text.trim().parse().ok()))
+        }
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => Refusal::NoSuchEvent,
+        Some(libc::ENOSYS) => Refusal::Missing,
+        _ => Refusal::Os(error),
+    }
+}
+
+/// `perf_event_attr` in its first published size, which every kernel accepts.
+#[repr(C)]
+#[derive(Default)]
+struct Attr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+/// PERF_ATTR_SIZE_VER0.
+const ATTR_BYTES: u32 = 64;
+const _: () = assert!(size_of::<Attr>() == 64);
+/// Bit 6 of the flags: do not count the hypervisor.
+const EXCLUDE_HV: u64 = 1 << 6;
+/// PERF_FLAG_FD_CLOEXEC.
+const FLAG_FD_CLOEXEC: libc::c_ulong = 8;

@@ -1,0 +1,91 @@
+//! Waiting until descriptors are ready: one, or a few. For many, `epoll.rs`.
+//!
+//! Always true: an interrupted wait goes on with the time that remains.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+pub use rustix::event::{PollFd, PollFlags};
+
+use crate::deadline::Deadline;
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Something can be read, or the other end has closed.
+    Readable,
+    /// Something can be written, or the other end has closed.
+    Writable,
+    /// Either.
+    Both,
+}
+
+/// What a descriptor is ready for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// A read would not block.
+    pub readable: bool,
+    /// A write would not block.
+    pub writable: bool,
+    /// The other end has closed. There may still be something to read.
+    pub hung_up: bool,
+    /// An error is pending, or (pipes) the reader has gone.
+    pub error: bool,
+}
+
+/// Waits until `fd` is ready for `interest`, has hung up or has an error; `None` when not in time.
+///
+/// A hang-up is always reported. Costs one system call.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn poll_one(
+    fd: impl AsFd,
+    interest: Interest,
+    timeout: Option<Duration>,
+) -> io::Result<Option<Ready>> {
+    let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), interest.into())];
+    match poll(&mut fds, timeout)? {
+        0 => Ok(None),
+        _ => Ok(Some(fds[0].revents().into())),
+    }
+}
+
+/// Waits until at least one of `fds` is ready; says how many are (zero: not in time). What each is
+/// ready for stands in its `revents`; [`Ready::from`] reads it.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    let deadline = Deadline::after(timeout);
+    loop {
+        match rustix::event::poll(fds, deadline.remaining_timespec().as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+impl From<Interest> for PollFlags {
+    fn from(interest: Interest) -> Self {
+        match interest {
+            Interest::Readable => Self::IN,
+            Interest::Writable => Self::OUT,
+            Interest::Both => Self::IN | Self::OUT,
+        }
+    }
+}
+
+impl From<PollFlags> for Ready {
+    fn from(flags: PollFlags) -> Self {
+        Self {
+            readable: flags.contains(PollFlags::IN),
+            writable: flags.contains(PollFlags::OUT),
+            hung_up: flags.intersects(PollFlags::HUP | PollFlags::RDHUP),
+            error: flags.intersects(PollFlags::ERR | PollFlags::NVAL),
+        }
+    }
+}

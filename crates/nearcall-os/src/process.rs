@@ -1,0 +1,157 @@
+//! Processes: watched and ended by pidfd, started so that they cannot be forgotten.
+//!
+//! Always true: a pidfd means one process for ever; a number may be given to the next.
+#![allow(unsafe_code, reason = "Command::pre_exec is unsafe to call")]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags};
+
+use crate::poll::{Interest, poll_one};
+use crate::signal::{Signal, send_by_pidfd};
+
+/// The number of this process, in its own PID namespace.
+#[must_use]
+pub fn pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The number of this thread.
+#[must_use]
+pub fn tid() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// A pidfd of process `pid`. Only for our own children and before they are reaped is it sure which
+/// process that is; of a peer take [`crate::socket::peer_pidfd`].
+///
+/// # Errors
+///
+/// ESRCH when there is no such process, `InvalidInput` for a number that cannot be one.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Waits until the process of `pidfd` has died; false when not in time. It may still be unreaped.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn wait_pidfd(pidfd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
+    Ok(poll_one(pidfd, Interest::Readable, timeout)?.is_some())
+}
+
+/// Ends the process of `pidfd` at once. One that is dead already is no error.
+///
+/// # Errors
+///
+/// EPERM when it is another user's.
+pub fn kill_pidfd(pidfd: impl AsFd) -> io::Result<()> {
+    match send_by_pidfd(pidfd, Signal::KILL) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Has the kernel send `signal` to this process when the thread that started it ends.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
+}
+
+/// A child process that is killed and reaped when it is dropped, and that dies with us.
+///
+/// It dies when the *thread* that spawned it ends, so spawn from one that stays. No descriptor of
+/// ours goes along but the three standard ones: everything in this crate is close-on-exec.
+#[derive(Debug)]
+pub struct Child {
+    child: std::process::Child,
+    pidfd: OwnedFd,
+}
+
+impl Child {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    ///
+    /// That of the exec, or EMFILE.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        let parent = rustix::process::getpid();
+        let die_with_parent = move || {
+            set_parent_death_signal(Signal::KILL)?;
+            // Had the parent died before that call, no signal would ever come.
+            match rustix::process::getppid() {
+                Some(now) if now == parent => Ok(()),
+                _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            }
+        };
+        // SAFETY: between fork and exec the closure makes two plain system calls; it allocates
+        // nothing and takes no lock.
+        let child = unsafe { command.pre_exec(die_with_parent) }.spawn()?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        // Nobody else reaps our child, so the number is still its own.
+        let mut child = child;
+        match pidfd_open(pid) {
+            Ok(pidfd) => Ok(Self { child, pidfd }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its pidfd: readable once it has died.
+    #[must_use]
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// The pipes that `command` asked for (`Stdio::piped`): take them from here.
+    pub fn pipes(&mut self) -> &mut std::process::Child {
+        &mut self.child
+    }
+
+    /// Waits for its end and reaps it; `None` when not in time.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+        match wait_pidfd(&self.pidfd, timeout)? {
+            true => self.child.wait().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Kills it (SIGKILL) and reaps it. If it had ended before, gives how it did.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        kill_pidfd(&self.pidfd)?;
+        self.child.wait()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the death signal above is the second net.
+        let _ = self.kill();
+    }
+}

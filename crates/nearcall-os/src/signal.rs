@@ -1,0 +1,294 @@
+//! Signals: held back and waited for, read from a descriptor, sent; and Ctrl-C for the program.
+//!
+//! A signal that is waited for must be blocked first, in every thread that could take it: block it
+//! before the threads start.
+#![allow(unsafe_code, reason = "rustix has no signal masks, signalfd, tgkill or handlers")]
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+
+pub use rustix::process::Signal;
+
+use crate::deadline::Deadline;
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct SignalSet(libc::sigset_t);
+
+/// A signal that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalInfo {
+    /// Its number; compare with [`Signal::as_raw`].
+    pub signal: i32,
+    /// Why it was sent: `SI_USER`, `SI_TKILL`, ...
+    pub code: i32,
+    /// Who sent it, by kill or tgkill; zero from outside our PID namespace.
+    pub sender_pid: i32,
+    /// The sender's real user.
+    pub sender_uid: u32,
+}
+
+impl SignalSet {
+    /// The set of `signals`.
+    #[must_use]
+    pub fn of(signals: &[Signal]) -> Self {
+        let mut set = empty_set();
+        for signal in signals {
+            // SAFETY: `set` is an initialised set, and `Signal` holds a valid number.
+            unsafe { libc::sigaddset(&raw mut set, signal.as_raw()) };
+        }
+        Self(set)
+    }
+
+    /// Whether `signal` is in it.
+    #[must_use]
+    pub fn contains(&self, signal: Signal) -> bool {
+        // SAFETY: `self.0` is an initialised set, and `Signal` holds a valid number.
+        unsafe { libc::sigismember(&raw const self.0, signal.as_raw()) == 1 }
+    }
+}
+
+impl std::fmt::Debug for SignalSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // SAFETY: `self.0` is an initialised set; a number out of range gives -1.
+        let member = |number: &i32| unsafe { libc::sigismember(&raw const self.0, *number) == 1 };
+        f.debug_set().entries((1..=SIGNAL_MAX).filter(member)).finish()
+    }
+}
+
+/// Holds `set` back in this thread and threads it starts; gives the mask that was before.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn block(set: &SignalSet) -> io::Result<SignalSet> {
+    change_mask(libc::SIG_BLOCK, set)
+}
+
+/// Lets `set` through again in this thread; gives the mask that was before.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn unblock(set: &SignalSet) -> io::Result<SignalSet> {
+    change_mask(libc::SIG_UNBLOCK, set)
+}
+
+/// Puts back a mask that [`block`] or [`unblock`] gave.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn set_mask(mask: &SignalSet) -> io::Result<SignalSet> {
+    change_mask(libc::SIG_SETMASK, mask)
+}
+
+/// Waits for one signal of `set`, which must be blocked, and takes it; `None` when not in time.
+///
+/// One system call. A signal outside `set` that has a handler does not end the wait.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn wait_for(set: &SignalSet, timeout: Option<Duration>) -> io::Result<Option<SignalInfo>> {
+    let deadline = Deadline::after(timeout);
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    loop {
+        let remaining = deadline.remaining().map(libc_timespec);
+        let remaining_ptr = remaining.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: all three pointers are to locals that outlive the call; a null timeout is "for
+        // ever".
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const set.0, info.as_mut_ptr(), remaining_ptr) };
+        if signal > 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EAGAIN) => return Ok(None),
+            _ => return Err(error),
+        }
+    }
+    // SAFETY: the kernel filled it, and the rest was zeroed; it holds integers and pointers.
+    let info = unsafe { info.assume_init() };
+    Ok(Some(SignalInfo {
+        signal: info.si_signo,
+        code: info.si_code,
+        // SAFETY: the field is in the union at a place that was initialised, by the kernel or above.
+        sender_pid: unsafe { info.si_pid() },
+        // SAFETY: as for the pid.
+        sender_uid: unsafe { info.si_uid() },
+    }))
+}
+
+/// A descriptor that gives the blocked signals of `set` to whichever thread reads it.
+///
+/// It reads the signals of the reading thread and those sent to the whole process. Blocking,
+/// close-on-exec; set it non-blocking for an event loop.
+///
+/// # Errors
+///
+/// EMFILE when this process has no room for a descriptor.
+pub fn signalfd(set: &SignalSet) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised and outlives the call; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set.0, libc::SFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes one signal from a [`signalfd`]; `WouldBlock` when it is non-blocking and none is there.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn signalfd_read(signalfd: impl AsFd) -> io::Result<SignalInfo> {
+    let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(&signalfd, &mut bytes))?;
+    if read != bytes.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // SAFETY: the struct is plain integers, any bytes are a value; the array has its size.
+    let info = unsafe { ptr::read_unaligned(bytes.as_ptr().cast::<libc::signalfd_siginfo>()) };
+    Ok(SignalInfo {
+        signal: info.ssi_signo.cast_signed(),
+        code: info.ssi_code,
+        sender_pid: info.ssi_pid.cast_signed(),
+        sender_uid: info.ssi_uid,
+    })
+}
+
+/// Sends `signal` to one thread. The numbers may meanwhile belong to somebody else: hold a pidfd of
+/// the process and check it, or send only to threads that cannot have been reaped.
+///
+/// # Errors
+///
+/// ESRCH when there is no such thread, EPERM when it is another user's.
+pub fn send_to_thread(pid: i32, tid: i32, signal: Signal) -> io::Result<()> {
+    // SAFETY: tgkill takes three numbers and touches none of our memory.
+    let outcome = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal.as_raw()) };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sends `signal` to the process of a pidfd, and to no other.
+///
+/// # Errors
+///
+/// ESRCH when it was reaped, EPERM when it is another user's.
+pub fn send_by_pidfd(pidfd: impl AsFd, signal: Signal) -> io::Result<()> {
+    Ok(rustix::process::pidfd_send_signal(pidfd, signal)?)
+}
+
+/// SIGINT and SIGTERM as a flag. The second one ends the process at once, by the signal itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Interrupt(BorrowedFd<'static>);
+
+impl Interrupt {
+    /// Installs the handler, for the rest of the process. Installing again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn install() -> io::Result<Self> {
+        let fd = match INTERRUPT_FD.load(Ordering::Acquire) {
+            NO_FD => Self::make_fd()?,
+            fd => fd,
+        };
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: all zeros is a valid sigaction: default handler, no flags, empty mask.
+            let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+            let handler: extern "C" fn(libc::c_int) = on_interrupt;
+            action.sa_sigaction = handler as libc::sighandler_t;
+            // After the first signal the default holds again, so the second one kills.
+            action.sa_flags = libc::SA_RESETHAND;
+            // SAFETY: the handler stores a flag and writes to a descriptor, both of which may be done
+            // in a handler, and keeps errno.
+            let outcome = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+            if outcome != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: the descriptor is never closed, so it is open for ever.
+        Ok(Self(unsafe { BorrowedFd::borrow_raw(fd) }))
+    }
+
+    /// Whether one has come.
+    #[must_use]
+    pub fn interrupted(self) -> bool {
+        INTERRUPTED.load(Ordering::Acquire)
+    }
+
+    /// Readable from the first signal on (nobody should read from it): for polls that must end.
+    #[must_use]
+    pub fn fd(self) -> BorrowedFd<'static> {
+        self.0
+    }
+
+    fn make_fd() -> io::Result<i32> {
+        let fd = crate::eventfd::create(crate::eventfd::Kind::Counter)?.into_raw_fd();
+        match INTERRUPT_FD.compare_exchange(NO_FD, fd, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(fd),
+            Err(earlier) => {
+                // SAFETY: we own `fd`: it came out of an `OwnedFd` above and went nowhere.
+                drop(unsafe { OwnedFd::from_raw_fd(fd) });
+                Ok(earlier)
+            }
+        }
+    }
+}
+
+extern "C" fn on_interrupt(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Release);
+    let one = 1u64.to_ne_bytes();
+    let fd = INTERRUPT_FD.load(Ordering::Acquire);
+    // SAFETY: glibc's errno is a thread-local integer whose address is always valid.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let saved = unsafe { *errno };
+    // SAFETY: eight readable bytes; write may be called in a handler.
+    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+}
+
+fn empty_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::zeroed();
+    // SAFETY: sigemptyset initialises what the pointer points to, which is a whole set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: initialised by the line above, and all zeros is a set too.
+    unsafe { set.assume_init() }
+}
+
+fn change_mask(how: libc::c_int, set: &SignalSet) -> io::Result<SignalSet> {
+    let mut before = SignalSet(empty_set());
+    // SAFETY: both pointers are to initialised sets that outlive the call.
+    let outcome = unsafe { libc::pthread_sigmask(how, &raw const set.0, &raw mut before.0) };
+    match outcome {
+        0 => Ok(before),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn libc_timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// The last real-time signal of Linux.
+const SIGNAL_MAX: i32 = 64;
+
+const NO_FD: i32 = -1;
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPT_FD: AtomicI32 = AtomicI32::new(NO_FD);

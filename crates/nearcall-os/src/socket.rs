@@ -1,0 +1,416 @@
+//! Sockets: unix listeners and pairs, who is at the other end, loopback pairs of TCP and UDP.
+//!
+//! Always true: every socket is close-on-exec, and no send here raises SIGPIPE.
+//! `None` means "not now" or "not in time"; an error means "not so".
+//! Not here: descriptors that travel with a message (`descriptor.rs`), waiting (`poll.rs`).
+#![allow(unsafe_code, reason = "SO_PEERCRED with pid 0 and SO_PEERPIDFD are missing in rustix")]
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, connect, getsockname, listen, socket_with, socketpair, sockopt,
+};
+
+use crate::deadline::Deadline;
+use crate::descriptor::not_now;
+use crate::poll::{Interest, poll_one};
+
+/// Longest path of a unix socket, without the closing NUL: the kernel's `sun_path` has 108 bytes.
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Where a unix socket is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnixAddress<'a> {
+    /// A name in the file system. It stays when the listener dies.
+    Path(&'a Path),
+    /// A name in the network namespace. It goes with the listener; anybody may take it.
+    Abstract(&'a [u8]),
+}
+
+/// How a socket keeps what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes without borders.
+    Stream,
+    /// Messages in order, connected.
+    Seqpacket,
+    /// Messages; on unix sockets in order and never lost.
+    Datagram,
+}
+
+/// Which half of a connection to close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    /// Nothing more is received.
+    Receive,
+    /// Nothing more is sent; the other end reads what is there and then the end.
+    Send,
+    /// Both.
+    Both,
+}
+
+/// Who connected, as the kernel recorded it at that moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// The process, or `None` when it has no number in our PID namespace.
+    pub pid: Option<i32>,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+/// Buffer sizes as the kernel keeps them: twice what was asked for, at most twice the sysctl limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferBytes {
+    /// SO_SNDBUF.
+    pub send: usize,
+    /// SO_RCVBUF.
+    pub receive: usize,
+}
+
+/// Listens for SOCK_SEQPACKET connections. The socket does not block: use [`accept`].
+///
+/// # Errors
+///
+/// `InvalidInput` for a name that is too long (the text says by how much), EADDRINUSE when the name
+/// exists, otherwise the kernel's.
+pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd> {
+    let address = socket_address(address)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&socket, &address)?;
+    listen(&socket, i32::from(backlog))?;
+    Ok(socket)
+}
+
+/// Takes the next connection, a blocking socket; `None` when none comes in time.
+///
+/// # Errors
+///
+/// The kernel's; EMFILE leaves the connection in the queue, so do not retry at once.
+pub fn accept(listener: impl AsFd, timeout: Option<Duration>) -> io::Result<Option<OwnedFd>> {
+    let deadline = Deadline::after(timeout);
+    loop {
+        match accept_with(&listener, SocketFlags::CLOEXEC) {
+            // ECONNABORTED: that client left the queue, the next may be there.
+            Err(Errno::INTR | Errno::CONNABORTED) => {}
+            Err(Errno::WOULDBLOCK) => {
+                if poll_one(&listener, Interest::Readable, deadline.remaining())?.is_none() {
+                    return Ok(None);
+                }
+            }
+            outcome => return Ok(Some(outcome?)),
+        }
+    }
+}
+
+/// Connects to a SOCK_SEQPACKET listener. Waits while its queue is full, at most for `timeout`.
+///
+/// # Errors
+///
+/// `InvalidInput` for a name that is too long, `TimedOut` when the queue stayed full,
+/// ECONNREFUSED when nobody listens, ENOENT when there is no such name.
+pub fn unix_connect(address: UnixAddress<'_>, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+    let address = socket_address(address)?;
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let deadline = Deadline::after(timeout);
+    loop {
+        // The kernel bounds a unix connect by the send timeout. Zero would mean for ever.
+        let remaining = deadline.remaining().map(|left| left.max(SEND_TIMEOUT_MIN));
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, remaining)?;
+        match connect(&socket, &address) {
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::TimedOut.into()),
+            outcome => {
+                outcome?;
+                break;
+            }
+        }
+    }
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+    Ok(socket)
+}
+
+/// Two connected unix sockets.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Seqpacket => SocketType::SEQPACKET,
+        Kind::Datagram => SocketType::DGRAM,
+    };
+    Ok(socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Two TCP sockets connected over 127.0.0.1, without Nagle's delay.
+///
+/// Somebody else on this machine may connect to the port meanwhile; such a connection is closed.
+///
+/// # Errors
+///
+/// The kernel's; `ConnectionAborted` when strangers kept the listener busy.
+pub fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let listener = inet_socket(SocketType::STREAM)?;
+    bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    listen(&listener, 1)?;
+    let here = inet_socket(SocketType::STREAM)?;
+    connect_retrying(&here, local_address(&listener)?)?;
+    let ours = local_address(&here)?;
+    for _ in 0..STRANGERS_MAX {
+        let there = retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC))?;
+        if peer_address(&there)? == Some(ours) {
+            sockopt::set_tcp_nodelay(&here, true)?;
+            sockopt::set_tcp_nodelay(&there, true)?;
+            return Ok((here, there));
+        }
+    }
+    Err(io::ErrorKind::ConnectionAborted.into())
+}
+
+/// Two UDP sockets connected to each other over 127.0.0.1. Datagrams are dropped when the receive
+/// buffer is full, and only those of the partner arrive.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (here, there) = (inet_socket(SocketType::DGRAM)?, inet_socket(SocketType::DGRAM)?);
+    for socket in [&here, &there] {
+        bind(socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    }
+    connect(&here, &local_address(&there)?)?;
+    connect(&there, &local_address(&here)?)?;
+    // Before both were connected, a stranger's datagram may have been queued.
+    let mut byte = [0];
+    for socket in [&here, &there] {
+        for _ in 0..STRANGERS_MAX {
+            if recv_now(socket, &mut byte)?.is_none() {
+                break;
+            }
+        }
+    }
+    Ok((here, there))
+}
+
+/// Who is at the other end of a unix socket.
+///
+/// # Errors
+///
+/// The kernel's, for what is no connected unix socket.
+pub fn peer_credentials(socket: impl AsFd) -> io::Result<Credentials> {
+    let ucred: libc::ucred = option(socket.as_fd(), libc::SO_PEERCRED)?;
+    let pid = (ucred.pid != 0).then_some(ucred.pid);
+    Ok(Credentials { pid, uid: ucred.uid, gid: ucred.gid })
+}
+
+/// A pidfd of the process at the other end: readable once it has died, never another process.
+///
+/// # Errors
+///
+/// ENOPROTOOPT before Linux 6.5, ESRCH or EINVAL when the process was reaped before the call.
+pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let fd: libc::c_int = option(socket.as_fd(), SO_PEERPIDFD)?;
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asks for buffer sizes (`None`: leave) and says what the kernel made of it.
+///
+/// # Errors
+///
+/// The kernel's. Too much is no error: it is cut to the sysctl limit.
+pub fn set_buffer_bytes(
+    socket: impl AsFd,
+    send: Option<usize>,
+    receive: Option<usize>,
+) -> io::Result<BufferBytes> {
+    if let Some(bytes) = send {
+        sockopt::set_socket_send_buffer_size(&socket, bytes)?;
+    }
+    if let Some(bytes) = receive {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    buffer_bytes(socket)
+}
+
+/// The buffer sizes as they are.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn buffer_bytes(socket: impl AsFd) -> io::Result<BufferBytes> {
+    Ok(BufferBytes {
+        send: sockopt::socket_send_buffer_size(&socket)?,
+        receive: sockopt::socket_recv_buffer_size(&socket)?,
+    })
+}
+
+/// Sends and waits while the socket is full. May send less than all on a stream.
+///
+/// # Errors
+///
+/// EPIPE or ECONNRESET when the other end is gone, EMSGSIZE for a message too long for the socket.
+pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(retry_on_intr(|| rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL))?)
+}
+
+/// [`send`] that never waits, whatever the file flags say.
+///
+/// # Errors
+///
+/// As [`send`].
+pub fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    not_now(retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from))
+}
+
+/// Receives from a stream and waits. Zero is the end.
+///
+/// # Errors
+///
+/// ECONNRESET when the other end is gone with our bytes unread.
+pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    recv_flagged(socket.as_fd(), buffer, RecvFlags::empty())
+}
+
+/// [`recv`] that never waits, whatever the file flags say.
+///
+/// # Errors
+///
+/// As [`recv`].
+pub fn recv_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
+}
+
+/// Receives one message and waits for it. Says its full length: above `buffer.len()`, the rest is
+/// lost. Zero is an empty message or, on SOCK_SEQPACKET, the end. Not for TCP, where the kernel
+/// would throw the bytes away.
+///
+/// # Errors
+///
+/// ECONNREFUSED on UDP when the other end has closed.
+pub fn recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC)
+}
+
+/// [`recv_message`] that never waits, whatever the file flags say.
+///
+/// # Errors
+///
+/// As [`recv_message`].
+pub fn recv_message_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
+}
+
+/// Closes one half or both for everybody who shares the socket.
+///
+/// # Errors
+///
+/// ENOTCONN when it is not connected any more.
+pub fn shutdown(socket: impl AsFd, half: Half) -> io::Result<()> {
+    let how = match half {
+        Half::Receive => rustix::net::Shutdown::Read,
+        Half::Send => rustix::net::Shutdown::Write,
+        Half::Both => rustix::net::Shutdown::Both,
+    };
+    Ok(rustix::net::shutdown(socket, how)?)
+}
+
+fn recv_flagged(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    // The second number is the full length under MSG_TRUNC, else the same as the first.
+    let (_, bytes) = retry_on_intr(|| rustix::net::recv(socket, &mut *buffer, flags))?;
+    Ok(bytes)
+}
+
+fn socket_address(address: UnixAddress<'_>) -> io::Result<SocketAddrUnix> {
+    let (length, made) = match address {
+        UnixAddress::Path(path) => (path.as_os_str().as_bytes().len(), SocketAddrUnix::new(path)),
+        UnixAddress::Abstract(name) => (name.len(), SocketAddrUnix::new_abstract_name(name)),
+    };
+    if length > UNIX_PATH_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("socket name has {length} bytes, at most {UNIX_PATH_BYTES_MAX} are possible"),
+        ));
+    }
+    Ok(made?)
+}
+
+fn inet_socket(kind: SocketType) -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+fn connect_retrying(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    match connect(socket, &address) {
+        // An interrupted TCP connect goes on by itself; the socket becomes writable when it is done.
+        Err(Errno::INTR) => {
+            poll_one(socket, Interest::Writable, None)?;
+            Ok(sockopt::socket_error(socket)??)
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(getsockname(socket)?)?)
+}
+
+fn peer_address(socket: &OwnedFd) -> io::Result<Option<SocketAddr>> {
+    match rustix::net::getpeername(socket) {
+        Ok(Some(address)) => Ok(Some(SocketAddr::try_from(address)?)),
+        // A stranger who has already left has no address.
+        Ok(None) | Err(Errno::NOTCONN) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Reads a SOL_SOCKET option that the kernel fills as plain integers.
+fn option<T: PlainOption>(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
+    // SAFETY: `value` has `length` writable bytes, and both outlive the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all bytes were zeroed and maybe overwritten; `PlainOption` allows any bytes.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Types for which every bit pattern is a value.
+trait PlainOption {}
+impl PlainOption for libc::ucred {}
+impl PlainOption for libc::c_int {}
+
+/// `SO_PEERPIDFD` of Linux 6.5 (asm-generic), which libc does not name yet.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// Connections and datagrams of strangers that a loopback pair puts up with while it is made.
+const STRANGERS_MAX: usize = 64;
+
+/// The shortest send timeout that is not "for ever": the kernel counts in jiffies.
+const SEND_TIMEOUT_MIN: Duration = Duration::from_millis(1);
