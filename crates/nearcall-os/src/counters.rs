@@ -52,7 +52,8 @@ pub fn thread_usage() -> io::Result<Usage> {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Scheduler times of this thread; `None` when the kernel does not keep them.
+/// Scheduler times of this thread; `None` when the kernel does not keep them. Brought up to date at
+/// a tick or a switch, so a young thread may show zero.
 #[must_use]
 pub fn thread_schedstat() -> Option<SchedStat> {
     parse_schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
+
+use crate::clock::monotonic_ns;
 
 /// When to give up. `None` inside means never.
 #[derive(Clone, Copy)]
@@ -40,6 +42,5 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
 }
 
 fn monotonic() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::try_from(now).unwrap_or_default()
+    Duration::from_nanos(monotonic_ns())
 }

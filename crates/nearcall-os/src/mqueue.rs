@@ -13,8 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
+use crate::clock::realtime_ns;
 use crate::deadline::Deadline;
 
 /// A queue as the kernel made it.
@@ -286,10 +285,7 @@ fn until<E>(
 fn realtime_after(remaining: Duration) -> libc::timespec {
     let at = match remaining.is_zero() {
         true => Duration::ZERO,
-        false => {
-            let now = Duration::try_from(clock_gettime(ClockId::Realtime)).unwrap_or_default();
-            now.saturating_add(remaining)
-        }
+        false => Duration::from_nanos(realtime_ns()).saturating_add(remaining),
     };
     libc::timespec {
         tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),

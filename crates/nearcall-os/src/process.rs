@@ -33,7 +33,9 @@ pub fn tid() -> i32 {
 ///
 /// ESRCH when there is no such process, `InvalidInput` for a number that cannot be one.
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    // rustix panics on negative numbers in debug builds.
+    let pid = (pid > 0).then(|| Pid::from_raw(pid)).flatten();
+    let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 

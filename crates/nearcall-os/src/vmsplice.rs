@@ -146,7 +146,7 @@ impl SpliceBuffer {
         let capacity = self.capacity();
         assert!(range.start <= range.end && range.end <= capacity, "bytes {range:?} of {capacity}");
         let end = self.start + self.handed_over;
-        let overlaps = |from: usize, to: usize| range.start < to && from < range.end;
+        let overlaps = |from: usize, to: usize| from < to && range.start < to && from < range.end;
         // The part up to the end of the ring, and the part that goes round.
         overlaps(self.start, end.min(capacity)) || overlaps(0, end.saturating_sub(capacity))
     }

@@ -6,7 +6,20 @@
 
 mod child;
 mod clock;
+mod cma;
 mod cpu;
+mod descriptor;
+mod epoll;
 mod futex;
+mod mqueue;
+mod partner;
+mod perf;
+mod pipe;
+mod process;
 mod pshared;
 mod region;
+mod signal;
+mod socket;
+mod sysv;
+mod uring;
+mod vmsplice;

@@ -1,0 +1,67 @@
+//! Cross-memory attach with a child that tells its address.
+
+use std::io::Read;
+
+use nearcall_os::cma;
+use nearcall_os::pages::Pages;
+
+use crate::partner;
+
+#[test]
+fn the_memory_of_a_child_is_read_and_written() {
+    if partner::role().is_some() {
+        return show_memory();
+    }
+    let name = "cma::the_memory_of_a_child_is_read_and_written";
+    let mut child = partner::start(name, "show memory");
+    let mut output = child.pipes().stdout.take().unwrap();
+    partner::read_until(&mut output, "address ");
+    let address = partner::read_until(&mut output, ".");
+    let address: u64 = address.trim_end_matches('.').parse().unwrap();
+    let pid = i32::try_from(child.pid()).unwrap();
+    if let Err(reason) = cma::probe(pid, address) {
+        assert!(reason.contains("not allowed"), "{reason}");
+        return partner::say(&format!("skipped: {reason}\n"));
+    }
+    let mut bytes = vec![0; BYTES];
+    cma::read(pid, address, &mut bytes).unwrap();
+    assert!(bytes.iter().zip(pattern()).all(|(is, should)| *is == should));
+    cma::write(pid, address, b"written").unwrap();
+    cma::read(pid, address, &mut bytes[..7]).unwrap();
+    assert_eq!(&bytes[..7], b"written");
+    let error = cma::read(pid, 8, &mut bytes).unwrap_err();
+    assert!(cma::refusal(&error).contains("no memory"), "{error}");
+    let past_the_end = address + u64::try_from(BYTES).unwrap() - 1;
+    assert!(cma::read(pid, u64::MAX - 1, &mut bytes).is_err() && past_the_end > address);
+    child.kill().unwrap();
+    let error = cma::read(pid, address, &mut bytes).unwrap_err();
+    assert!(cma::refusal(&error).contains("gone"), "{error}");
+}
+
+#[test]
+fn pages_are_whole_aligned_and_zero() {
+    let mut pages = Pages::create(5000).unwrap();
+    assert_eq!((pages.len() % 4096, pages.address() % 4096), (0, 0));
+    assert!(pages.len() >= 5000 && pages.iter().all(|byte| *byte == 0));
+    pages[4999] = 7;
+    pages.prefault();
+    assert_eq!(pages[4999], 7);
+    pages.lock().unwrap();
+    assert!(Pages::create(usize::MAX).is_err());
+}
+
+fn show_memory() {
+    let mut pages = Pages::create(BYTES).unwrap();
+    for (byte, value) in pages.iter_mut().zip(pattern()) {
+        *byte = value;
+    }
+    partner::say(&format!("address {}.", pages.address()));
+    // The parent kills us, or closes our input by dying.
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn pattern() -> impl Iterator<Item = u8> {
+    (0..=250).cycle()
+}
+
+const BYTES: usize = 300_000;

@@ -1,0 +1,67 @@
+//! Epoll, eventfd and timerfd.
+
+use std::time::Duration;
+
+use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::{eventfd, pipe, timerfd};
+
+use crate::partner::{PATIENCE, SHORT};
+
+#[test]
+fn events_carry_their_token_until_the_cause_is_gone() {
+    let epoll = Epoll::create().unwrap();
+    let mut events = Events::with_capacity(4);
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    epoll.add(&bell, Interest::Readable, u64::MAX).unwrap();
+    assert!(epoll.wait(&mut events, SHORT).unwrap().is_empty());
+    eventfd::add_one(&bell).unwrap();
+    for _ in 0..2 {
+        let ready = epoll.wait(&mut events, PATIENCE).unwrap();
+        assert_eq!((ready.len(), ready[0].token, ready[0].ready.readable), (1, u64::MAX, true));
+    }
+    epoll.modify(&bell, Interest::Both, 7).unwrap();
+    let ready = epoll.wait(&mut events, PATIENCE).unwrap();
+    assert!(ready[0].token == 7 && ready[0].ready.writable);
+    epoll.delete(&bell).unwrap();
+    assert!(epoll.wait(&mut events, SHORT).unwrap().is_empty());
+}
+
+#[test]
+fn a_closed_writer_is_a_hang_up() {
+    let epoll = Epoll::create().unwrap();
+    let pipe = pipe::create().unwrap();
+    epoll.add(&pipe.read, Interest::Readable, 1).unwrap();
+    drop(pipe.write);
+    let mut events = Events::with_capacity(1);
+    assert!(epoll.wait(&mut events, PATIENCE).unwrap()[0].ready.hung_up);
+}
+
+#[test]
+fn a_counter_gives_the_sum_and_a_semaphore_gives_ones() {
+    for (kind, expected) in [
+        (eventfd::Kind::Counter, [Some(2), None, None]),
+        (eventfd::Kind::Semaphore, [Some(1), Some(1), None]),
+    ] {
+        let bell = eventfd::create(kind).unwrap();
+        eventfd::add_one(&bell).unwrap();
+        assert!(eventfd::add_one_now(&bell).unwrap());
+        for value in expected {
+            assert_eq!(eventfd::read_now(&bell).unwrap(), value);
+        }
+        eventfd::add_one(&bell).unwrap();
+        assert_eq!(eventfd::read(&bell).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_timer_expires_and_can_be_stopped() {
+    let timer = timerfd::create().unwrap();
+    timerfd::arm(&timer, Duration::ZERO, None).unwrap();
+    assert!(poll_one(&timer, Interest::Readable, PATIENCE).unwrap().is_some());
+    assert_eq!(timerfd::read(&timer).unwrap(), 1);
+    timerfd::arm(&timer, Duration::from_micros(1), Some(Duration::from_micros(1))).unwrap();
+    assert!(timerfd::read(&timer).unwrap() >= 1);
+    timerfd::disarm(&timer).unwrap();
+    assert!(poll_one(&timer, Interest::Readable, SHORT).unwrap().is_none());
+}
