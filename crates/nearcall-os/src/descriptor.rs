@@ -1,7 +1,7 @@
 //! Descriptors: sent and received with a message, duplicated, switched to non-blocking, counted.
 //!
-//! Always true: every descriptor that arrives here is close-on-exec and owned from the first moment,
-//! so an early return closes it.
+//! Always true: every descriptor that arrives here is close-on-exec and owned from the first
+//! moment, so an early return closes it.
 //! Not here: making sockets (`socket.rs`), waiting for them (`poll.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut};

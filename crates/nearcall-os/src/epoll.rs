@@ -44,7 +44,8 @@ impl Epoll {
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches `fd`. It leaves the set when the last duplicate of it is closed, so delete it before.
+    /// Watches `fd`. It leaves the set when the last duplicate of it is closed, so delete it
+    /// before.
     ///
     /// # Errors
     ///

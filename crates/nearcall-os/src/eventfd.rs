@@ -1,7 +1,7 @@
 //! Eventfd: a counter that can be polled, as a doorbell or a semaphore.
 //!
-//! Whoever shares it can fill it or change its file flags, and then our blocking write waits. Use it
-//! only between processes that trust each other (FAULTS.md, rule 6).
+//! Whoever shares it can fill it or change its file flags, and then our blocking write waits. Use
+//! it only between processes that trust each other (FAULTS.md, rule 6).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

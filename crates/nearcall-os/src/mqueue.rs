@@ -70,8 +70,8 @@ pub fn create_unlinked(messages_max: usize, message_bytes: usize) -> Result<Owne
     attr.mq_msgsize = message_bytes.try_into().map_err(too_large)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let mode: libc::mode_t = 0o600;
-    // SAFETY: the name ends with NUL and the attributes are initialised; both outlive the call. With
-    // O_CREAT the call takes a mode and a pointer to attributes.
+    // SAFETY: the name ends with NUL and the attributes are initialised; both outlive the call.
+    // With O_CREAT the call takes a mode and a pointer to attributes.
     let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, &raw const attr) };
     if fd < 0 {
         return Err(create_error(io::Error::last_os_error()));
@@ -246,8 +246,8 @@ fn receive_until(
 ) -> io::Result<Option<usize>> {
     let queue = queue.as_fd().as_raw_fd();
     until(timeout, |time| {
-        // SAFETY: `buffer` is writable for its length; a null priority is not stored; `time` is null
-        // (wait for ever) or points to a timespec that outlives the call.
+        // SAFETY: `buffer` is writable for its length; a null priority is not stored; `time` is
+        // null (wait for ever) or points to a timespec that outlives the call.
         let outcome = unsafe {
             libc::mq_timedreceive(
                 queue,

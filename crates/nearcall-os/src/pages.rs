@@ -1,6 +1,8 @@
-//! Private memory in whole pages at an address that stays: for what the kernel or a peer reads there.
+//! Private memory in whole pages at an address that stays: for what the kernel or a peer reads
+//! there.
 //!
-//! Used by `cma.rs` (the peer reads it by address) and `vmsplice.rs` (the pipe refers to its pages).
+//! Used by `cma.rs` (the peer reads it by address) and `vmsplice.rs` (the pipe refers to its
+//! pages).
 //! Not here: memory that two processes share (`region.rs`).
 #![allow(unsafe_code, reason = "mmap and slices of it")]
 
@@ -23,8 +25,8 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// At least `bytes` bytes, rounded up to whole pages and at least one. Takes no memory before it
-    /// is touched: see [`Pages::prefault`].
+    /// At least `bytes` bytes, rounded up to whole pages and at least one. Takes no memory before
+    /// it is touched: see [`Pages::prefault`].
     ///
     /// # Errors
     ///

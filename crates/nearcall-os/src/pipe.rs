@@ -155,7 +155,9 @@ pub fn fifo_unnamed(directory: impl AsFd) -> io::Result<OwnedFd> {
 
 /// Opens one end of the FIFO that `fifo` (O_PATH) stands for; a blocking descriptor. Never waits.
 ///
-/// Open the reading end first.
+/// Open the reading end first. The open file is the caller's alone, so O_NONBLOCK may be set on it:
+/// then [`read`] and [`write`] try in one system call, where [`read_now`] and [`write_now`] need
+/// three on a FIFO.
 ///
 /// # Errors
 ///

@@ -119,7 +119,8 @@ pub fn wait_for(set: &SignalSet, timeout: Option<Duration>) -> io::Result<Option
     Ok(Some(SignalInfo {
         signal: info.si_signo,
         code: info.si_code,
-        // SAFETY: the field is in the union at a place that was initialised, by the kernel or above.
+        // SAFETY: the field is in the union at a place that was initialised, by the kernel or
+        // above.
         sender_pid: unsafe { info.si_pid() },
         // SAFETY: as for the pid.
         sender_uid: unsafe { info.si_uid() },
@@ -211,8 +212,8 @@ impl Interrupt {
             action.sa_sigaction = handler as libc::sighandler_t;
             // After the first signal the default holds again, so the second one kills.
             action.sa_flags = libc::SA_RESETHAND;
-            // SAFETY: the handler stores a flag and writes to a descriptor, both of which may be done
-            // in a handler, and keeps errno.
+            // SAFETY: the handler stores a flag and writes to a descriptor, both of which may be
+            // done in a handler, and keeps errno.
             let outcome = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
             if outcome != 0 {
                 return Err(io::Error::last_os_error());

@@ -358,7 +358,8 @@ fn inet_socket(kind: SocketType) -> io::Result<OwnedFd> {
 
 fn connect_retrying(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     match connect(socket, &address) {
-        // An interrupted TCP connect goes on by itself; the socket becomes writable when it is done.
+        // An interrupted TCP connect goes on by itself; the socket becomes writable when it is
+        // done.
         Err(Errno::INTR) => {
             poll_one(socket, Interest::Writable, None)?;
             Ok(sockopt::socket_error(socket)??)

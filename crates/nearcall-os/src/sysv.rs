@@ -1,7 +1,7 @@
 //! System V message queues.
 //!
-//! A queue is a number that lives until somebody removes it: a killed owner leaves it behind. So the
-//! other end removes it too when it sees the death, and [`list`] shows what is left.
+//! A queue is a number that lives until somebody removes it: a killed owner leaves it behind. So
+//! the other end removes it too when it sees the death, and [`list`] shows what is left.
 //! There is no descriptor and no timeout: to end a wait, remove the queue (the waiter gets EIDRM).
 #![allow(unsafe_code, reason = "rustix has no System V queues")]
 
@@ -110,7 +110,8 @@ impl MessageBuffer {
     }
 }
 
-/// Sends the first `bytes` of the body with type `kind` (above zero); waits while the queue is full.
+/// Sends the first `bytes` of the body with type `kind` (above zero); waits while the queue is
+/// full.
 ///
 /// # Errors
 ///
@@ -289,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_listing_is_read_and_a_broken_line_left_out() {
-        let text = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n\
-                    0          3   600          12          2    41    42     7     8     9    10          0          0 1700000000\n\
+        let text = "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n\
+                    0   3   600     12    2    41    42   7   8    9   10     0     0 1700000000\n\
                     broken line\n";
         let expected = Entry {
             id: 3,

@@ -3,7 +3,8 @@
 //! Buffers belong to the ring and cannot be touched while the kernel uses them: the accessors give
 //! `None` then. Queuing costs no system call; [`StreamRing::wait`] submits what is queued and waits
 //! in one `io_uring_enter`. A blocking send or receive is thus one system call.
-//! Always true: no buffer is freed while an operation on it is under way; the drop cancels and waits.
+//! Always true: no buffer is freed while an operation on it is under way; the drop cancels and
+//! waits.
 //! Not here: framing messages (the channel does that).
 #![allow(unsafe_code, reason = "pushing an entry promises that its buffer lives")]
 
@@ -217,8 +218,8 @@ impl StreamRing {
         }
     }
 
-    /// Takes the outcome of `direction`: how many bytes, zero for a receive at the end of the stream;
-    /// `None` when it is not done. The buffer can then be used again.
+    /// Takes the outcome of `direction`: how many bytes, zero for a receive at the end of the
+    /// stream; `None` when it is not done. The buffer can then be used again.
     ///
     /// # Errors
     ///

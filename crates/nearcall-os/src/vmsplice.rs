@@ -4,7 +4,8 @@
 //! must not be written before that, or the reader sees the new value.
 //! Always true: the bytes handed over and not released are one range of the ring, and every write
 //! into it panics.
-//! Not here: knowing when the reader is done; it must say so, or [`crate::pipe::queued_bytes`] is 0.
+//! Not here: knowing when the reader is done; it must say so, or [`crate::pipe::queued_bytes`] is
+//! 0.
 #![allow(unsafe_code, reason = "vmsplice takes raw memory")]
 
 use std::io;

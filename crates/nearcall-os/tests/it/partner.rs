@@ -41,8 +41,8 @@ pub(crate) fn read_until(output: &mut impl Read, text: &str) -> String {
     String::from_utf8(seen).unwrap()
 }
 
-/// Waits until the other end of `fd`, which must have nothing to read, is closed. A drop alone is not
-/// enough: a child that another test starts holds copies of everything until its exec.
+/// Waits until the other end of `fd`, which must have nothing to read, is closed. A drop alone is
+/// not enough: a child that another test starts holds copies of everything until its exec.
 pub(crate) fn wait_closed(fd: impl AsFd) {
     let ready = poll_one(fd, Interest::Readable, PATIENCE).unwrap();
     assert!(ready.is_some(), "still open");
