@@ -1,2 +1,38 @@
-//! nearcall-channel
+//! Moves whole messages both ways between two processes, by any mechanism that Linux has.
+//!
+//! A client and a server meet over a unix socket ([`connect`], [`Listener`]), agree on a
+//! [`Mechanism`], and each gets an [`Endpoint`]: claim room, write in place, commit; receive, read,
+//! release. What a mechanism can do stands in its [`Capabilities`].
+//! Knows nothing of calls, objects or `.proto` files.
 #![forbid(unsafe_code)]
+
+pub mod address;
+pub mod channel;
+mod control;
+pub mod endpoint;
+pub mod error;
+pub mod handshake;
+pub mod limits;
+pub mod mechanism;
+mod open;
+mod packet;
+mod piece;
+mod pieces;
+pub mod runtime_dir;
+pub mod settings;
+mod shm;
+mod sync;
+pub mod wait;
+pub mod watch;
+mod way;
+
+pub use address::{Address, BadAddress};
+pub use channel::{Channel, Interest, Readiness};
+pub use endpoint::{Claim, Endpoint, Message};
+pub use error::{Misdeed, ReceiveError, SendError};
+pub use handshake::{Listener, MeetError, Options, accept_over, connect, connect_over};
+pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
+pub use open::OpenError;
+pub use packet::{Refusal, VERSION, Version};
+pub use settings::PeerIdentity;
+pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};

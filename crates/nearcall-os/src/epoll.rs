@@ -129,6 +129,7 @@ fn flags(interest: Interest) -> epoll::EventFlags {
         Interest::Readable => epoll::EventFlags::IN,
         Interest::Writable => epoll::EventFlags::OUT,
         Interest::Both => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+        Interest::HangUp => epoll::EventFlags::RDHUP,
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Interest {
     Writable,
     /// Either.
     Both,
+    /// Neither: only the other end's hang-up.
+    HangUp,
 }
 
 /// What a descriptor is ready for.
@@ -75,6 +77,7 @@ impl From<Interest> for PollFlags {
             Interest::Readable => Self::IN,
             Interest::Writable => Self::OUT,
             Interest::Both => Self::IN | Self::OUT,
+            Interest::HangUp => Self::RDHUP,
         }
     }
 }

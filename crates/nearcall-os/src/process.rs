@@ -20,6 +20,12 @@ pub fn pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
+/// The effective user id of this process.
+#[must_use]
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The number of this thread.
 #[must_use]
 pub fn tid() -> i32 {

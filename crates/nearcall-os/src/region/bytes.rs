@@ -34,6 +34,13 @@ impl<'a> SharedBytes<'a> {
         Self { start, bytes, region: PhantomData }
     }
 
+    /// A view of private memory, for who reads shared and private bytes in the same way.
+    #[must_use]
+    #[inline]
+    pub fn from_slice(bytes: &'a [u8]) -> Self {
+        Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), region: PhantomData }
+    }
+
     /// How many bytes the view has. Our own number: a peer cannot change it.
     #[must_use]
     #[inline]

@@ -1,0 +1,170 @@
+//! Addresses of servers on this machine, from text and to text.
+//!
+//! `NAME` is a socket of that name in the runtime directory, `unix:/path` one with that path,
+//! `unix:@name` one in the abstract namespace, which vanishes with its process.
+//! Always true: a printed address parses back to the same address.
+//! Not here: `tcp://` and `inproc:`, which the call layer adds; parameters such as `?via=`.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nearcall_os::socket::{self, UnixAddress};
+
+use crate::runtime_dir;
+
+/// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A socket of this name in the runtime directory.
+    Name(String),
+    /// A socket with this path.
+    Path(PathBuf),
+    /// A socket in the abstract namespace.
+    Abstract(String),
+}
+
+/// Text that is no address, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAddress {
+    text: String,
+    why: &'static str,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad address `{}`: {}", self.text, self.why)
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = |why| BadAddress { text: text.to_owned(), why };
+        if text.contains('\0') {
+            return Err(bad("it contains a zero byte"));
+        }
+        if let Some(rest) = text.strip_prefix("unix:") {
+            let name = rest.strip_prefix('@');
+            if name.unwrap_or(rest).is_empty() {
+                return Err(bad("a path or an @name must follow `unix:`"));
+            }
+            if rest.len() > socket::UNIX_PATH_BYTES_MAX {
+                return Err(bad("a unix socket path has at most 107 bytes"));
+            }
+            return Ok(match name {
+                Some(name) => Self::Abstract(name.to_owned()),
+                None => Self::Path(rest.into()),
+            });
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+        match text {
+            "" => Err(bad("it is empty")),
+            _ if text.len() > NAME_BYTES_MAX => Err(bad("a name has at most 64 bytes")),
+            _ if text.starts_with('.') => Err(bad("a name does not start with a dot")),
+            _ if text.chars().all(plain) => Ok(Self::Name(text.to_owned())),
+            _ => Err(bad("a name has only letters, digits and `._-@`; a path starts with `unix:`")),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Path(path) => write!(f, "unix:{}", path.display()),
+            Self::Abstract(name) => write!(f, "unix:@{name}"),
+        }
+    }
+}
+
+/// Clients that may wait to be accepted; more are told that nobody listens right now.
+const BACKLOG: u16 = 128;
+
+impl Address {
+    /// Where the socket is in the file system, unless it is not there.
+    fn path(&self) -> io::Result<Option<PathBuf>> {
+        Ok(match self {
+            Self::Name(name) => Some(runtime_dir::existing()?.join(name)),
+            Self::Path(path) => Some(path.clone()),
+            Self::Abstract(_) => None,
+        })
+    }
+
+    fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {
+        match (self, self.path()?) {
+            (Self::Abstract(name), _) => act(UnixAddress::Abstract(name.as_bytes())),
+            (_, Some(path)) => act(UnixAddress::Path(&path)),
+            (_, None) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    pub(crate) fn connect(&self, timeout: Duration) -> io::Result<OwnedFd> {
+        self.with_unix(|address| socket::unix_connect(address, Some(timeout)))
+    }
+
+    /// Listens; takes over the path of a socket whose listener is gone.
+    pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
+        if let Self::Name(_) = self {
+            runtime_dir::create()?;
+        }
+        let error = match self.with_unix(|address| socket::unix_listen(address, BACKLOG)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+            outcome => return outcome,
+        };
+        // A socket on which nobody listens refuses; anything else is not ours to remove.
+        match (self.path()?, self.connect(Duration::ZERO)) {
+            (Some(path), Err(refused)) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)?;
+                self.with_unix(|address| socket::unix_listen(address, BACKLOG))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Removes the name of a socket that we listened on.
+    pub(crate) fn unlink(&self) {
+        if let Ok(Some(path)) = self.path() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_address_parses_back() {
+        for text in ["thermostat", "a.b-c_d@1", "unix:/run/x.sock", "unix:rel/x", "unix:@abc"] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            assert_eq!(address.to_string().parse(), Ok(address));
+        }
+    }
+
+    #[test]
+    fn a_bad_address_says_why() {
+        let check = |text: &str, why: &str| {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        check("", "empty");
+        check("unix:", "must follow");
+        check("unix:@", "must follow");
+        check("a/b", "only letters");
+        check("..", "dot");
+        check("x\0y", "zero byte");
+        check(&"n".repeat(65), "at most 64");
+        check(&format!("unix:/{}", "p".repeat(107)), "at most 107");
+    }
+}

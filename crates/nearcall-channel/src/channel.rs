@@ -1,0 +1,111 @@
+//! The trait that every mechanism implements: whole messages, both ways, between two processes.
+//!
+//! Always true: one message is claimed at a time and one is being received at a time; a claim is
+//! ended by `commit` or `abort`, a received message by `release`; messages arrive whole, once and
+//! in their order; no operation waits past its [`Deadline`] or after the other end has gone.
+//! Not here: who may call what when (the guards of `endpoint.rs` see to it), calls and replies
+//! (another crate), meeting (`handshake.rs`).
+
+use std::os::fd::BorrowedFd;
+
+use nearcall_os::region::SharedBytes;
+
+use crate::error::{ReceiveError, SendError};
+use crate::wait::Deadline;
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interest {
+    /// A message.
+    Receive,
+    /// Room for a message, or for the rest of the one that is on its way.
+    Send,
+}
+
+/// A descriptor to wait on, and which of its events tells that a channel may have become ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
+    /// Belongs to the channel: wait on it, never read or close it.
+    pub fd: BorrowedFd<'a>,
+    /// Wait for writability instead of readability.
+    pub writable: bool,
+}
+
+/// One mechanism's end of a connection.
+///
+/// Users hold an [`Endpoint`](crate::Endpoint), which calls these in the right order. All waiting
+/// follows the policy with which the channel was opened; `Deadline::Now` never waits.
+pub trait Channel: Send {
+    /// Begins a message of `message_bytes` bytes, at most the connection's limit.
+    ///
+    /// With `Deadline::Now` a success means that the rest of the message will not wait either.
+    /// Otherwise the pieces of a long message wait for room until `until`.
+    ///
+    /// # Errors
+    ///
+    /// `Full`: no room by the deadline, or the previous message is still on its way.
+    fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<(), SendError>;
+
+    /// The next part of the claimed message, to be written in place. Empty once all is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Channel::claim); the message is then lost and must be aborted.
+    fn space(&mut self) -> Result<&mut [u8], SendError>;
+
+    /// The first `bytes` of the last [`space`](Channel::space) are final and may travel.
+    fn written(&mut self, bytes: usize) -> Result<(), SendError>;
+
+    /// Ends the claimed message, all of which was written. It will arrive.
+    ///
+    /// Under `Deadline::Now` a part may still wait in this process: see [`flush`](Channel::flush).
+    fn commit(&mut self) -> Result<(), SendError>;
+
+    /// Gives the claimed message up. The receiver never sees it as a message.
+    fn abort(&mut self);
+
+    /// Hands what a committed message still has in this process to the mechanism.
+    ///
+    /// # Errors
+    ///
+    /// `Full`: some of it is still here.
+    fn flush(&mut self, until: Deadline) -> Result<(), SendError>;
+
+    /// Waits for a message and tells its length.
+    ///
+    /// With `Deadline::Now` it is there as a whole. Otherwise its pieces may still be on their
+    /// way, and reading them waits until `until`.
+    fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError>;
+
+    /// The next bytes of the received message where they lie. Empty once all are consumed.
+    ///
+    /// They may be in memory that the other end can still write: judge copies, never the original.
+    fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError>;
+
+    /// The first `bytes` of the last [`piece`](Channel::piece) are no longer needed.
+    fn consume(&mut self, bytes: usize);
+
+    /// Copies the next `into.len()` bytes of the message, which has as many left.
+    fn read(&mut self, into: &mut [u8]) -> Result<(), ReceiveError> {
+        let mut copied = 0;
+        while copied < into.len() {
+            let piece = self.piece()?;
+            let bytes = piece.len().min(into.len() - copied);
+            piece.slice(0..bytes).copy_to(&mut into[copied..copied + bytes]);
+            self.consume(bytes);
+            copied += bytes;
+        }
+        Ok(())
+    }
+
+    /// Ends the received message, read or not, and frees its space. Does not wait.
+    fn release(&mut self);
+
+    /// What an event loop waits on, where the mechanism has such a thing.
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
+
+    /// Announces that the caller is about to sleep on [`readiness`](Channel::readiness).
+    ///
+    /// True: go to sleep. False: what was waited for may be there already, so ask again first.
+    fn arm(&mut self, interest: Interest) -> bool;
+}

@@ -1,0 +1,320 @@
+//! What users hold: one end of a connection, with guards that keep the order of a [`Channel`].
+//!
+//! Always true: a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is released.
+//! Not here: how bytes travel (the mechanisms), how the two ends met (`handshake.rs`).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::control::Control;
+use crate::error::{ReceiveError, SendError};
+use crate::mechanism::Mechanism;
+use crate::settings::{PeerIdentity, Settings};
+use crate::wait::{Deadline, WaitPolicy};
+
+/// One end of a connection between two processes. Belongs to one thread at a time.
+///
+/// Dropping it closes the connection; the other end receives what was sent, then `PeerGone`.
+pub struct Endpoint {
+    // First, so that it goes before the control line whose hang-up the other end sees.
+    channel: Box<dyn Channel>,
+    mechanism: Mechanism,
+    settings: Settings,
+    control: Arc<Control>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        channel: Box<dyn Channel>,
+        mechanism: Mechanism,
+        settings: Settings,
+        control: Arc<Control>,
+    ) -> Self {
+        Self { channel, mechanism, settings, control }
+    }
+
+    /// How this connection moves its messages.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// How this end waits.
+    pub fn wait_policy(&self) -> WaitPolicy {
+        self.settings.wait
+    }
+
+    /// The longest message that both ends agreed on, in bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.settings.message_bytes_max as usize
+    }
+
+    /// Room in each direction that was asked for and agreed on, in bytes.
+    pub fn buffer_bytes(&self) -> usize {
+        self.settings.buffer_bytes as usize
+    }
+
+    /// Who the other end is, as the kernel says.
+    pub fn peer(&self) -> &PeerIdentity {
+        &self.settings.peer
+    }
+
+    /// Claims room for a message of `message_bytes`, to be written in place.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Full`]: no room by the deadline; nothing was sent.
+    /// [`SendError::TooLarge`]: above [`message_bytes_max`](Self::message_bytes_max).
+    #[inline]
+    pub fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<Claim<'_>, SendError> {
+        let message_bytes_max = self.message_bytes_max();
+        if message_bytes > message_bytes_max {
+            return Err(SendError::TooLarge { message_bytes, message_bytes_max });
+        }
+        self.channel.claim(message_bytes, until)?;
+        Ok(Claim { channel: &mut *self.channel, left_bytes: message_bytes, ended: false })
+    }
+
+    /// Sends a copy of `message`.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim). After any error but `PeerGone`, `PeerBroken` and `Os` the other
+    /// end never sees the message.
+    #[inline]
+    pub fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError> {
+        let mut claim = self.claim(message.len(), until)?;
+        claim.write(message)?;
+        claim.commit()
+    }
+
+    /// Moves on what a message sent with `Deadline::Now` still has in this process.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Full`]: not all of it by the deadline.
+    pub fn flush(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.channel.flush(until)
+    }
+
+    /// Receives the next message, still where the mechanism put it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError::Empty`]: none by the deadline.
+    /// [`ReceiveError::PeerGone`]: all that was sent has been received, and no more will come.
+    #[inline]
+    pub fn receive(&mut self, until: Deadline) -> Result<Message<'_>, ReceiveError> {
+        let message_bytes = self.channel.receive(until)?;
+        Ok(Message { channel: &mut *self.channel, message_bytes, left_bytes: message_bytes })
+    }
+
+    /// The descriptor to wait on in an event loop, where the mechanism has one.
+    ///
+    /// Call [`arm`](Self::arm) each time before sleeping on it.
+    pub fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        self.channel.readiness(interest)
+    }
+
+    /// Announces a sleep on [`readiness`](Self::readiness). False: do not sleep, ask again first.
+    #[inline]
+    pub fn arm(&mut self, interest: Interest) -> bool {
+        self.channel.arm(interest)
+    }
+
+    /// Hands descriptors to the other end, beside the messages, over the control line.
+    ///
+    /// Does not wait. The receiver gets duplicates; close yours whenever you like.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::TooLarge`]: more than
+    /// [`PASSED_DESCRIPTORS_MAX`](crate::limits::PASSED_DESCRIPTORS_MAX) at once.
+    /// [`SendError::Full`]: the other end has not taken the earlier ones yet.
+    pub fn pass_descriptors(&mut self, descriptors: &[BorrowedFd<'_>]) -> Result<(), SendError> {
+        self.control.pass_descriptors(descriptors)
+    }
+
+    /// Takes the descriptors of one [`pass_descriptors`](Self::pass_descriptors) of the other end.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError::Empty`]: none by the deadline.
+    pub fn take_descriptors(&mut self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+        self.control.take_descriptors(until)
+    }
+
+    /// The control line, for an event loop that wants to hear of the other end's death itself.
+    pub fn control_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}
+
+/// Room for one message. Write all of it, then [`commit`](Claim::commit).
+#[must_use = "a claim that is dropped gives the message up"]
+pub struct Claim<'a> {
+    channel: &'a mut dyn Channel,
+    left_bytes: usize,
+    ended: bool,
+}
+
+impl Claim<'_> {
+    /// Bytes still to be written.
+    pub fn left_bytes(&self) -> usize {
+        self.left_bytes
+    }
+
+    /// The next part of the room, to be written in place; tell with [`written`](Self::written) how
+    /// much of it is final. Empty once nothing is left.
+    ///
+    /// Long messages come in several parts, each on its way while the next is written.
+    ///
+    /// # Errors
+    ///
+    /// The message is lost: drop the claim. [`SendError::Full`]: no room by the claim's deadline.
+    #[inline]
+    pub fn space(&mut self) -> Result<&mut [u8], SendError> {
+        self.channel.space()
+    }
+
+    /// The first `bytes` of the last [`space`](Self::space) are final.
+    ///
+    /// # Errors
+    ///
+    /// As [`space`](Self::space). [`SendError::TooLarge`]: more than was claimed.
+    #[inline]
+    pub fn written(&mut self, bytes: usize) -> Result<(), SendError> {
+        if bytes > self.left_bytes {
+            return Err(SendError::TooLarge {
+                message_bytes: bytes,
+                message_bytes_max: self.left_bytes,
+            });
+        }
+        self.left_bytes -= bytes;
+        self.channel.written(bytes)
+    }
+
+    /// Copies `bytes` to the next part of the room.
+    ///
+    /// # Errors
+    ///
+    /// As [`space`](Self::space). [`SendError::TooLarge`]: more than was claimed.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        if bytes.len() > self.left_bytes {
+            return Err(SendError::TooLarge {
+                message_bytes: bytes.len(),
+                message_bytes_max: self.left_bytes,
+            });
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let space = self.channel.space()?;
+            let (now, later) = rest.split_at(rest.len().min(space.len()));
+            space[..now.len()].copy_from_slice(now);
+            self.left_bytes -= now.len();
+            self.channel.written(now.len())?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Sends the message.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Incomplete`]: not all of it was written; it was given up.
+    #[inline]
+    pub fn commit(mut self) -> Result<(), SendError> {
+        if self.left_bytes > 0 {
+            return Err(SendError::Incomplete { missing_bytes: self.left_bytes });
+        }
+        self.channel.commit()?;
+        self.ended = true;
+        Ok(())
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.channel.abort();
+        }
+    }
+}
+
+/// A received message, borrowed from the channel. Dropping it frees its space.
+pub struct Message<'a> {
+    channel: &'a mut dyn Channel,
+    message_bytes: usize,
+    left_bytes: usize,
+}
+
+impl Message<'_> {
+    /// Length of the whole message, in bytes.
+    pub fn len(&self) -> usize {
+        self.message_bytes
+    }
+
+    /// Whether it is a message without bytes.
+    pub fn is_empty(&self) -> bool {
+        self.message_bytes == 0
+    }
+
+    /// Bytes that have not been read yet.
+    pub fn left_bytes(&self) -> usize {
+        self.left_bytes
+    }
+
+    /// Copies the next bytes into `into` and tells how many: all that fit or all that are left.
+    ///
+    /// # Errors
+    ///
+    /// The message is lost. [`ReceiveError::Empty`]: the rest did not come by the deadline of
+    /// [`receive`](Endpoint::receive). [`ReceiveError::Aborted`]: the sender gave it up.
+    #[inline]
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
+        let bytes = into.len().min(self.left_bytes);
+        self.channel.read(&mut into[..bytes])?;
+        self.left_bytes -= bytes;
+        Ok(bytes)
+    }
+
+    /// Appends all bytes that are left to `into`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
+        let start = into.len();
+        into.resize(start + self.left_bytes, 0);
+        self.read(&mut into[start..]).map(|_| ())
+    }
+
+    /// The next bytes where they lie, possibly in memory that the other end can still write.
+    ///
+    /// Tell with [`consume`](Self::consume) how many are done with. Empty once none are left.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        self.channel.piece()
+    }
+
+    /// The first `bytes` of the last [`piece`](Self::piece) are done with.
+    pub fn consume(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.left_bytes);
+        self.left_bytes -= bytes;
+        self.channel.consume(bytes);
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.channel.release();
+    }
+}

@@ -1,0 +1,390 @@
+//! Two processes meet over a unix socket and open a mechanism between them.
+//!
+//! ```no_run
+//! use nearcall_channel::{Address, Deadline, Listener, Options};
+//!
+//! let address: Address = "unix:@example".parse()?;
+//! let listener = Listener::bind(&address)?;
+//! // In another process: nearcall_channel::connect(&address, mechanism, &Options::default())?
+//! let mut endpoint = listener.accept(Deadline::Never, &Options::default())?;
+//! endpoint.send(b"hello", Deadline::Never)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Always true: the client asks, the server decides; the smaller limit wins; each step has a
+//! deadline; who the other end is comes from the kernel; a step that fails leaves nothing behind.
+//! Not here: the packets as bytes (`packet.rs`), what a mechanism makes of the parts (`open.rs`).
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::socket;
+
+use crate::address::Address;
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+use crate::error::{Misdeed, ReceiveError};
+use crate::limits;
+use crate::mechanism::Mechanism;
+use crate::open::OpenError;
+use crate::packet::{Packet, Refusal, VERSION, Version};
+use crate::settings::{Parts, PeerIdentity, Settings};
+use crate::wait::{Deadline, WaitPolicy};
+use crate::watch::Life;
+
+/// What one end wants of a connection.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How this end waits; `None` takes the mechanism's usual policy.
+    pub wait: Option<WaitPolicy>,
+    /// The longest message to agree on, in bytes.
+    pub message_bytes_max: u32,
+    /// Room in each direction to agree on, in bytes.
+    pub buffer_bytes: u32,
+    /// How long the other end may take for each step of the handshake.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wait: None,
+            message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
+            buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
+            handshake_timeout: limits::HANDSHAKE_TIMEOUT,
+        }
+    }
+}
+
+/// Why two ends did not come together.
+#[derive(Debug)]
+pub enum MeetError {
+    /// Nobody listens at the address. Start the server, or wait until it is there.
+    NobodyListens(Address),
+    /// The address is taken by a listener that lives.
+    AddressInUse(Address),
+    /// The wait policy or a limit cannot be had; nothing was sent.
+    BadOptions(String),
+    /// The other end speaks another major version.
+    Version {
+        /// What this build speaks.
+        ours: Version,
+        /// What the other end speaks.
+        theirs: Version,
+    },
+    /// The other end said no.
+    Refused {
+        /// For programs.
+        code: Refusal,
+        /// For people.
+        text: String,
+    },
+    /// This end could not open the mechanism.
+    Open(Mechanism, OpenError),
+    /// The other end did not answer in time.
+    TimedOut,
+    /// The other end closed or died during the handshake.
+    PeerGone,
+    /// The other end does not speak this protocol.
+    PeerBroken(Misdeed),
+    /// A system call failed.
+    Os(io::Error),
+}
+
+impl fmt::Display for MeetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NobodyListens(address) => write!(f, "nobody listens at {address}"),
+            Self::AddressInUse(address) => write!(f, "{address} is in use by another server"),
+            Self::BadOptions(what) => f.write_str(what),
+            Self::Version { ours, theirs } => write!(
+                f,
+                "the other end speaks version {}.{}, this program {}.{}: update the older one",
+                theirs.major, theirs.minor, ours.major, ours.minor
+            ),
+            Self::Refused { text, .. } => write!(f, "the other end refused: {text}"),
+            Self::Open(mechanism, error) => write!(f, "cannot open {mechanism}: {error}"),
+            Self::TimedOut => f.write_str("the other end did not answer the handshake in time"),
+            Self::PeerGone => f.write_str("the other end left during the handshake"),
+            Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),
+            Self::Os(error) => write!(f, "cannot connect: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for MeetError {}
+
+impl From<io::Error> for MeetError {
+    fn from(error: io::Error) -> Self {
+        match crate::error::means_peer_gone(&error) {
+            true => Self::PeerGone,
+            false => Self::Os(error),
+        }
+    }
+}
+
+impl From<ReceiveError> for MeetError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Empty => Self::TimedOut,
+            ReceiveError::PeerGone | ReceiveError::Aborted => Self::PeerGone,
+            ReceiveError::PeerBroken(misdeed) => Self::PeerBroken(misdeed),
+            ReceiveError::Os(error) => Self::Os(error),
+        }
+    }
+}
+
+/// A server's place to be met at.
+pub struct Listener {
+    socket: OwnedFd,
+    address: Address,
+}
+
+impl Listener {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`MeetError::AddressInUse`]: somebody listens there.
+    pub fn bind(address: &Address) -> Result<Self, MeetError> {
+        let socket = address.listen().map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => MeetError::AddressInUse(address.clone()),
+            _ => MeetError::Os(error),
+        })?;
+        Ok(Self { socket, address: address.clone() })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Waits for a client until `until` and opens what it asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`MeetError::TimedOut`]: nobody came, or somebody came and did not finish in time. Every
+    /// other error concerns one client only: go on accepting.
+    pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, MeetError> {
+        let socket = socket::accept(self, until.timeout())?.ok_or(MeetError::TimedOut)?;
+        let control = Arc::new(Control::new(socket));
+        serve(&control, options).inspect_err(|error| refuse(&control, error))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.address.unlink();
+    }
+}
+
+/// Connects to a server at `address` and asks it for `mechanism`.
+///
+/// # Errors
+///
+/// [`MeetError::NobodyListens`]: no server is there yet.
+pub fn connect(
+    address: &Address,
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<Endpoint, MeetError> {
+    let socket = address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            MeetError::NobodyListens(address.clone())
+        }
+        _ => MeetError::Os(error),
+    })?;
+    connect_over(socket, mechanism, options)
+}
+
+/// As [`connect`], over a connected SOCK_SEQPACKET unix socket, such as one of a socket pair.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn connect_over(
+    socket: OwnedFd,
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<Endpoint, MeetError> {
+    let control = Arc::new(Control::new(socket));
+    let wait = wait_for(mechanism, options)?;
+    let hello = Packet::Hello {
+        version: VERSION,
+        message_bytes_max: checked_limit(options.message_bytes_max)?,
+        buffer_bytes: checked_buffer(options.buffer_bytes)?,
+        mechanism: mechanism.name().to_owned(),
+    };
+    control.send(&hello.encode(), &[])?;
+    let (packet, descriptors) = next_packet(&control, options)?;
+    let Packet::Offer { version, message_bytes_max, buffer_bytes, parts } = packet else {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    };
+    check_version(version)?;
+    // The server may lower what we asked for; it may not raise it.
+    if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    }
+    checked_limit(message_bytes_max).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
+    checked_buffer(buffer_bytes).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
+    let settings = settings(&control, wait, message_bytes_max, buffer_bytes)?;
+    let offered = Parts { bytes: parts, descriptors };
+    let accepted = (mechanism.row().accept)(&settings, offered);
+    let accepted = accepted.map_err(|error| MeetError::Open(mechanism, error));
+    let accepted = accepted.inspect_err(|error| refuse(&control, error))?;
+    let answer = Packet::Accept { parts: accepted.parts.bytes };
+    send_parts(&control, &answer, &accepted.parts.descriptors)?;
+    match next_packet(&control, options)? {
+        (Packet::Ready, none) if none.is_empty() => {
+            Ok(Endpoint::new(accepted.channel, mechanism, settings, control))
+        }
+        _ => Err(MeetError::PeerBroken(Misdeed::BadPacket)),
+    }
+}
+
+/// Serves one client over a connected SOCK_SEQPACKET unix socket.
+///
+/// # Errors
+///
+/// As [`Listener::accept`].
+pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+    let control = Arc::new(Control::new(socket));
+    serve(&control, options).inspect_err(|error| refuse(&control, error))
+}
+
+fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetError> {
+    // No descriptors before we know what the client wants.
+    let until = Deadline::after(options.handshake_timeout);
+    let hello = control.receive(until, 0)?;
+    let packet = Packet::decode(&hello.bytes).map_err(broken)?;
+    let Packet::Hello { version, message_bytes_max, buffer_bytes, mechanism } = packet else {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    };
+    check_version(version)?;
+    let mechanism: Mechanism =
+        mechanism.parse().map_err(|error: crate::mechanism::UnknownMechanism| {
+            MeetError::BadOptions(error.to_string())
+        })?;
+    let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
+    let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
+    let wait = wait_for(mechanism, options)?;
+    let settings = settings(control, wait, message_bytes_max, buffer_bytes)?;
+    let offer = (mechanism.row().offer)(&settings);
+    let offer = offer.map_err(|error| MeetError::Open(mechanism, error))?;
+    let Parts { bytes: parts, descriptors } = offer.parts;
+    let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
+    send_parts(control, &packet, &descriptors)?;
+    // Ours are closed here: while we hold the client's ends, we would not see it die.
+    drop(descriptors);
+    let (packet, descriptors) = next_packet(control, options)?;
+    let Packet::Accept { parts } = packet else {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    };
+    let channel = (offer.finish)(Parts { bytes: parts, descriptors });
+    let channel = channel.map_err(|error| MeetError::Open(mechanism, error))?;
+    control.send(&Packet::Ready.encode(), &[])?;
+    Ok(Endpoint::new(channel, mechanism, settings, Arc::clone(control)))
+}
+
+/// Tells the other end why, as far as it is there to hear it.
+fn refuse(control: &Control, error: &MeetError) {
+    let code = match error {
+        MeetError::Version { .. } => Refusal::Version,
+        MeetError::BadOptions(_) => Refusal::Limits,
+        MeetError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
+        MeetError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
+        MeetError::PeerGone | MeetError::Refused { .. } => return,
+        _ => Refusal::Other,
+    };
+    let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
+}
+
+fn next_packet(
+    control: &Control,
+    options: &Options,
+) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
+    let until = Deadline::after(options.handshake_timeout);
+    let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
+    match Packet::decode(&parts.bytes).map_err(broken)? {
+        Packet::Refusal { code, text } => Err(MeetError::Refused { code, text }),
+        packet => Ok((packet, parts.descriptors)),
+    }
+}
+
+fn send_parts(
+    control: &Control,
+    packet: &Packet,
+    descriptors: &[OwnedFd],
+) -> Result<(), MeetError> {
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    Ok(control.send(&packet.encode(), &borrowed)?)
+}
+
+fn settings(
+    control: &Arc<Control>,
+    wait: WaitPolicy,
+    message_bytes_max: u32,
+    buffer_bytes: u32,
+) -> Result<Settings, MeetError> {
+    let credentials = socket::peer_credentials(control.as_fd())?;
+    // Older kernels have no SO_PEERPIDFD; the control line's hang-up still tells of death.
+    let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
+    let peer =
+        PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };
+    let life = Arc::new(Life::default());
+    let control = Arc::clone(control);
+    Ok(Settings { wait, message_bytes_max, buffer_bytes, peer, life, control })
+}
+
+fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {
+    let possible = mechanism.waits();
+    let wait = options.wait.unwrap_or(possible[0]);
+    match possible.contains(&wait) {
+        true => Ok(wait),
+        false => {
+            let names: Vec<_> = possible.iter().map(|wait| wait.name()).collect();
+            let names = names.join(" or ");
+            Err(MeetError::BadOptions(format!("{mechanism} cannot wait by {wait}, only by {names}")))
+        }
+    }
+}
+
+fn check_version(theirs: Version) -> Result<(), MeetError> {
+    match theirs.major == VERSION.major {
+        true => Ok(()),
+        false => Err(MeetError::Version { ours: VERSION, theirs }),
+    }
+}
+
+fn checked_limit(message_bytes_max: u32) -> Result<u32, MeetError> {
+    let max = limits::MESSAGE_BYTES_MAX_CEILING;
+    match message_bytes_max <= max {
+        true => Ok(message_bytes_max),
+        false => Err(MeetError::BadOptions(format!(
+            "a message limit of {message_bytes_max} bytes is above the largest possible, {max}"
+        ))),
+    }
+}
+
+fn checked_buffer(buffer_bytes: u32) -> Result<u32, MeetError> {
+    let (min, max) = (limits::BUFFER_BYTES_MIN, limits::BUFFER_BYTES_MAX);
+    match (min..=max).contains(&buffer_bytes) {
+        true => Ok(buffer_bytes),
+        false => Err(MeetError::BadOptions(format!(
+            "room of {buffer_bytes} bytes in each direction is not between {min} and {max}"
+        ))),
+    }
+}
+
+fn broken(misdeed: Misdeed) -> MeetError {
+    MeetError::PeerBroken(misdeed)
+}

@@ -1,0 +1,50 @@
+//! Every bound of the channel crate: its default, its unit and its reason.
+//!
+//! A bound that both ends must share travels in the handshake; the smaller value wins.
+
+use std::time::Duration;
+
+/// Largest message of a connection unless both ends agree on another value, in bytes.
+///
+/// 4 MiB is gRPC's default for received messages, so interfaces that fit there fit here.
+pub const MESSAGE_BYTES_MAX_DEFAULT: u32 = 4 << 20;
+
+/// Largest limit that a connection may ask for, in bytes. Lengths stay far from the flag bits of
+/// the piece header, and a peer cannot ask for a buffer that no machine of today would give.
+pub const MESSAGE_BYTES_MAX_CEILING: u32 = 256 << 20;
+
+/// Room for messages on their way in one direction, in bytes, unless the user asks for another.
+///
+/// Half of a 512 KiB second-level cache: both the writer's and the reader's copy stay inside it.
+pub const BUFFER_BYTES_DEFAULT: u32 = 256 << 10;
+
+/// Smallest room that can be asked for, in bytes: one page of frames.
+pub const BUFFER_BYTES_MIN: u32 = 4 << 10;
+
+/// Largest room that can be asked for, in bytes.
+pub const BUFFER_BYTES_MAX: u32 = 64 << 20;
+
+/// A message longer than this travels in pieces of this size, in bytes, so that the receiver
+/// copies one piece while the sender writes the next.
+///
+/// Between 8 and 16 KiB is where streaming through shared memory is fastest: smaller pieces pay
+/// for their headers, larger ones leave the first-level cache before the receiver reads them.
+pub const PIECE_BYTES: usize = 16 << 10;
+
+/// How long one end waits for the other's next handshake packet.
+///
+/// Generous for a loaded machine, short enough that a silent stranger does not keep a slot.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Largest handshake packet, in bytes. All fields together need less than half of it.
+pub const HANDSHAKE_PACKET_BYTES_MAX: usize = 1024;
+
+/// Most descriptors in one handshake packet. The hungriest mechanism needs four.
+pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
+
+/// Most descriptors that one [`Endpoint::pass_descriptors`](crate::Endpoint::pass_descriptors)
+/// takes. Small enough for any receiver's free descriptors, below the kernel's 253.
+pub const PASSED_DESCRIPTORS_MAX: usize = 16;
+
+/// How often a spinning waiter looks whether the other end still lives, in rounds.
+pub const SPINS_PER_LIFE_CHECK: u32 = 64;

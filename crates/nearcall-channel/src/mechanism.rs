@@ -1,0 +1,259 @@
+//! The one table of mechanisms: names, what each can do, and how it is opened.
+//!
+//! Always true: a name is stable, since it stands in addresses, command lines and stored runs.
+//! The conformance suite runs over this table and checks what each row claims.
+//! Not here: what the mechanisms do (`kernel/`, `shm/`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::open::{AcceptFn, OfferFn};
+use crate::wait::WaitPolicy;
+
+mod table;
+
+/// A way to move messages between two processes of one machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// Two anonymous pipes.
+    Pipe,
+    /// Two named pipes, whose names are gone before the first message.
+    Fifo,
+    /// A pair of unix stream sockets.
+    UnixStream,
+    /// A pair of unix sockets that keep message boundaries and order.
+    UnixSeqpacket,
+    /// Unix datagram sockets.
+    UnixDgram,
+    /// TCP over the loopback interface.
+    Tcp,
+    /// UDP over the loopback interface, with a window of credits.
+    Udp,
+    /// POSIX message queues.
+    PosixMq,
+    /// System V message queues.
+    SysvMq,
+    /// Pages spliced into a pipe instead of copied.
+    Vmsplice,
+    /// The receiver reads the sender's memory.
+    Cma,
+    /// A unix stream socket driven by io_uring.
+    Uring,
+    /// Shared memory; the waiter spins.
+    ShmSpin,
+    /// Shared memory; the waiter sleeps on a futex.
+    ShmFutex,
+    /// Shared memory; woken by an eventfd.
+    ShmEventfd,
+    /// Shared memory; woken by a byte on a unix socket.
+    ShmUnix,
+    /// Shared memory; woken by a byte in a pipe.
+    ShmPipe,
+    /// Shared memory; woken by a signal.
+    ShmSignal,
+    /// Shared memory; woken by a POSIX queue.
+    ShmPosixMq,
+    /// Shared memory; woken by a POSIX semaphore.
+    ShmSemaphore,
+    /// A bounded buffer in shared memory under a mutex, with condition variables.
+    ShmCondvar,
+    /// A queue of messages in shared memory under a mutex, the kind that Boost has.
+    ShmMq,
+}
+
+/// How the bytes get across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataPath {
+    /// The kernel copies them.
+    KernelCopies,
+    /// They lie in memory that both processes map.
+    SharedMemory,
+}
+
+impl DataPath {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KernelCopies => "kernel copies",
+            Self::SharedMemory => "shared memory",
+        }
+    }
+}
+
+/// What a mechanism can do. The conformance suite checks both answers of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Has a descriptor that an event loop can wait on.
+    pub pollable: bool,
+    /// Only works while the waiter holds a CPU.
+    pub needs_spinning: bool,
+    /// Makes progress when both ends share one CPU.
+    pub same_cpu_safe: bool,
+    /// Descriptors can be passed beside the messages (over the control line).
+    pub descriptor_passing: bool,
+    /// A message larger than the room of the channel passes, in parts.
+    pub survives_oversized: bool,
+    /// The largest message that travels as one unit, in bytes, where units exist.
+    pub atomic_message_bytes_max: Option<u32>,
+    /// A hostile peer can neither change what we wrote nor hold a lock that we need.
+    pub isolation: bool,
+    /// The kernel object itself tells that the other end died; otherwise the control line does.
+    pub tells_of_death: bool,
+    /// Nothing is left in the system if both ends are killed in the same instant.
+    pub vanishes_with_both: bool,
+}
+
+/// One row of the table.
+pub(crate) struct Row {
+    pub(crate) mechanism: Mechanism,
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) data_path: DataPath,
+    pub(crate) wake_up: &'static str,
+    pub(crate) waits: &'static [WaitPolicy],
+    pub(crate) capabilities: Capabilities,
+    /// Whether this kernel can do it now; the text says what is missing.
+    pub(crate) probe: fn() -> Result<(), String>,
+    pub(crate) offer: OfferFn,
+    pub(crate) accept: AcceptFn,
+}
+
+impl Mechanism {
+    /// All mechanisms, in the order of the table.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> + Clone {
+        table::ROWS.iter().map(|row| row.mechanism)
+    }
+
+    pub(crate) fn row(self) -> &'static Row {
+        let row = table::ROWS.iter().find(|row| row.mechanism == self);
+        row.expect("each mechanism has a row; a test walks them all")
+    }
+
+    /// Its name on command lines, in addresses and in stored runs.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// One sentence on what it is.
+    pub fn summary(self) -> &'static str {
+        self.row().summary
+    }
+
+    /// How the bytes get across.
+    pub fn data_path(self) -> DataPath {
+        self.row().data_path
+    }
+
+    /// How a sleeper is woken, in words.
+    pub fn wake_up(self) -> &'static str {
+        self.row().wake_up
+    }
+
+    /// The wait policies that it can be opened with, the usual one first.
+    pub fn waits(self) -> &'static [WaitPolicy] {
+        self.row().waits
+    }
+
+    /// What it can do.
+    pub fn capabilities(self) -> Capabilities {
+        self.row().capabilities
+    }
+
+    /// Asks this kernel whether the mechanism works here and now.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, in words that name the limit or the permission.
+    pub fn supported(self) -> Result<(), String> {
+        (self.row().probe)()
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no mechanism.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownMechanism {
+    /// The word.
+    pub word: String,
+}
+
+impl fmt::Display for UnknownMechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nearest = nearest_name(&self.word);
+        let all: Vec<_> = Mechanism::all().map(Mechanism::name).collect();
+        write!(f, "unknown mechanism `{}`", self.word)?;
+        if let Some(name) = nearest {
+            write!(f, ", did you mean `{name}`?")?;
+        }
+        write!(f, " There are: {}", all.join(" "))
+    }
+}
+
+impl std::error::Error for UnknownMechanism {}
+
+impl FromStr for Mechanism {
+    type Err = UnknownMechanism;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = table::ROWS.iter().find(|row| row.name == word);
+        found.map(|row| row.mechanism).ok_or_else(|| UnknownMechanism { word: word.to_owned() })
+    }
+}
+
+/// The name that differs in the fewest letters, unless nearly all differ.
+fn nearest_name(word: &str) -> Option<&'static str> {
+    // Longer words cannot be near any name, and the distance costs their length squared.
+    const WORD_BYTES_MAX: usize = 64;
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
+    let distances = table::ROWS.iter().map(|row| (edit_distance(word, row.name), row.name));
+    let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= name.len().max(word.len()) / 2).then_some(name)
+}
+
+/// Levenshtein's distance: letters to insert, remove or replace.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_parsed_back_to_its_mechanism() {
+        for mechanism in Mechanism::all() {
+            assert_eq!(mechanism.name().parse(), Ok(mechanism));
+            assert!(!mechanism.waits().is_empty(), "{mechanism}");
+            let polls = mechanism.waits().contains(&WaitPolicy::Poll);
+            assert_eq!(polls, mechanism.capabilities().pollable, "{mechanism}");
+        }
+        assert_eq!(Mechanism::all().len(), 22);
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_and_the_list() {
+        let text = "shm-futx".parse::<Mechanism>().unwrap_err().to_string();
+        assert!(text.contains("did you mean `shm-futex`?"), "{text}");
+        assert!(text.contains("posix-mq"), "{text}");
+        let text = "carrier-pigeon-with-a-hat".parse::<Mechanism>().unwrap_err().to_string();
+        assert!(!text.contains("did you mean"), "{text}");
+    }
+}

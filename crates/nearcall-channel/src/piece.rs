@@ -1,0 +1,215 @@
+//! The 8-byte header of a piece: how messages of any size travel over ways that have a largest unit.
+//!
+//! ```text
+//! | message_bytes: u32 | piece_bytes: 28 bits, 0, 0, ABORT, LAST | piece_bytes bytes ... |
+//! ```
+//!
+//! A message of up to one piece is one header and its bytes. A longer one is several pieces that
+//! follow each other; each repeats the length of the whole. The last has `LAST`. `ABORT` ends a
+//! message that the sender gave up; it carries no bytes.
+//! Always true of an [`Assembly`]: the bytes taken so far are at most the message's length, which
+//! is at most the limit. Whatever else a peer announces is a [`Misdeed`].
+//! Not here: where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
+
+use crate::error::Misdeed;
+
+/// Size of an encoded header, in bytes.
+pub(crate) const HEADER_BYTES: usize = 8;
+
+const LAST: u32 = 1 << 31;
+const ABORT: u32 = 1 << 30;
+const LENGTH: u32 = (1 << 28) - 1;
+
+/// What one piece says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PieceHeader {
+    /// Length of the whole message, the same in each of its pieces.
+    pub(crate) message_bytes: u32,
+    /// Length of this piece.
+    pub(crate) piece_bytes: u32,
+    /// The message is complete after this piece.
+    pub(crate) last: bool,
+    /// The sender gave the message up; nothing more of it comes.
+    pub(crate) abort: bool,
+}
+
+impl PieceHeader {
+    /// The header of a piece of `piece_bytes` after which `left_bytes` are still to come.
+    ///
+    /// Lengths are our own numbers, bounded by the connection's limit.
+    pub(crate) fn data(message_bytes: usize, piece_bytes: usize, left_bytes: usize) -> Self {
+        Self {
+            message_bytes: length_u32(message_bytes),
+            piece_bytes: length_u32(piece_bytes),
+            last: left_bytes == 0,
+            abort: false,
+        }
+    }
+
+    /// The header that gives up a message.
+    pub(crate) fn aborted(message_bytes: usize) -> Self {
+        Self {
+            message_bytes: length_u32(message_bytes),
+            piece_bytes: 0,
+            last: false,
+            abort: true,
+        }
+    }
+
+    /// The second word: length and flags.
+    pub(crate) fn second_word(self) -> u32 {
+        debug_assert!(self.piece_bytes <= LENGTH, "a piece is shorter than 2^28 bytes");
+        let flags = if self.last { LAST } else { 0 } | if self.abort { ABORT } else { 0 };
+        self.piece_bytes | flags
+    }
+
+    /// As it travels.
+    pub(crate) fn encode(self) -> [u8; HEADER_BYTES] {
+        let word = u64::from(self.message_bytes) | u64::from(self.second_word()) << 32;
+        word.to_le_bytes()
+    }
+
+    /// From what came in.
+    pub(crate) fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Self, Misdeed> {
+        let [m0, m1, m2, m3, s0, s1, s2, s3] = bytes;
+        Self::from_words(u32::from_le_bytes([m0, m1, m2, m3]), u32::from_le_bytes([s0, s1, s2, s3]))
+    }
+
+    /// From the two words of a header.
+    pub(crate) fn from_words(message_bytes: u32, second: u32) -> Result<Self, Misdeed> {
+        if second & !(LAST | ABORT | LENGTH) != 0 {
+            return Err(Misdeed::BadHeader);
+        }
+        let header = Self {
+            message_bytes,
+            piece_bytes: second & LENGTH,
+            last: second & LAST != 0,
+            abort: second & ABORT != 0,
+        };
+        match header.abort && (header.last || header.piece_bytes != 0) {
+            true => Err(Misdeed::BadHeader),
+            false => Ok(header),
+        }
+    }
+}
+
+/// What a piece means for the message that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The bytes belong to the message; more pieces follow.
+    More,
+    /// The bytes belong to the message and complete it.
+    Complete,
+    /// The message is given up.
+    Aborted,
+}
+
+/// Judges pieces in their order. Holds numbers only, never bytes.
+#[derive(Debug)]
+pub(crate) struct Assembly {
+    message_bytes_max: u32,
+    /// Length and bytes taken so far of the message under way.
+    under_way: Option<(u32, u32)>,
+}
+
+impl Assembly {
+    pub(crate) fn new(message_bytes_max: u32) -> Self {
+        Self { message_bytes_max, under_way: None }
+    }
+
+    /// Takes the next header from the peer.
+    pub(crate) fn handle(&mut self, header: PieceHeader) -> Result<Step, Misdeed> {
+        if header.message_bytes > self.message_bytes_max {
+            return Err(Misdeed::MessageTooLarge { message_bytes: header.message_bytes.into() });
+        }
+        let (whole, taken) = self.under_way.unwrap_or((header.message_bytes, 0));
+        if whole != header.message_bytes {
+            return Err(Misdeed::PieceOutOfPlace);
+        }
+        if header.abort {
+            self.under_way = None;
+            return Ok(Step::Aborted);
+        }
+        let left = whole - taken;
+        if header.piece_bytes > left {
+            return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
+        }
+        match (header.last, header.piece_bytes == left) {
+            (true, true) => {
+                self.under_way = None;
+                Ok(Step::Complete)
+            }
+            // An empty piece that completes nothing would let a peer keep us busy for nothing.
+            (false, false) if header.piece_bytes > 0 => {
+                self.under_way = Some((whole, taken + header.piece_bytes));
+                Ok(Step::More)
+            }
+            _ => Err(Misdeed::PieceOutOfPlace),
+        }
+    }
+
+    /// Whether a message has begun and is not complete.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+}
+
+fn length_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("lengths are judged against the connection's limit before")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_survives_the_way() {
+        for header in [
+            PieceHeader::data(0, 0, 0),
+            PieceHeader::data(1 << 20, 16 << 10, 1),
+            PieceHeader::data(77, 77, 0),
+            PieceHeader::aborted(5),
+        ] {
+            assert_eq!(PieceHeader::decode(header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn meaningless_bits_are_refused() {
+        for second in [1 << 28, 1 << 29, ABORT | LAST, ABORT | 1] {
+            assert_eq!(PieceHeader::from_words(8, second), Err(Misdeed::BadHeader));
+        }
+    }
+
+    #[test]
+    fn pieces_that_follow_each_other_make_a_message() {
+        let mut assembly = Assembly::new(100);
+        assert_eq!(assembly.handle(PieceHeader::data(100, 60, 40)), Ok(Step::More));
+        assert!(assembly.is_under_way());
+        assert_eq!(assembly.handle(PieceHeader::data(100, 40, 0)), Ok(Step::Complete));
+        assert_eq!(assembly.handle(PieceHeader::data(0, 0, 0)), Ok(Step::Complete));
+        assert_eq!(assembly.handle(PieceHeader::data(9, 3, 6)), Ok(Step::More));
+        assert_eq!(assembly.handle(PieceHeader::aborted(9)), Ok(Step::Aborted));
+        assert!(!assembly.is_under_way());
+    }
+
+    #[test]
+    fn hostile_headers_are_named() {
+        let check = |headers: &[PieceHeader], expected: Misdeed| {
+            let mut assembly = Assembly::new(100);
+            let (last, before) = headers.split_last().unwrap();
+            for header in before {
+                assembly.handle(*header).unwrap();
+            }
+            assert_eq!(assembly.handle(*last), Err(expected));
+        };
+        let data = PieceHeader::data;
+        check(&[data(101, 1, 100)], Misdeed::MessageTooLarge { message_bytes: 101 });
+        check(&[data(10, 11, 0)], Misdeed::PieceTooLarge { piece_bytes: 11 });
+        check(&[data(10, 5, 5), data(10, 6, 0)], Misdeed::PieceTooLarge { piece_bytes: 6 });
+        check(&[data(10, 5, 5), data(11, 5, 0)], Misdeed::PieceOutOfPlace);
+        check(&[data(10, 9, 0)], Misdeed::PieceOutOfPlace);
+        check(&[data(10, 10, 1)], Misdeed::PieceOutOfPlace);
+        check(&[data(10, 0, 10)], Misdeed::PieceOutOfPlace);
+    }
+}

@@ -1,0 +1,94 @@
+//! Whole messages over a way that moves pieces.
+//!
+//! Always true: sending and receiving do not touch each other's state; the way is the only thing
+//! that they share.
+//! Not here: cutting and staging (`pieces/outgoing.rs`), assembling (`pieces/incoming.rs`), the
+//! ways (`kernel/`, `shm/`), the judgement of headers (`piece.rs`).
+
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::pieces::incoming::Incoming;
+use crate::pieces::outgoing::Outgoing;
+use crate::wait::Deadline;
+use crate::way::PieceWay;
+
+mod incoming;
+mod outgoing;
+
+/// A [`Channel`] made of a [`PieceWay`].
+pub(crate) struct PieceChannel<W> {
+    way: W,
+    outgoing: Outgoing,
+    incoming: Incoming,
+}
+
+impl<W: PieceWay> PieceChannel<W> {
+    pub(crate) fn new(way: W, message_bytes_max: u32) -> Self {
+        Self { way, outgoing: Outgoing::default(), incoming: Incoming::new(message_bytes_max) }
+    }
+}
+
+impl<W: PieceWay> Channel for PieceChannel<W> {
+    #[inline]
+    fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        self.outgoing.claim(&mut self.way, message_bytes, until)
+    }
+
+    #[inline]
+    fn space(&mut self) -> Result<&mut [u8], SendError> {
+        self.outgoing.space(&mut self.way)
+    }
+
+    #[inline]
+    fn written(&mut self, bytes: usize) -> Result<(), SendError> {
+        self.outgoing.written(&mut self.way, bytes)
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<(), SendError> {
+        self.outgoing.commit(&mut self.way)
+    }
+
+    fn abort(&mut self) {
+        self.outgoing.abort(&mut self.way);
+    }
+
+    fn flush(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.outgoing.settle(&mut self.way, until)?;
+        self.way.drain(until)
+    }
+
+    #[inline]
+    fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError> {
+        self.incoming.receive(&mut self.way, until)
+    }
+
+    fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        self.incoming.piece(&mut self.way)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.incoming.consume(&mut self.way, bytes);
+    }
+
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> Result<(), ReceiveError> {
+        self.incoming.read(&mut self.way, into)
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.incoming.release(&mut self.way);
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        self.way.readiness(interest)
+    }
+
+    #[inline]
+    fn arm(&mut self, interest: Interest) -> bool {
+        self.way.arm(interest)
+    }
+}

@@ -1,0 +1,67 @@
+//! What both ends agreed on, and what a mechanism may know of its connection.
+//!
+//! Always true: the numbers lie within `limits.rs`, whoever asked for them.
+//! Not here: asking for them (`options` of `handshake.rs`).
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::control::Control;
+use crate::open::OpenError;
+use crate::watch::Life;
+use crate::wait::WaitPolicy;
+
+/// Who the other end is, as the kernel says; never as the peer says.
+#[derive(Debug, Clone)]
+pub struct PeerIdentity {
+    /// Process id, unless the peer lives in a PID namespace that we cannot see.
+    pub pid: Option<i32>,
+    /// User id of the peer when it connected.
+    pub uid: u32,
+    /// Group id of the peer when it connected.
+    pub gid: u32,
+    /// Refers to the process even after its id was given to another (Linux 6.5 or newer).
+    pub pidfd: Option<Arc<OwnedFd>>,
+}
+
+/// What a mechanism is opened with.
+#[derive(Clone)]
+pub struct Settings {
+    /// How this end waits.
+    pub wait: WaitPolicy,
+    /// The longest message, in bytes.
+    pub message_bytes_max: u32,
+    /// Room in each direction, in bytes.
+    pub buffer_bytes: u32,
+    /// The other end.
+    pub peer: PeerIdentity,
+    /// Whether the other end still lives.
+    pub life: Arc<Life>,
+    /// The line on which the two ends met.
+    pub(crate) control: Arc<Control>,
+}
+
+/// What one end hands to the other to open a mechanism: a few bytes and descriptors.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// At most 256 bytes, in a form that only the mechanism knows.
+    pub bytes: Vec<u8>,
+    /// At most [`HANDSHAKE_DESCRIPTORS_MAX`](crate::limits::HANDSHAKE_DESCRIPTORS_MAX).
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Parts {
+    /// Exactly `N` descriptors, no more and no fewer.
+    pub(crate) fn take_descriptors<const N: usize>(&mut self) -> Result<[OwnedFd; N], OpenError> {
+        let descriptors = std::mem::take(&mut self.descriptors);
+        descriptors.try_into().map_err(|_| OpenError::bad_parts("another number of descriptors"))
+    }
+
+    /// For who has taken all that it needs: anything left is not for us.
+    pub(crate) fn expect_nothing_more(self) -> Result<(), OpenError> {
+        match self.bytes.is_empty() && self.descriptors.is_empty() {
+            true => Ok(()),
+            false => Err(OpenError::bad_parts("more than this mechanism needs")),
+        }
+    }
+}

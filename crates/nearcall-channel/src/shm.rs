@@ -1,0 +1,322 @@
+//! Channels through shared memory: one ring, one layout, many doorbells.
+//!
+//! Always true: each end writes only its own memory file; whatever the other end wrote is loaded
+//! once and judged; while nobody sleeps, no system call is made.
+//! Not here: the bounded buffer and the queue under a mutex, which have their own structures
+//! (`shm/condvar.rs`, `shm/queue.rs`).
+
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::limits::SPINS_PER_LIFE_CHECK;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::PieceHeader;
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::shm::bell::{Doorbell, Memory, Ringer, Sleeper};
+use crate::shm::layout::{Capacity, frame_bytes, piece_range};
+use crate::shm::ring::{Consumer, Producer};
+use crate::wait::{Deadline, WaitPolicy};
+use crate::watch::{Life, WatchGuard, watch};
+use crate::way::PieceWay;
+use std::sync::Arc;
+
+pub(crate) mod bell;
+pub(crate) mod layout;
+pub(crate) mod ring;
+
+/// One end: two rings and a doorbell.
+struct ShmWay<D> {
+    memory: Memory,
+    doorbell: D,
+    producer: Producer,
+    consumer: Consumer,
+    sleeper: Sleeper,
+    ringer: Ringer,
+    /// Where the reserved piece begins, and its length.
+    reserved: Option<(usize, usize)>,
+    /// Where the unread rest of the current piece begins, and its length.
+    current: (usize, usize),
+    /// Half of the ring: a sleeper for room is rung when so much has been freed.
+    room_worth_ringing: u64,
+    /// What we had read when we last rang for room.
+    rung_at: u64,
+    wait: WaitPolicy,
+    life: Arc<Life>,
+    _watch: WatchGuard,
+}
+
+/// What two doorbells need to meet: made by the server, completed by the client.
+pub(crate) trait Meet: Doorbell + Sized + 'static {
+    /// The server's doorbell, and what the client needs for its own.
+    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError>;
+    /// The client's doorbell.
+    fn accept(settings: &Settings, parts: Parts) -> Result<Self, OpenError>;
+}
+
+/// Opens the server's end of the ring with doorbell `D`.
+pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
+    let capacity = Capacity::at_least(settings.buffer_bytes);
+    let (own, fd) = layout::create(capacity)?;
+    let (doorbell, mut parts) = D::offer(settings)?;
+    parts.descriptors.insert(0, fd);
+    let settings = settings.clone();
+    let finish = move |mut answer: Parts| {
+        let [fd] = answer.take_descriptors()?;
+        answer.expect_nothing_more()?;
+        let peer = layout::open(fd, capacity)?;
+        let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, &settings)?;
+        let channel = PieceChannel::new(way, settings.message_bytes_max);
+        Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
+    };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Opens the client's end of the ring with doorbell `D`.
+pub(crate) fn accept<D: Meet>(
+    settings: &Settings,
+    mut parts: Parts,
+) -> Result<Accepted, OpenError> {
+    let capacity = Capacity::at_least(settings.buffer_bytes);
+    if parts.descriptors.is_empty() {
+        return Err(OpenError::bad_parts("no shared memory"));
+    }
+    let peer = layout::open(parts.descriptors.remove(0), capacity)?;
+    let (own, fd) = layout::create(capacity)?;
+    let doorbell = D::accept(settings, parts)?;
+    let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, settings)?;
+    let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
+    Ok(Accepted { parts, channel })
+}
+
+impl<D: Doorbell> ShmWay<D> {
+    fn new(
+        memory: Memory,
+        doorbell: D,
+        capacity: Capacity,
+        settings: &Settings,
+    ) -> Result<Self, OpenError> {
+        let waker = doorbell.waker(&memory);
+        let guard = watch(&settings.control, &settings.life, waker)
+            .map_err(OpenError::doing("watching the other end"))?;
+        Ok(Self {
+            memory,
+            doorbell,
+            producer: Producer::new(capacity),
+            consumer: Consumer::new(capacity),
+            sleeper: Sleeper::default(),
+            ringer: Ringer::default(),
+            reserved: None,
+            current: (0, 0),
+            room_worth_ringing: capacity.bytes() as u64 / 2,
+            rung_at: 0,
+            wait: settings.wait,
+            life: Arc::clone(&settings.life),
+            _watch: guard,
+        })
+    }
+
+    #[inline]
+    fn try_reserve(&mut self, piece_bytes: usize) -> Result<bool, SendError> {
+        let Memory { own, peer } = &self.memory;
+        let place = self.producer.try_reserve(own, peer, piece_bytes)?;
+        self.reserved = place.map(|place| (place, piece_bytes));
+        Ok(place.is_some())
+    }
+
+    #[inline]
+    fn try_next(&mut self) -> Result<Option<PieceHeader>, ReceiveError> {
+        let Memory { own, peer } = &self.memory;
+        let Some((header, place)) = self.consumer.try_next(own, peer)? else { return Ok(None) };
+        let piece = piece_range(place, header.piece_bytes as usize);
+        self.current = (piece.start, piece.len());
+        Ok(Some(header))
+    }
+
+    /// Asks `attempt` until it gives something, sleeping in between as the policy says.
+    /// `None`: the deadline has passed, or the other end is gone.
+    #[inline]
+    fn wait_for<T, E>(
+        &mut self,
+        interest: Interest,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
+    ) -> Result<Option<T>, E> {
+        if self.sleeper.is_announced() {
+            // An event loop slept on our descriptor and has come back.
+            self.sleeper.end(&self.memory.own);
+            self.doorbell.silence();
+        }
+        if let Some(found) = attempt(self)? {
+            return Ok(Some(found));
+        }
+        if until == Deadline::Now {
+            return Ok(None);
+        }
+        match self.wait {
+            WaitPolicy::Spin => self.spin_for(until, attempt),
+            WaitPolicy::Block | WaitPolicy::Poll => self.sleep_for(interest, until, attempt),
+        }
+    }
+
+    #[inline]
+    fn spin_for<T, E>(
+        &mut self,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
+    ) -> Result<Option<T>, E> {
+        loop {
+            for _ in 0..SPINS_PER_LIFE_CHECK {
+                std::hint::spin_loop();
+                if let Some(found) = attempt(self)? {
+                    return Ok(Some(found));
+                }
+            }
+            if self.life.is_gone() || until.has_passed() {
+                // What was published before the end is still to be had.
+                return attempt(self);
+            }
+        }
+    }
+
+    fn sleep_for<T, E>(
+        &mut self,
+        interest: Interest,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
+    ) -> Result<Option<T>, E> {
+        self.ring_for_room_if_owed(0);
+        loop {
+            self.sleeper.begin(&self.memory.own, interest);
+            let ticket = self.doorbell.ticket(&self.memory);
+            let found = attempt(self);
+            if !matches!(found, Ok(None)) {
+                self.sleeper.end(&self.memory.own);
+                return found;
+            }
+            let timeout = until.timeout();
+            let slept =
+                self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
+            self.sleeper.end(&self.memory.own);
+            let found = attempt(self)?;
+            if found.is_some() || slept.is_none() || self.life.is_gone() || until.has_passed() {
+                // Gone or late: what was published before is still to be had.
+                return if found.is_some() { Ok(found) } else { attempt(self) };
+            }
+        }
+    }
+
+    /// After reading: lets a sender that sleeps for room go on, once that is worth it.
+    #[inline]
+    fn ring_for_room_if_owed(&mut self, worth: u64) {
+        let read = self.consumer.head();
+        if D::SLEEPS && read - self.rung_at >= worth.max(1) {
+            self.rung_at = read;
+            if self.ringer.owes_for_room(&self.memory.peer) {
+                // A bell that cannot be rung belongs to an end that is going away.
+                let _ = self.doorbell.ring(&self.memory);
+            }
+        }
+    }
+}
+
+impl<D: Doorbell> PieceWay for ShmWay<D> {
+    fn piece_bytes_max(&self) -> usize {
+        self.producer.piece_bytes_max()
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        self.producer.has_room_for(&self.memory.peer, message_bytes).unwrap_or(false)
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.life.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        let attempt = |way: &mut Self| way.try_reserve(piece_bytes).map(|ok| ok.then_some(()));
+        match self.wait_for(Interest::Send, until, attempt)? {
+            Some(()) => Ok(()),
+            None if self.life.is_gone() => Err(SendError::PeerGone),
+            None => Err(SendError::Full),
+        }
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        let (place, piece_bytes) = self.reserved.unwrap_or((layout::FRAMES, 0));
+        self.memory.own.slice_mut(piece_range(place, piece_bytes))
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+        let Memory { own, peer } = &self.memory;
+        self.reserved = None;
+        self.producer.publish(own, header);
+        if D::SLEEPS && self.ringer.owes_for_message(peer) {
+            self.doorbell.ring(&self.memory)?;
+        }
+        Ok(())
+    }
+
+    fn unreserve(&mut self) {
+        // The word of the frame was never written, so nothing was published.
+        self.reserved = None;
+        self.producer.forget(&self.memory.own);
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        match self.wait_for(Interest::Receive, until, Self::try_next)? {
+            Some(header) => Ok(header),
+            None if self.life.is_gone() => self.try_next()?.ok_or(ReceiveError::PeerGone),
+            None => Err(ReceiveError::Empty),
+        }
+    }
+
+    #[inline]
+    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        let (start, bytes) = self.current;
+        Ok(self.memory.peer.bytes(start..start + bytes))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.current.0 += bytes;
+        self.current.1 -= bytes;
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.consumer.finish(&self.memory.own);
+        self.ring_for_room_if_owed(self.room_worth_ringing);
+    }
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
+    }
+
+    fn arm(&mut self, interest: Interest) -> bool {
+        self.ring_for_room_if_owed(0);
+        self.sleeper.begin(&self.memory.own, interest);
+        let ready = match interest {
+            Interest::Receive => self.consumer.is_something_there(&self.memory.peer),
+            // The largest frame: whoever waits for less finds room even earlier.
+            Interest::Send => {
+                let frame = frame_bytes(self.producer.piece_bytes_max());
+                self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
+            }
+        };
+        if ready || self.life.is_gone() {
+            self.sleeper.end(&self.memory.own);
+        }
+        self.sleeper.is_announced()
+    }
+}

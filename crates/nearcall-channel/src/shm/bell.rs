@@ -1,0 +1,144 @@
+//! Sleeping until the other end has something, without a lost wake-up and without needless ones.
+//!
+//! ```text
+//! who waits                                who has something
+//!   sleep = number and reason                publishes a frame, or room
+//!   fence                                    fence
+//!   looks once more: there is nothing        reads the other's sleep word: asleep, not yet rung
+//!   sleeps on its doorbell                   rings
+//!   sleep = 0
+//! ```
+//!
+//! Both sides write, fence, then read what the other wrote: at least one of them sees the other
+//! (Dekker), so either the waiter finds what it waits for or the other rings. Each end writes only
+//! its own memory file. The number in the sleep word keeps an end from ringing twice for one sleep.
+//! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
+//! sleep: a wake-up for each freed frame would cost more than the frame.
+//! Always true: after `Sleeper::begin` and until `Sleeper::end`, whoever publishes will ring.
+//! Not here: the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nearcall_os::region::{OwnRegion, PeerRegion};
+
+use crate::channel::Interest;
+use crate::shm::layout::SLEEP;
+use crate::sync::{Ordering, Own, Peer, fence};
+
+pub(crate) mod futex;
+pub(crate) mod spin;
+
+/// Both memory files of a connection, as one end sees them.
+pub(crate) struct Memory {
+    /// Ours: only we write it.
+    pub(crate) own: OwnRegion,
+    /// The other end's: only it writes it.
+    pub(crate) peer: PeerRegion,
+}
+
+/// The kernel object that ends a sleep.
+pub(crate) trait Doorbell: Send {
+    /// Whether an end ever sleeps. If not, nobody looks at sleep words.
+    const SLEEPS: bool = true;
+
+    /// Taken after the sleep was announced, given to `sleep`: rings in between end it at once.
+    fn ticket(&self, _memory: &Memory) -> u32 {
+        0
+    }
+
+    /// Sleeps until the other end rings, something else happens, or the time is over.
+    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// Wakes the other end. Never blocks, whatever the other end does.
+    fn ring(&self, memory: &Memory) -> io::Result<()>;
+
+    /// What an event loop can wait on instead of `sleep`.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes back rings that ended a wait on `descriptor`. Does not wait.
+    fn silence(&self) {}
+
+    /// Wakes this end from `sleep`, for the thread that watches the other end's life.
+    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
+}
+
+/// The reasons for a sleep, in the low bits of the sleep word.
+const FOR_MESSAGE: u32 = 1;
+const FOR_ROOM: u32 = 2;
+const REASONS: u32 = FOR_MESSAGE | FOR_ROOM;
+
+/// Announces this end's sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeper {
+    number: u32,
+    announced: bool,
+}
+
+impl Sleeper {
+    /// From now on the other end rings when there is something. Look once more before sleeping.
+    #[inline]
+    pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest) {
+        self.number = self.number.wrapping_add(REASONS + 1);
+        let reason = match interest {
+            Interest::Receive => FOR_MESSAGE,
+            Interest::Send => FOR_ROOM,
+        };
+        self.announced = true;
+        own.store32(SLEEP, self.number | reason, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Awake again.
+    #[inline]
+    pub(crate) fn end(&mut self, own: &impl Own) {
+        if self.announced {
+            self.announced = false;
+            own.store32(SLEEP, 0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a sleep is announced.
+    #[inline]
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced
+    }
+}
+
+/// Decides when to ring for the other end.
+#[derive(Debug, Default)]
+pub(crate) struct Ringer {
+    /// The sleep for which we rang last.
+    rung: u32,
+}
+
+impl Ringer {
+    /// After publishing a frame: whether to ring.
+    #[inline]
+    pub(crate) fn owes_for_message(&mut self, peer: &impl Peer) -> bool {
+        fence(Ordering::SeqCst);
+        self.owes(peer, FOR_MESSAGE)
+    }
+
+    /// After freeing room, when there is enough of it: whether to ring.
+    #[inline]
+    pub(crate) fn owes_for_room(&mut self, peer: &impl Peer) -> bool {
+        fence(Ordering::SeqCst);
+        self.owes(peer, FOR_ROOM)
+    }
+
+    #[inline]
+    fn owes(&mut self, peer: &impl Peer, reason: u32) -> bool {
+        // One load, compared with our own note. A peer that lies costs itself a wake-up.
+        let sleep = peer.load32(SLEEP, Ordering::Relaxed);
+        let owes = sleep & reason != 0 && sleep != self.rung;
+        if owes {
+            self.rung = sleep;
+        }
+        owes
+    }
+}
+

@@ -1,0 +1,57 @@
+//! A futex as doorbell: the sleeper waits on a word in the memory of who will ring.
+//!
+//! Always true: only its owner changes the word, just before it wakes the sleeper; waiting on it
+//! works through the sleeper's read-only mapping, so nobody writes another's memory.
+
+use std::io;
+use std::time::Duration;
+
+use nearcall_os::futex;
+
+use crate::open::OpenError;
+use crate::settings::{Parts, Settings};
+use crate::shm::Meet;
+use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::layout::BELL;
+use crate::sync::Ordering;
+
+/// Waits on the other end's bell word, wakes whoever waits on ours.
+pub(crate) struct Futex;
+
+impl Doorbell for Futex {
+    #[inline]
+    fn ticket(&self, memory: &Memory) -> u32 {
+        memory.peer.load32(BELL, Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()> {
+        futex::wait(memory.peer.futex_word(BELL), ticket, timeout);
+        Ok(())
+    }
+
+    #[inline]
+    fn ring(&self, memory: &Memory) -> io::Result<()> {
+        let bell = memory.own.word32(BELL);
+        bell.fetch_add(1, Ordering::Relaxed);
+        futex::wake(bell, 1);
+        Ok(())
+    }
+
+    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send> {
+        let peer = memory.peer.clone();
+        Box::new(move || {
+            futex::wake(peer.futex_word(BELL), 1);
+        })
+    }
+}
+
+impl Meet for Futex {
+    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
+        Ok((Self, Parts::default()))
+    }
+
+    fn accept(_: &Settings, parts: Parts) -> Result<Self, OpenError> {
+        parts.expect_nothing_more().map(|()| Self)
+    }
+}

@@ -1,0 +1,38 @@
+//! No doorbell: the waiter spins. The fastest answer, for a whole CPU.
+
+use std::io;
+use std::time::Duration;
+
+use crate::open::OpenError;
+use crate::settings::{Parts, Settings};
+use crate::shm::Meet;
+use crate::shm::bell::{Doorbell, Memory};
+
+/// Sleeps never and rings never.
+pub(crate) struct Spin;
+
+impl Doorbell for Spin {
+    const SLEEPS: bool = false;
+
+    fn sleep(&self, _: &Memory, _: u32, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn ring(&self, _: &Memory) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+        Box::new(|| {})
+    }
+}
+
+impl Meet for Spin {
+    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
+        Ok((Self, Parts::default()))
+    }
+
+    fn accept(_: &Settings, parts: Parts) -> Result<Self, OpenError> {
+        parts.expect_nothing_more().map(|()| Self)
+    }
+}

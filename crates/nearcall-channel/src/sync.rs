@@ -1,0 +1,55 @@
+//! The one place that chooses the atomics: the standard ones, or loom's under `cfg(loom)`.
+//!
+//! The ring and the bell reach shared words through [`Own`] and [`Peer`], so that loom can put its
+//! own words there. Always true: what is written through `Own` is written by this end only.
+//! Not here: the words' places (`shm/layout.rs`).
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::fence;
+pub(crate) use std::sync::atomic::Ordering;
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::fence;
+
+use nearcall_os::region::{OwnRegion, PeerRegion};
+
+/// Words that only this end writes.
+pub(crate) trait Own {
+    fn load32(&self, at: usize, order: Ordering) -> u32;
+    fn store32(&self, at: usize, value: u32, order: Ordering);
+    fn store64(&self, at: usize, value: u64, order: Ordering);
+}
+
+/// Words that the other end writes; each load may give anything.
+pub(crate) trait Peer {
+    fn load32(&self, at: usize, order: Ordering) -> u32;
+    fn load64(&self, at: usize, order: Ordering) -> u64;
+}
+
+impl Own for OwnRegion {
+    #[inline]
+    fn load32(&self, at: usize, order: Ordering) -> u32 {
+        self.word32(at).load(order)
+    }
+
+    #[inline]
+    fn store32(&self, at: usize, value: u32, order: Ordering) {
+        self.word32(at).store(value, order);
+    }
+
+    #[inline]
+    fn store64(&self, at: usize, value: u64, order: Ordering) {
+        self.word64(at).store(value, order);
+    }
+}
+
+impl Peer for PeerRegion {
+    #[inline]
+    fn load32(&self, at: usize, order: Ordering) -> u32 {
+        Self::load32(self, at, order)
+    }
+
+    #[inline]
+    fn load64(&self, at: usize, order: Ordering) -> u64 {
+        Self::load64(self, at, order)
+    }
+}

@@ -1,0 +1,99 @@
+//! How a channel waits: the policy that a user chooses and the deadline of one operation.
+//!
+//! Always true: a policy is fixed when a channel opens, because it decides whether descriptors
+//! are blocking; a deadline belongs to one operation.
+//! Not here: being woken (`shm/bell.rs` and the kernel's own objects), noticing death (`watch.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use nearcall_os::clock;
+
+/// How an end waits for messages and for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WaitPolicy {
+    /// Ask again and again; the fastest answer for a whole CPU.
+    Spin,
+    /// Sleep in a blocking call of the mechanism.
+    Block,
+    /// Sleep until a descriptor is ready, as an event loop does, then ask without blocking.
+    Poll,
+}
+
+impl WaitPolicy {
+    /// All policies, in the order in which they are listed to users.
+    pub const ALL: [Self; 3] = [Self::Spin, Self::Block, Self::Poll];
+
+    /// The word for it on the command line and in addresses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Block => "block",
+            Self::Poll => "poll",
+        }
+    }
+}
+
+impl fmt::Display for WaitPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no wait policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownWaitPolicy(pub String);
+
+impl fmt::Display for UnknownWaitPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown wait policy `{}`: use spin, block or poll", self.0)
+    }
+}
+
+impl std::error::Error for UnknownWaitPolicy {}
+
+impl FromStr for WaitPolicy {
+    type Err = UnknownWaitPolicy;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let policy = Self::ALL.into_iter().find(|policy| policy.name() == word);
+        policy.ok_or_else(|| UnknownWaitPolicy(word.to_owned()))
+    }
+}
+
+/// Until when an operation may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// Do not wait at all.
+    Now,
+    /// Wait until this moment of the monotonic clock.
+    At(Instant),
+    /// Wait until it can be done or the other end is gone.
+    Never,
+}
+
+impl Deadline {
+    /// The deadline that lies `timeout` from now.
+    pub fn after(timeout: Duration) -> Self {
+        Self::At(clock::now() + timeout)
+    }
+
+    /// Whether nothing more may be waited for. Reads the clock only if there is a moment.
+    pub fn has_passed(self) -> bool {
+        match self {
+            Self::Now => true,
+            Self::At(moment) => clock::now() >= moment,
+            Self::Never => false,
+        }
+    }
+
+    /// What is left, as the kernel wants it: `None` is for ever, zero is not at all.
+    pub fn timeout(self) -> Option<Duration> {
+        match self {
+            Self::Now => Some(Duration::ZERO),
+            Self::At(moment) => Some(moment.saturating_duration_since(clock::now())),
+            Self::Never => None,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A way for pieces: the little that a mechanism has to provide to become a channel.
+//!
+//! Most mechanisms have a largest unit: a ring, a packet, a pipe's buffer. A [`PieceWay`] moves
+//! pieces of at most that size; [`PieceChannel`](crate::pieces::PieceChannel) makes whole messages
+//! of them.
+//! Always true: pieces arrive in their order, each header before its bytes. At most one piece is
+//! reserved and at most one is being read.
+//! Not here: what belongs together (`pieces.rs`), what headers mean (`piece.rs`).
+
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::piece::PieceHeader;
+use crate::wait::Deadline;
+
+/// Moves pieces, both ways.
+pub(crate) trait PieceWay: Send {
+    /// The longest piece that can be reserved, in bytes.
+    fn piece_bytes_max(&self) -> usize;
+
+    /// Whether all pieces of a message could be reserved and published now without waiting.
+    fn has_room_for(&mut self, message_bytes: usize) -> bool;
+
+    /// Waits until there is room for a piece of `piece_bytes`, and reserves it.
+    ///
+    /// Fails with `Full` while a part of an earlier piece is still in this process.
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError>;
+
+    /// The bytes of the reserved piece, to be written.
+    fn room(&mut self) -> &mut [u8];
+
+    /// Sends the reserved piece.
+    ///
+    /// Under `Deadline::Now` a part may stay in this process until [`drain`](PieceWay::drain).
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError>;
+
+    /// Forgets the reserved piece.
+    fn unreserve(&mut self);
+
+    /// Moves on what published pieces still have in this process. `Full`: some is still here.
+    fn drain(&mut self, _until: Deadline) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    /// Waits for the next piece. The one before is finished.
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError>;
+
+    /// Whether all `piece_bytes` of the current piece can be read without waiting.
+    fn is_whole(&mut self, piece_bytes: usize) -> bool;
+
+    /// The next bytes of the current piece where they lie: at least one, at most what is left of
+    /// the piece. Only asked for while something is left.
+    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError>;
+
+    /// The first `bytes` of the last [`bytes`](PieceWay::bytes) are done with.
+    fn consume(&mut self, bytes: usize);
+
+    /// Copies the next bytes of the current piece, which has at least as many left.
+    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+        let mut copied = 0;
+        while copied < into.len() {
+            let here = self.bytes(until)?;
+            let bytes = here.len().min(into.len() - copied);
+            here.slice(0..bytes).copy_to(&mut into[copied..copied + bytes]);
+            self.consume(bytes);
+            copied += bytes;
+        }
+        Ok(())
+    }
+
+    /// Ends the current piece, read or not. Does not wait.
+    fn finish(&mut self);
+
+    /// What an event loop waits on.
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
+
+    /// Announces a sleep on it. False: ask again first.
+    fn arm(&mut self, _interest: Interest) -> bool {
+        true
+    }
+}
