@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod histogram;
-//noise
+pub mod noise;
 pub mod payload;
-//plan
-//report
-//run
+pub mod plan;
+pub mod report;
+pub mod run;
 pub mod stats;
 pub mod warmup;
