@@ -56,6 +56,23 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// A point in time: `2026-11-21 03:11 UTC`.
+#[must_use]
+pub fn date(unix_s: u64) -> String {
+    // Days are counted from 1 March of year 0, so that a leap day ends its year.
+    let days = unix_s / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (unix_s / 3_600 % 24, unix_s / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
 /// What stands where there is no figure.
 pub const MISSING: &str = "–";
 
@@ -108,6 +125,15 @@ mod tests {
         assert_eq!(ratio(1.044), "1.04×");
         assert_eq!(ratio(12.3), "12.3×");
         assert_eq!(ratio(f64::INFINITY), "–");
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_700_000_000), "2023-11-14 22:13 UTC");
+        assert_eq!(date(1_735_689_599), "2024-12-31 23:59 UTC");
+        date(u64::MAX);
     }
 
     #[test]

@@ -147,10 +147,9 @@ pub enum ParseError {
 
 impl ParseError {
     fn field(error: &serde_json::Error, text: &str) -> Self {
-        // A number cut after its point is an error of syntax for the parser.
-        let last = text.rsplit('\n').next().unwrap_or(text);
-        let at_end = error.line() > text.matches('\n').count() && error.column() >= last.len();
-        if error.is_eof() || (error.is_syntax() && at_end && !last.ends_with('}')) {
+        // A number that ends after its point or sign is bad syntax for the parser.
+        let half_number = error.is_syntax() && text.ends_with(['.', '-', '+', 'e', 'E']);
+        if error.is_eof() || half_number {
             return Self::CutOff { line: error.line(), column: error.column() };
         }
         Self::Field { what: error.to_string() }
