@@ -1,8 +1,8 @@
 //! Measures IPC mechanisms between two real processes, stores the runs, presents them.
 //!
-//! The modules of this list are pure: statistics, payloads, warm-up, noise grades, plans and tables
-//! are functions of their inputs. Only [`run::Run::load`] and [`run::Run::save`] touch a file.
-//! Nothing here reads a clock or starts a process on its own; the runner does both.
+//! The modules of this list are pure: statistics, payloads, warm-up, noise grades, plans and
+//! tables are functions of their inputs. Only [`run::Run::load`] and [`run::Run::save`] touch a
+//! file. Nothing here reads a clock or starts a process on its own; the runner does both.
 #![forbid(unsafe_code)]
 
 pub mod histogram;

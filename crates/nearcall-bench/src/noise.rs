@@ -1,7 +1,7 @@
 //! How much a cell was disturbed, as a grade that a person can read, with the reasons.
 //!
-//! A pure judgement of facts that the runner gathers around each cell. A fact that the machine does
-//! not give is `None` and does not count. Nothing is read or measured here.
+//! A pure judgement of facts that the runner gathers around each cell. A fact that the machine
+//! does not give is `None` and does not count. Nothing is read or measured here.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ pub struct NoiseFacts {
     pub steal_ns: Option<u64>,
     /// How long the cell ran, for the facts below and for steal.
     pub cell_ns: u64,
-    /// How often the kernel took the CPU from either end. Leave it out where both ends share a CPU:
-    /// there they take it from each other.
+    /// How often the kernel took the CPU from either end. Leave it out where both ends share a
+    /// CPU: there they take it from each other.
     pub involuntary_switches: Option<u64>,
     /// How long an end was runnable and waited for its CPU. Leave it out where they share one.
     pub run_delay_ns: Option<u64>,
@@ -99,7 +99,8 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Takes the time between two successive readings. Costs a comparison; usable in the loop itself.
+    /// Takes the time between two successive readings. Costs a comparison; usable in the loop
+    /// itself.
     pub fn step(&mut self, step_ns: u64) {
         self.observed_ns = self.observed_ns.saturating_add(step_ns);
         if step_ns > GAP_NS {
@@ -143,11 +144,11 @@ impl Rule {
     }
 }
 
-/// Shares are in percent. Where the third limit is infinite, the fact alone never makes a D: it shows
-/// that others were active, not that they took time from the cell.
+/// Shares are in percent. Where the third limit is infinite, the fact alone never makes a D: it
+/// shows that others were active, not that they took time from the cell.
 const RULES: [Rule; 8] = [
-    // Ticks of 2 to 5 µs at 250 Hz take 0.1 %; on a virtual machine they take 1 to 2 %. A burner on the
-    // same CPU takes half.
+    // Ticks of 2 to 5 µs at 250 Hz take 0.1 %; on a virtual machine they take 1 to 2 %. A burner
+    // on the same CPU takes half.
     Rule {
         value: |facts| percent(facts.gap_ns, facts.observed_ns),
         limits: [0.1, 2.0, 20.0],

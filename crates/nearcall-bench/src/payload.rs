@@ -2,8 +2,8 @@
 //!
 //! A message is pseudo-random bytes with its number in front. Successive messages carry shifted
 //! bytes, so that an old message's body under a new number is found too. Both ends make the same
-//! [`Payload`] from seed and size; neither sends checksums. Copying belongs to the channel; here bytes
-//! are only made, summed ([`Checksum`]) and judged ([`Verifier`]).
+//! [`Payload`] from seed and size; neither sends checksums. Copying belongs to the channel; here
+//! bytes are only made, summed ([`Checksum`]) and judged ([`Verifier`]).
 
 mod checksum;
 
@@ -83,8 +83,8 @@ impl Payload {
 
 /// Reads arriving messages in full and judges each.
 ///
-/// For each message: [`Verifier::piece`] for its pieces in order, then [`Verifier::end`]. Reads each
-/// byte once, copies at most 64 bytes per piece, allocates nothing.
+/// For each message: [`Verifier::piece`] for its pieces in order, then [`Verifier::end`]. Reads
+/// each byte once, copies at most 64 bytes per piece, allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Verifier<'a> {
     payload: &'a Payload,
@@ -205,7 +205,8 @@ fn shift_of(number: u64) -> usize {
 /// Bytes of a message that hold its number.
 const NUMBER_BYTES: usize = 8;
 
-/// Different bodies in turn. A body that stayed in a buffer is found unless it is this old exactly.
+/// Different bodies in turn. A body that stayed in a buffer is found unless it is this old
+/// exactly.
 const SHIFTS: usize = 7;
 
 /// A cache line, so that every copy starts as aligned as the pattern.

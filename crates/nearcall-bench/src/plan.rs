@@ -1,8 +1,8 @@
 //! What to measure and in which order: message sizes from text, launches in random order.
 //!
 //! Order matters because a machine changes while it is measured: if all launches of one cell came
-//! before all of another, the machine's drift would look like a difference between them. Nothing is
-//! started here.
+//! before all of another, the machine's drift would look like a difference between them. Nothing
+//! is started here.
 
 use std::fmt;
 

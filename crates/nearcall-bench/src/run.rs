@@ -1,8 +1,8 @@
 //! The stored result of a measurement, as other programs read it (`nearcall.run/1`).
 //!
 //! Units stand in the field names. A figure that was not measured or that says nothing is `null`.
-//! Programs that read a run must ignore fields they do not know. The file is written whole or not at
-//! all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
+//! Programs that read a run must ignore fields they do not know. The file is written whole or not
+//! at all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
 
 mod cell;
 mod file;

@@ -1,9 +1,9 @@
 //! Medians, spreads, and how sure a figure is when it comes from a few launches.
 //!
 //! Iterations of one launch resemble each other, and a launch differs from the next by its memory
-//! layout. So the unit of evidence is the launch: a cell's interval comes from resampling its launch
-//! values, never from the number of iterations. Everything here is a function of its arguments and a
-//! seed. Comparing runs (tests, corrections for many cells) is not done here.
+//! layout. So the unit of evidence is the launch: a cell's interval comes from resampling its
+//! launch values, never from the number of iterations. Everything here is a function of its
+//! arguments and a seed. Comparing runs (tests, corrections for many cells) is not done here.
 
 /// The middle of `values`; the mean of both middles if their number is even. `None` if empty or if
 /// any value is not a number. Copies and sorts the values.
@@ -75,15 +75,16 @@ pub struct Estimate {
 
 /// Estimates a figure from one value per launch (its median, or its rate).
 ///
-/// `blocks` holds, per launch, the values of its successive blocks (batch medians); it serves to split
-/// the variance and may be empty. `resolution` is the step in which the values come, in their unit
-/// (timer granularity): the interval is never narrower. `None` if there is no launch or a value is
-/// not above zero.
+/// `blocks` holds, per launch, the values of its successive blocks (batch medians); it serves to
+/// split the variance and may be empty. `resolution` is the step in which the values come, in
+/// their unit (timer granularity): the interval is never narrower. `None` if there is no launch or
+/// a value is not above zero.
 ///
-/// The interval is a bootstrap over launches on the logarithmic scale, 2,000 resamples from `seed`.
-/// A plain bootstrap of five launches covers 84 % instead of 95 %: its deviations are too small by
-/// √(k/(k-1)) and its tails are normal, so they are scaled by that and by t(k-1)/z. Launch values
-/// already contain the noise within launches, so resampling that too would count it twice.
+/// The interval is a bootstrap over launches on the logarithmic scale, 2,000 resamples from
+/// `seed`. A plain bootstrap of five launches covers 84 % instead of 95 %: its deviations are too
+/// small by √(k/(k-1)) and its tails are normal, so they are scaled by that and by t(k-1)/z.
+/// Launch values already contain the noise within launches, so resampling that too would count it
+/// twice.
 #[must_use]
 pub fn estimate(
     launch_values: &[f64],
@@ -116,7 +117,8 @@ pub fn agree(a: [f64; 2], b: [f64; 2]) -> bool {
     a[0] <= b[1] && b[0] <= a[1]
 }
 
-/// The 95 % interval of the mean of `values`, as distances from it (the first is negative or zero).
+/// The 95 % interval of the mean of `values`, as distances from it (the first is negative or
+/// zero).
 fn bootstrap_deviations(values: &[f64], seed: u64, resamples: usize) -> Option<[f64; 2]> {
     let count = values.len();
     let t = student_t_975(count.checked_sub(1)?)?;
@@ -173,7 +175,6 @@ fn is_positive(value: f64) -> bool {
 
 /// `sorted` must not be empty.
 #[expect(clippy::cast_possible_truncation, reason = "the rank lies within the slice")]
-#[expect(clippy::cast_sign_loss, reason = "the rank lies within the slice")]
 fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     let rank = q.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
     let (below, above) = (rank.floor() as usize, rank.ceil() as usize);
@@ -186,8 +187,9 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
 /// Resamples per interval: its ends then move by about 2 % of its width with the seed.
 const RESAMPLES: usize = 2_000;
 
-/// The ends of a bootstrap of a few values wobble, which costs 0.5 to 1 % of coverage. Divided by the
-/// number of launches, this share more width restores it (found by simulation, 2 to 15 launches).
+/// The ends of a bootstrap of a few values wobble, which costs 0.5 to 1 % of coverage. Divided by
+/// the number of launches, this share more width restores it (found by simulation, 2 to 15
+/// launches).
 const FEW_LAUNCHES: f64 = 0.2;
 
 /// The 97.5 % quantile of the normal distribution.

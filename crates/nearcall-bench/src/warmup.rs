@@ -1,8 +1,8 @@
 //! Decides from the samples themselves when a cell is warm.
 //!
-//! A cell is warm when the medians of three windows in a row lie within 2 %. A cap on samples and on
-//! time ends the warm-up of a cell that never settles; the cell then says so. The samples given here
-//! are never part of the result, and this file does not measure: the runner does.
+//! A cell is warm when the medians of three windows in a row lie within 2 %. A cap on samples and
+//! on time ends the warm-up of a cell that never settles; the cell then says so. The samples given
+//! here are never part of the result, and this file does not measure: the runner does.
 
 /// When a warm-up ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +68,8 @@ impl Warmup {
         }
     }
 
-    /// Takes the next sample in nanoseconds. After the end of the warm-up the answer stays the same.
+    /// Takes the next sample in nanoseconds. After the end of the warm-up the answer stays the
+    /// same.
     pub fn push(&mut self, sample_ns: u64) -> WarmupState {
         if self.state != WarmupState::Warming {
             return self.state;

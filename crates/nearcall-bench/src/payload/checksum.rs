@@ -1,8 +1,8 @@
 //! A checksum that keeps up with memory, for messages in pieces.
 //!
 //! Eight lanes of 64-bit words; each lane keeps the sum of its words and the sum of those sums
-//! (Fletcher's method). So bytes that change, vanish or move alter it, and a change within one word
-//! always does. It guards against our own mistakes, not against an adversary.
+//! (Fletcher's method). So bytes that change, vanish or move alter it, and a change within one
+//! word always does. It guards against our own mistakes, not against an adversary.
 
 /// A checksum on its way. The split into pieces does not change the result.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The table of a run for a person at a terminal: 100 columns, floors first, then sizes.
 //!
 //! Cells of different definition, shape, placement or load never share a table. Within a size the
-//! fastest stands first. Text from the run file is made harmless before it is shown. Printing is left
-//! to the caller.
+//! fastest stands first. Text from the run file is made harmless before it is shown. Printing is
+//! left to the caller.
 
 mod grid;
 mod head;
@@ -27,8 +27,9 @@ pub fn table(run: &Run) -> String {
     }
     if run.cells.is_empty() && run.floors.is_empty() {
         out.push_str("\nNothing was measured.\n");
+    } else {
+        notes.print(&mut out);
     }
-    notes.print(&mut out);
     print_skipped(&mut out, run);
     out
 }
@@ -61,11 +62,11 @@ impl Title {
     }
 
     fn print(&self, out: &mut String) {
-        let what = if self.is_cell { "" } else { "Floors: " };
         let (name, meaning) = match self.definition {
             Definition::Rtt => (
                 "Round trip",
-                "closed_loop (one exchange at a time); from sending until the reply is there, not halved",
+                "closed_loop (one exchange at a time); from sending until the reply is there, \
+                 not halved",
             ),
             Definition::RttHalf => (
                 "Half a round trip",
@@ -76,7 +77,12 @@ impl Title {
             }
         };
         let shape = clip(&clean(&self.shape), 20);
-        print_line(out, &format!("{what}{name}, {shape}"));
+        let title = if self.is_cell {
+            format!("{name}, {shape}")
+        } else {
+            format!("Floors: {}, {shape}", name.to_lowercase())
+        };
+        print_line(out, &title);
         print_wrapped(out, "  ", &format!("{meaning}."));
         print_wrapped(out, "  ", &format!("{}; load: {}.", self.place(), clean(&self.load)));
     }
@@ -167,17 +173,21 @@ fn names(cell: &Cell) -> [String; 2] {
     [clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
 }
 
-/// CPU of both ends, ratio, floor, grade and marks.
-fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 5] {
+/// CPU of both ends, ratio, floor, and grade with the marks of footnotes.
+fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 4] {
     let cpu = cell.cpu_ns_per_message;
     let micros = |ns: Option<f64>| figure(ns.map(|ns| ns / 1e3), number::three_digits);
+    let cpu = match (cpu.client, cpu.server) {
+        (None, None) => MISSING.to_owned(),
+        (client, server) => format!("{}+{}", micros(client), micros(server)),
+    };
     let floor = cell.floor.as_deref().unwrap_or_default();
+    let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
     [
-        format!("{} + {}", micros(cpu.client), micros(cpu.server)),
+        cpu,
         figure(cell.ratio_to_floor, number::ratio),
         clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
-        cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
-        notes.marks(cell),
+        format!("{grade} {}", notes.marks(cell)),
     ]
 }
 
@@ -219,30 +229,30 @@ fn print_skipped(out: &mut String, run: &Run) {
     }
 }
 
-const LATENCY_HEAD: [(&str, Align); 10] = [
-    ("", Align::Left),
-    ("wait", Align::Left),
-    ("median", Align::Right),
-    ("± 95 %", Align::Right),
-    ("p99", Align::Right),
-    ("CPU µs/msg", Align::Right),
-    ("ratio", Align::Right),
-    ("to floor", Align::Left),
-    ("grade", Align::Left),
-    ("", Align::Left),
+/// Names, alignment and least width of the columns. The widths are those that most runs need, so
+/// that the tables of a run stand under each other alike.
+const LATENCY_HEAD: [(&str, Align, usize); 9] = [
+    ("", Align::Left, 16),
+    ("wait", Align::Left, 5),
+    ("median", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("p99", Align::Right, 9),
+    ("CPU µs/msg", Align::Right, 11),
+    ("ratio", Align::Right, 5),
+    ("to floor", Align::Left, 12),
+    ("grade", Align::Left, 5),
 ];
 
-const THROUGHPUT_HEAD: [(&str, Align); 10] = [
-    ("", Align::Left),
-    ("wait", Align::Left),
-    ("messages", Align::Right),
-    ("± 95 %", Align::Right),
-    ("bytes", Align::Right),
-    ("CPU µs/msg", Align::Right),
-    ("ratio", Align::Right),
-    ("to floor", Align::Left),
-    ("grade", Align::Left),
-    ("", Align::Left),
+const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
+    ("", Align::Left, 16),
+    ("wait", Align::Left, 5),
+    ("messages", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("bytes", Align::Right, 9),
+    ("CPU µs/msg", Align::Right, 11),
+    ("ratio", Align::Right, 5),
+    ("to floor", Align::Left, 12),
+    ("grade", Align::Left, 5),
 ];
 
 /// Holds "floor-chunked-copy". A longer name is not one of ours.

@@ -179,7 +179,8 @@ pub struct Placement {
     pub server_cpu: Option<u32>,
 }
 
-/// The distribution of times in nanoseconds. A percentile with fewer than ten times above it is `null`.
+/// The distribution of times in nanoseconds. A percentile with fewer than ten times above it is
+/// `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RttNs {
@@ -206,8 +207,8 @@ pub struct RttNs {
 impl RttNs {
     /// Takes the figures from all times and the interval from the launches (`stats::estimate`).
     ///
-    /// The interval is widened if the median of all times lies outside: launches of unequal length or
-    /// with a skewed spread can do that, and a figure outside its own interval helps nobody.
+    /// The interval is widened if the median of all times lies outside: launches of unequal length
+    /// or with a skewed spread can do that, and a figure outside its own interval helps nobody.
     #[must_use]
     pub fn new(times: &Histogram, ci95: Option<[f64; 2]>) -> Self {
         let p50 = times.quantile_ns(0.5);

@@ -1,8 +1,8 @@
 //! Reads and writes run files. A file may come from anywhere: it is checked before it is used.
 //!
 //! Reading takes no more memory than the file's size asks for, whatever it claims inside. Writing
-//! replaces the file at once, so that a reader never sees half of it. What to measure or how to show
-//! it is not here.
+//! replaces the file at once, so that a reader never sees half of it. What to measure or how to
+//! show it is not here.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -185,7 +185,8 @@ fn check_head(text: &str) -> Result<(), ParseError> {
         schema: Option<serde_json::Value>,
     }
     let head: Head = serde_json::from_str(text).map_err(|error| {
-        // Text that is whole JSON but no object is no run; the message on types would only confuse.
+        // Text that is whole JSON but no object is no run; the message on types would only
+        // confuse.
         let whole = serde_json::from_str::<IgnoredAny>(text).is_ok();
         if whole { ParseError::NotARun } else { ParseError::field(&error, text) }
     })?;

@@ -19,7 +19,8 @@ pub struct Machine {
     pub microcode: String,
     /// CPUs that the system sees.
     pub cpus: Option<u32>,
-    /// Cores, sockets, threads and NUMA nodes in words, such as "1 socket, 4 cores, 2 threads each".
+    /// Cores, sockets, threads and NUMA nodes in words, such as "1 socket, 4 cores, 2 threads
+    /// each".
     pub topology: String,
     /// Each cache with size and CPUs that share it, such as "L2 2 MiB: 0-1".
     pub caches: Vec<String>,
@@ -33,7 +34,8 @@ pub struct Machine {
     pub kernel: String,
     /// Its command line.
     pub kernel_command_line: String,
-    /// Its configuration as far as it matters: "HZ", "PREEMPT" and the like, one "NAME=value" each.
+    /// Its configuration as far as it matters: "HZ", "PREEMPT" and the like, one "NAME=value"
+    /// each.
     pub kernel_config: Vec<String>,
     /// Each mitigation, "name: state".
     pub mitigations: Vec<String>,

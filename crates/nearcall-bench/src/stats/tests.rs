@@ -8,8 +8,8 @@ fn normal(rng: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// The median of one launch: AR(1) noise within it (each sample keeps 0.9 of the one before), around
-/// a level that differs from launch to launch by `launch_spread`.
+/// The median of one launch: AR(1) noise within it (each sample keeps 0.9 of the one before),
+/// around a level that differs from launch to launch by `launch_spread`.
 fn launch_median(rng: &mut fastrand::Rng, truth: f64, launch_spread: f64) -> f64 {
     let level = truth.ln() + launch_spread * normal(rng);
     let mut state = normal(rng) / (1.0_f64 - 0.9 * 0.9).sqrt();

@@ -1,6 +1,7 @@
 //! The table of a made-up run, compared with the text in `tests/golden`.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the difference.
+//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the
+//! difference.
 
 use std::path::Path;
 

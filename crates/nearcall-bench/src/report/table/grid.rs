@@ -1,6 +1,7 @@
 //! Aligns rows of text in columns, and keeps text from a file harmless on a terminal.
 //!
-//! Knows nothing of runs. Characters count as one column each, which holds for all that is used here.
+//! Knows nothing of runs. Characters count as one column each, which holds for all that is used
+//! here.
 
 /// How a column is filled up.
 #[derive(Clone, Copy)]
@@ -11,7 +12,7 @@ pub(super) enum Align {
 
 /// Rows of columns under one head, in groups with a heading each.
 pub(super) struct Grid {
-    aligns: Vec<Align>,
+    columns: Vec<(Align, usize)>,
     rows: Vec<Row>,
 }
 
@@ -21,10 +22,11 @@ enum Row {
 }
 
 impl Grid {
-    pub(super) fn new(head: &[(&str, Align)]) -> Self {
-        let aligns = head.iter().map(|(_, align)| *align).collect();
-        let names = head.iter().map(|(name, _)| (*name).to_owned()).collect();
-        Self { aligns, rows: vec![Row::Cells(names)] }
+    /// Columns with name, alignment and least width.
+    pub(super) fn new(head: &[(&str, Align, usize)]) -> Self {
+        let columns = head.iter().map(|&(_, align, width)| (align, width)).collect();
+        let names = head.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        Self { columns, rows: vec![Row::Cells(names)] }
     }
 
     pub(super) fn heading(&mut self, text: String) {
@@ -37,7 +39,7 @@ impl Grid {
 
     /// The grid as lines. A heading has an empty line before it.
     pub(super) fn print(&self, out: &mut String) {
-        let mut widths = vec![0; self.aligns.len()];
+        let mut widths: Vec<usize> = self.columns.iter().map(|&(_, width)| width).collect();
         for row in &self.rows {
             if let Row::Cells(cells) = row {
                 for (width, cell) in widths.iter_mut().zip(cells) {
@@ -58,7 +60,7 @@ impl Grid {
 
     fn align(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = "  ".to_owned();
-        for ((cell, &width), align) in cells.iter().zip(widths).zip(&self.aligns) {
+        for ((cell, &width), (align, _)) in cells.iter().zip(widths).zip(&self.columns) {
             line.push_str("  ");
             match align {
                 Align::Left => line.push_str(&format!("{cell:<width$}")),
@@ -113,7 +115,10 @@ pub(super) fn clip(text: &str, columns: usize) -> String {
 
 /// Characters that turn the direction of writing or have no width.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    matches!(
+        u32::from(c),
+        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
+    )
 }
 
 /// The width of a page: fits half a wide screen and every mail.

@@ -1,7 +1,5 @@
 //! The first lines of the table: what measured, where, how, and how quiet it was.
 
-use std::collections::BTreeMap;
-
 use super::grid::{clean, print_wrapped};
 use crate::noise::Grade;
 use crate::report::number;
@@ -44,9 +42,10 @@ fn machine_lines(machine: &Machine) -> [(&'static str, String); 3] {
         None => "boost unknown",
     };
     let model = known("", &machine.cpu_model).trim_start().to_owned();
-    let caches = machine.caches.iter().map(|cache| clean(cache)).collect::<Vec<_>>().join(", ");
+    // The last one is the one that both ends share, if any.
+    let cache = machine.caches.last().map(|cache| clean(cache)).unwrap_or_default();
     [
-        ("  machine   ", join(&[model, cpus, clean(&machine.topology), caches, memory])),
+        ("  machine   ", join(&[model, cpus, clean(&machine.topology), cache, memory])),
         (
             "  system    ",
             join(&[
@@ -96,17 +95,17 @@ fn timer(run: &Run) -> String {
 
 /// How many cells have which grade.
 fn noise(run: &Run) -> String {
-    let mut counts: BTreeMap<Option<Grade>, usize> = BTreeMap::new();
-    for cell in run.floors.iter().chain(&run.cells) {
-        *counts.entry(cell.grade).or_default() += 1;
-    }
+    let cells: Vec<_> = run.floors.iter().chain(&run.cells).collect();
     let mut parts: Vec<String> = Vec::new();
-    for (grade, count) in counts {
-        let cells = if count == 1 { "cell" } else { "cells" };
-        let grade = grade.map_or_else(|| UNKNOWN.to_owned(), |grade| grade.to_string());
-        parts.push(format!("{count} {cells} {grade}"));
+    for grade in [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None] {
+        let count = cells.iter().filter(|cell| cell.grade == grade).count();
+        let name =
+            grade.map_or_else(|| "not graded".to_owned(), |grade| format!("of grade {grade}"));
+        if count > 0 {
+            parts.push(format!("{count} {name}"));
+        }
     }
-    if parts.is_empty() { UNKNOWN.to_owned() } else { join(&parts) }
+    if parts.is_empty() { UNKNOWN.to_owned() } else { format!("cells: {}", parts.join(", ")) }
 }
 
 /// Joins what is not empty.

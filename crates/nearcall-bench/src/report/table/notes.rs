@@ -1,7 +1,7 @@
 //! Footnotes: what the letters beside a row mean.
 //!
-//! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves are
-//! made in `table.rs`.
+//! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves
+//! are made in `table.rs`.
 
 use super::grid::{clean, print_wrapped};
 use crate::noise::Grade;
@@ -33,12 +33,13 @@ impl Notes {
     /// Adds the explanations under the tables.
     pub(super) fn print(&self, out: &mut String) {
         out.push('\n');
-        let columns = "median and p99 of all launches; ± 95 %: half the confidence interval, from launch to \
-                       launch; CPU: client + server, user and system; ratio 1× is the floor itself; – means \
-                       not enough data; grade A undisturbed, B quiet, C disturbed, D do not use.";
-        print_wrapped(out, "  ", columns);
+        print_wrapped(out, "  ", LEGEND);
         if self.disturbed {
-            print_wrapped(out, "  ", "Cells of grade D shared their CPU: measure them again.");
+            print_wrapped(
+                out,
+                "  ",
+                "Cells of grade D lost much of their time to something else: measure them again.",
+            );
         }
         for (index, text) in self.texts.iter().enumerate() {
             print_wrapped(out, &format!("  {}  ", letter_at(index)), text);
@@ -77,5 +78,10 @@ fn meaning(tag: &str) -> Option<&'static str> {
 fn letter_at(index: usize) -> &'static str {
     LETTERS.get(index..=index).unwrap_or_default()
 }
+
+const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
+                      launch to launch; CPU: client + server, user and system; ratio 1× is the \
+                      floor itself; – means not enough data; grade A undisturbed, B quiet, \
+                      C disturbed, D do not use.";
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
