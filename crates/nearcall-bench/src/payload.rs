@@ -1,0 +1,216 @@
+//! What messages carry, so that a measurement can prove that every byte arrived.
+//!
+//! A message is pseudo-random bytes with its number in front. Successive messages carry shifted
+//! bytes, so that an old message's body under a new number is found too. Both ends make the same
+//! [`Payload`] from seed and size; neither sends checksums. Copying belongs to the channel; here
+//! bytes are only made, summed ([`Checksum`]) and judged ([`Verifier`]).
+
+mod checksum;
+
+use std::fmt;
+
+pub use checksum::Checksum;
+
+/// The bytes of all messages of one size.
+///
+/// Making one costs the size in memory and in time. Filling copies; knowing a checksum costs a few
+/// nanoseconds whatever the size.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pattern: Vec<u8>,
+    message_bytes: usize,
+    /// The checksum of each shift's message with zeros for its number.
+    bases: [u64; SHIFTS],
+    /// By how much a checksum grows with the number.
+    number_weight: u64,
+}
+
+impl Payload {
+    /// Makes the payload of `message_bytes` bytes for `seed`.
+    #[must_use]
+    pub fn new(seed: u64, message_bytes: usize) -> Self {
+        let mut pattern = vec![0; message_bytes + SHIFT_BYTES * (SHIFTS - 1)];
+        fastrand::Rng::with_seed(seed).fill(&mut pattern);
+        let bases = std::array::from_fn(|shift| {
+            let body = &pattern[shift * SHIFT_BYTES..][..message_bytes];
+            let (head, rest) = body.split_at(NUMBER_BYTES.min(message_bytes));
+            let mut sum = Checksum::new();
+            sum.update(&[0; NUMBER_BYTES][..head.len()]);
+            sum.update(rest);
+            sum.finish()
+        });
+        let number_weight = Checksum::first_word_weight(message_bytes);
+        Self { pattern, message_bytes, bases, number_weight }
+    }
+
+    /// The size of every message.
+    #[must_use]
+    pub fn message_bytes(&self) -> usize {
+        self.message_bytes
+    }
+
+    /// Writes the bytes of message `number` from `offset` on into `piece`. Copies, no more.
+    ///
+    /// # Panics
+    ///
+    /// If `piece` reaches beyond the end of the message.
+    pub fn fill(&self, number: u64, offset: usize, piece: &mut [u8]) {
+        let end = offset.checked_add(piece.len()).filter(|&end| end <= self.message_bytes);
+        let end = end.expect("a piece lies within its message");
+        let start = shift_of(number) * SHIFT_BYTES;
+        piece.copy_from_slice(&self.pattern[start + offset..start + end]);
+        if let Some(head) = number.to_le_bytes().get(offset..end.min(NUMBER_BYTES)) {
+            piece[..head.len()].copy_from_slice(head);
+        }
+    }
+
+    /// The checksum of message `number`. Reads none of its bytes.
+    #[must_use]
+    pub fn expected(&self, number: u64) -> u64 {
+        let numbered = self.number_word(number).wrapping_mul(self.number_weight);
+        self.bases[shift_of(number)].wrapping_add(numbered)
+    }
+
+    /// The number as far as the message has room for it.
+    fn number_word(&self, number: u64) -> u64 {
+        match self.message_bytes {
+            0 => 0,
+            bytes @ 1..NUMBER_BYTES => number & (u64::MAX >> (64 - 8 * bytes)),
+            _ => number,
+        }
+    }
+}
+
+/// Reads arriving messages in full and judges each.
+///
+/// For each message: [`Verifier::piece`] for its pieces in order, then [`Verifier::end`]. Reads
+/// each byte once, copies at most 64 bytes per piece, allocates nothing.
+#[derive(Clone, Debug)]
+pub struct Verifier<'a> {
+    payload: &'a Payload,
+    next: u64,
+    sum: Checksum,
+    /// Depends on every checksum: give it to `std::hint::black_box` and into the result.
+    digest: u64,
+}
+
+impl<'a> Verifier<'a> {
+    /// Expects messages of `payload` in order, `first` being the number of the next one.
+    #[must_use]
+    pub fn new(payload: &'a Payload, first: u64) -> Self {
+        Self { payload, next: first, sum: Checksum::new(), digest: 0 }
+    }
+
+    /// Reads the next piece of the current message, of any length.
+    pub fn piece(&mut self, bytes: &[u8]) {
+        self.sum.update(bytes);
+    }
+
+    /// Ends the current message, and expects the one after it from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Corruption`]: the message is not the one that was due, or is damaged.
+    pub fn end(&mut self) -> Result<(), Corruption> {
+        let outcome = self.judge(self.next);
+        self.sum.reset();
+        self.next = self.next.wrapping_add(1);
+        outcome
+    }
+
+    /// The number of the message that is due.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// A word that depends on every byte read so far, to be kept so that no read can be left out.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    fn judge(&mut self, number: u64) -> Result<(), Corruption> {
+        let found = self.sum.finish();
+        self.digest = self.digest.rotate_left(1) ^ found;
+        let (bytes, found_bytes) = (self.payload.message_bytes as u64, self.sum.bytes());
+        if found_bytes != bytes {
+            return Err(Corruption::Length { number, expected: bytes, found: found_bytes });
+        }
+        let expected = self.payload.expected(number);
+        if found == expected {
+            return Ok(());
+        }
+        let found_number = self.sum.first_word();
+        if found_number != self.payload.number_word(number) {
+            return Err(Corruption::Number { number, found: found_number });
+        }
+        Err(Corruption::Checksum { number, expected, found })
+    }
+}
+
+/// How a message differs from the one that was due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Corruption {
+    /// It is shorter or longer.
+    Length {
+        /// The message that was due.
+        number: u64,
+        /// Its size in bytes.
+        expected: u64,
+        /// How many bytes came.
+        found: u64,
+    },
+    /// It begins with another number: lost, doubled, out of order, or damaged there.
+    Number {
+        /// The message that was due.
+        number: u64,
+        /// The number that came.
+        found: u64,
+    },
+    /// Its number is right and its bytes are not.
+    Checksum {
+        /// The message that was due.
+        number: u64,
+        /// Its checksum.
+        expected: u64,
+        /// The checksum of what came.
+        found: u64,
+    },
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { number, expected, found } => {
+                write!(f, "message {number} has {found} bytes instead of {expected}")
+            }
+            Self::Number { number, found } => {
+                write!(f, "message {number} was due, number {found} came")
+            }
+            Self::Checksum { number, expected, found } => {
+                write!(f, "message {number} has checksum {found:016x} instead of {expected:016x}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Corruption {}
+
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is below SHIFTS")]
+fn shift_of(number: u64) -> usize {
+    (number % SHIFTS as u64) as usize
+}
+
+/// Bytes of a message that hold its number.
+const NUMBER_BYTES: usize = 8;
+
+/// Different bodies in turn. A body that stayed in a buffer is found unless it is this old
+/// exactly.
+const SHIFTS: usize = 7;
+
+/// A cache line, so that every copy starts as aligned as the pattern.
+const SHIFT_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What to measure and in which order: message sizes from text, launches in random order.
+//!
+//! Order matters because a machine changes while it is measured: if all launches of one cell came
+//! before all of another, the machine's drift would look like a difference between them. Nothing
+//! is started here.
+
+use std::fmt;
+
+/// Reads a list of message sizes such as `8,1KiB,64K,1MiB`, in the order given, each once.
+///
+/// `K` and `KiB` mean 1,024 bytes, `M` and `MiB` 1,024 of those; `B` may follow a plain number.
+///
+/// # Errors
+///
+/// [`SizeError`] names the item that is wrong.
+pub fn parse_sizes(text: &str) -> Result<Vec<u64>, SizeError> {
+    let mut sizes = Vec::new();
+    for item in text.split(',') {
+        let size = parse_size(item.trim())?;
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
+    }
+    Ok(sizes)
+}
+
+/// Why a list of sizes was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SizeError {
+    /// Nothing stands between two commas, or in the whole list.
+    Empty,
+    /// The item is no size.
+    NotASize(String),
+    /// The item has a decimal unit or one too large.
+    Unit(String),
+    /// The item is 0: a message without payload tells nothing about its size.
+    Zero(String),
+    /// The item is above [`MESSAGE_BYTES_MAX`].
+    TooLarge(String),
+}
+
+impl fmt::Display for SizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a size is missing; give sizes such as 8,1KiB,64KiB,1MiB"),
+            Self::NotASize(item) => write!(f, "{item:?} is not a size; give one such as 8 or 1KiB"),
+            Self::Unit(item) => write!(f, "{item:?} has an unknown unit; use B, KiB or MiB"),
+            Self::Zero(item) => write!(f, "size {item:?} is zero; the smallest is 1 byte"),
+            Self::TooLarge(item) => write!(f, "size {item:?} is above the limit of 4 MiB"),
+        }
+    }
+}
+
+impl std::error::Error for SizeError {}
+
+fn parse_size(item: &str) -> Result<u64, SizeError> {
+    if item.is_empty() {
+        return Err(SizeError::Empty);
+    }
+    let digits = item.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = item.split_at(digits);
+    if number.is_empty() {
+        return Err(SizeError::NotASize(item.to_owned()));
+    }
+    let factor: u64 = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        // Kilobytes of 1,000 bytes are not what anybody sends, so they are asked back.
+        "kb" | "mb" | "g" | "gb" | "gib" => return Err(SizeError::Unit(item.to_owned())),
+        _ => return Err(SizeError::NotASize(item.to_owned())),
+    };
+    // Only digits stand here, so what fails to fit is too large.
+    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    match size {
+        Some(0) => Err(SizeError::Zero(item.to_owned())),
+        Some(size) if size <= MESSAGE_BYTES_MAX => Ok(size),
+        _ => Err(SizeError::TooLarge(item.to_owned())),
+    }
+}
+
+/// The largest message that is measured: the default limit of a connection.
+pub const MESSAGE_BYTES_MAX: u64 = 4 << 20;
+
+/// One launch of one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Which cell of the plan, from 0.
+    pub cell: usize,
+    /// Which of its launches, from 0.
+    pub launch: u32,
+}
+
+/// Orders `launches` launches of each of `cells` cells, the same for the same seed.
+///
+/// Goes round by round: every round launches each cell once, in an order of its own. So a run that
+/// is cut short has nearly as many launches of each cell, and drift falls on all alike.
+#[must_use]
+pub fn schedule(cells: usize, launches: u32, seed: u64) -> Vec<Launch> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut round: Vec<usize> = (0..cells).collect();
+    let mut order = Vec::new();
+    for launch in 0..launches {
+        let last = round.last().copied();
+        rng.shuffle(&mut round);
+        // A cell twice in a row would find the caches as it left them.
+        if cells > 1 && launch > 0 && round.first().copied() == last {
+            let other = rng.usize(1..cells);
+            round.swap(0, other);
+        }
+        order.extend(round.iter().map(|&cell| Launch { cell, launch }));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[u64]) {
+        assert_eq!(parse_sizes(text).as_deref(), Ok(expected));
+    }
+
+    #[track_caller]
+    fn check_refused(text: &str, expected: &str) {
+        assert_eq!(parse_sizes(text).expect_err("refused").to_string(), expected);
+    }
+
+    #[test]
+    fn sizes_are_read_with_and_without_units() {
+        check("8,1KiB,64KiB,1MiB", &[8, 1_024, 65_536, 1_048_576]);
+        check(" 1 , 63b, 2K,2k,4M , 4096kib,3 KiB", &[1, 63, 2_048, 4_194_304, 3_072]);
+        check("00065537", &[65_537]);
+    }
+
+    #[test]
+    fn bad_sizes_are_refused_with_the_reason() {
+        check_refused("", "a size is missing; give sizes such as 8,1KiB,64KiB,1MiB");
+        check_refused("8,,9", "a size is missing; give sizes such as 8,1KiB,64KiB,1MiB");
+        check_refused("0", "size \"0\" is zero; the smallest is 1 byte");
+        check_refused("8,0KiB", "size \"0KiB\" is zero; the smallest is 1 byte");
+        check_refused("4194305", "size \"4194305\" is above the limit of 4 MiB");
+        check_refused("5MiB", "size \"5MiB\" is above the limit of 4 MiB");
+        let huge = "99999999999999999999999";
+        check_refused(huge, &format!("size {huge:?} is above the limit of 4 MiB"));
+        check_refused(
+            "18446744073709551615M",
+            "size \"18446744073709551615M\" is above the limit of 4 MiB",
+        );
+        check_refused("eight", "\"eight\" is not a size; give one such as 8 or 1KiB");
+        check_refused("-8", "\"-8\" is not a size; give one such as 8 or 1KiB");
+        check_refused("1.5KiB", "\"1.5KiB\" is not a size; give one such as 8 or 1KiB");
+        check_refused("1KB", "\"1KB\" has an unknown unit; use B, KiB or MiB");
+        check_refused("8\u{1b}", "\"8\\u{1b}\" is not a size; give one such as 8 or 1KiB");
+    }
+
+    #[test]
+    fn every_round_launches_each_cell_once() {
+        for seed in 0..50 {
+            let order = schedule(7, 5, seed);
+            assert_eq!(order.len(), 35);
+            for (launch, round) in (0..).zip(order.chunks(7)) {
+                let mut cells: Vec<usize> = round.iter().map(|one| one.cell).collect();
+                assert!(round.iter().all(|one| one.launch == launch));
+                cells.sort_unstable();
+                assert_eq!(cells, [0, 1, 2, 3, 4, 5, 6], "seed {seed}");
+            }
+            let twice = order.windows(2).any(|pair| pair[0].cell == pair[1].cell);
+            assert!(!twice, "seed {seed}: a cell twice in a row");
+        }
+    }
+
+    #[test]
+    fn the_order_is_random_and_repeatable() {
+        assert_eq!(schedule(9, 3, 1), schedule(9, 3, 1));
+        assert_ne!(schedule(9, 3, 1), schedule(9, 3, 2));
+        let order = schedule(9, 3, 1);
+        assert_ne!(
+            order[..9].iter().map(|one| one.cell).collect::<Vec<_>>(),
+            order[9..18].iter().map(|one| one.cell).collect::<Vec<_>>()
+        );
+        assert_eq!(schedule(0, 5, 1), []);
+        assert_eq!(schedule(1, 2, 1).len(), 2);
+    }
+}

@@ -1,0 +1,6 @@
+//! Everything that is shown: functions of stored runs, and of nothing else.
+//!
+//! The same run gives the same text for ever. Nothing is measured, read or printed here.
+
+pub mod number;
+pub mod table;

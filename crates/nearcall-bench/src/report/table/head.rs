@@ -1,0 +1,116 @@
+//! The first lines of the table: what measured, where, how, and how quiet it was.
+
+use super::grid::{clean, print_wrapped};
+use crate::noise::Grade;
+use crate::report::number;
+use crate::run::{Machine, Run, UNKNOWN};
+
+pub(super) fn print(out: &mut String, run: &Run) {
+    let tool = format!("nearcall {}", clean(&run.tool.version));
+    let title = join(&[tool, clean(&run.tool.profile), number::date(run.started_unix_s)]);
+    print_wrapped(out, "", &title);
+    if run.partial {
+        let reason = run.partial_reason.as_deref().map_or_else(|| UNKNOWN.to_owned(), clean);
+        print_wrapped(out, "PARTIAL   ", &format!("{reason}; cells of the plan are missing"));
+    }
+    out.push('\n');
+    for (label, text) in machine_lines(&run.machine) {
+        print_wrapped(out, label, &text);
+    }
+    print_wrapped(out, "  settings  ", &settings(run));
+    print_wrapped(out, "  timer     ", &timer(run));
+    print_wrapped(out, "  noise     ", &noise(run));
+    for warning in &run.warnings {
+        print_wrapped(out, "  warning   ", &clean(warning));
+    }
+}
+
+fn machine_lines(machine: &Machine) -> [(&'static str, String); 3] {
+    let known = |name: &str, text: &str| match text {
+        "" | UNKNOWN => format!("{name} unknown"),
+        _ => format!("{name} {}", clean(text)),
+    };
+    let cpus =
+        machine.cpus.map_or_else(|| "CPUs unknown".to_owned(), |cpus| format!("{cpus} CPUs"));
+    let memory = machine.memory_bytes.map_or_else(
+        || "memory unknown".to_owned(),
+        |bytes| format!("{} GiB", number::three_digits(bytes as f64 / (1_u64 << 30) as f64)),
+    );
+    let boost = match machine.boost {
+        Some(true) => "boost on",
+        Some(false) => "boost off",
+        None => "boost unknown",
+    };
+    let model = known("", &machine.cpu_model).trim_start().to_owned();
+    // The last one is the one that both ends share, if any.
+    let cache = machine.caches.last().map(|cache| clean(cache)).unwrap_or_default();
+    [
+        ("  machine   ", join(&[model, cpus, clean(&machine.topology), cache, memory])),
+        (
+            "  system    ",
+            join(&[
+                known("kernel", &machine.kernel),
+                known("hypervisor", &machine.hypervisor),
+                known("clock source", &machine.clocksource),
+                known("huge pages", &machine.huge_pages),
+            ]),
+        ),
+        (
+            "  power     ",
+            join(&[
+                known("governor", &machine.governor),
+                boost.to_owned(),
+                known("CPUs allowed", &machine.allowed_cpus),
+                known("id", &machine.id),
+            ]),
+        ),
+    ]
+}
+
+fn settings(run: &Run) -> String {
+    let settings = &run.settings;
+    let touch = match settings.touch.as_str() {
+        "full" => "payload written and read in full".to_owned(),
+        other => format!("payload touched: {}", clean(other)),
+    };
+    let launches = match settings.launches {
+        1 => "1 launch per cell".to_owned(),
+        launches => format!("{launches} launches per cell in random order"),
+    };
+    let quick = if settings.quick { "quick" } else { "" };
+    join(&[launches, format!("seed {}", settings.seed), touch, quick.to_owned()])
+}
+
+fn timer(run: &Run) -> String {
+    let Some(timer) = run.timers.iter().find(|timer| timer.used) else {
+        return UNKNOWN.to_owned();
+    };
+    let time = |ns: Option<f64>| ns.map_or_else(|| UNKNOWN.to_owned(), number::time);
+    join(&[
+        clean(&timer.source),
+        format!("a reading costs {}", time(timer.overhead_ns)),
+        format!("smallest step {}", time(timer.granularity_ns)),
+    ])
+}
+
+/// How many cells have which grade.
+fn noise(run: &Run) -> String {
+    let cells: Vec<_> = run.floors.iter().chain(&run.cells).collect();
+    let mut parts: Vec<String> = Vec::new();
+    for grade in [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None] {
+        let count = cells.iter().filter(|cell| cell.grade == grade).count();
+        let name =
+            grade.map_or_else(|| "not graded".to_owned(), |grade| format!("of grade {grade}"));
+        if count > 0 {
+            parts.push(format!("{count} {name}"));
+        }
+    }
+    if parts.is_empty() { UNKNOWN.to_owned() } else { format!("cells: {}", parts.join(", ")) }
+}
+
+/// Joins what is not empty.
+fn join(parts: &[String]) -> String {
+    let shown: Vec<&str> =
+        parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    shown.join(" · ")
+}

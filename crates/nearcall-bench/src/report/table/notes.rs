@@ -1,0 +1,87 @@
+//! Footnotes: what the letters beside a row mean.
+//!
+//! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves
+//! are made in `table.rs`.
+
+use super::grid::{clean, print_wrapped};
+use crate::noise::Grade;
+use crate::run::Cell;
+
+/// The footnotes so far, in the order of their letters.
+#[derive(Default)]
+pub(super) struct Notes {
+    texts: Vec<String>,
+    disturbed: bool,
+}
+
+impl Notes {
+    /// The marks of a cell, adding footnotes that are new.
+    pub(super) fn marks(&mut self, cell: &Cell) -> String {
+        self.disturbed |= cell.grade == Some(Grade::D);
+        let mut marks: Vec<String> = Vec::new();
+        for tag in &cell.tags {
+            marks.extend(self.letter(meaning(tag).map_or_else(|| clean(tag), str::to_owned)));
+        }
+        if let (Some(Grade::D), Some(reason)) = (cell.grade, cell.noise.first()) {
+            marks.extend(self.letter(format!("grade D: {}", clean(reason))));
+        }
+        marks.sort_unstable();
+        marks.dedup();
+        marks.concat()
+    }
+
+    /// Adds the explanations under the tables.
+    pub(super) fn print(&self, out: &mut String) {
+        out.push('\n');
+        print_wrapped(out, "  ", LEGEND);
+        if self.disturbed {
+            print_wrapped(
+                out,
+                "  ",
+                "Cells of grade D lost much of their time to something else: measure them again.",
+            );
+        }
+        for (index, text) in self.texts.iter().enumerate() {
+            print_wrapped(out, &format!("  {}  ", letter_at(index)), text);
+        }
+    }
+
+    /// `None` when the alphabet is used up; the run file still has every tag.
+    fn letter(&mut self, text: String) -> Option<String> {
+        let known = self.texts.iter().position(|other| *other == text);
+        let index = known.unwrap_or(self.texts.len());
+        if index >= LETTERS.len() {
+            return None;
+        }
+        if known.is_none() {
+            self.texts.push(text);
+        }
+        Some(letter_at(index).to_owned())
+    }
+}
+
+/// What a tag says to somebody who does not know it.
+fn meaning(tag: &str) -> Option<&'static str> {
+    Some(match tag {
+        "migrated" => "an end moved to another CPU while it was measured",
+        "page_faults" => "pages were mapped or read while it was measured",
+        "clock_drift" => "the CPU's speed changed by more than 2 %",
+        "warmup_capped" => "it had not settled when warm-up had to end",
+        "few_launches" => "fewer launches than asked for, as time ran out",
+        "batched" => "times are means of batches, as one exchange is too short for the clock",
+        "size_changed" => "the kernel gave another buffer or queue size than asked for",
+        "same_cpu" => "both ends share one CPU",
+        _ => return None,
+    })
+}
+
+fn letter_at(index: usize) -> &'static str {
+    LETTERS.get(index..=index).unwrap_or_default()
+}
+
+const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
+                      launch to launch; CPU: client + server, user and system; ratio 1× is the \
+                      floor itself; – means not enough data; grade A undisturbed, B quiet, \
+                      C disturbed, D do not use.";
+
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";

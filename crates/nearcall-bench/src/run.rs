@@ -1,0 +1,151 @@
+//! The stored result of a measurement, as other programs read it (`nearcall.run/1`).
+//!
+//! Units stand in the field names. A figure that was not measured or that says nothing is `null`.
+//! Programs that read a run must ignore fields they do not know. The file is written whole or not
+//! at all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
+
+mod cell;
+mod file;
+mod machine;
+
+use serde::{Deserialize, Serialize};
+
+pub use cell::{
+    Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
+    Skipped,
+};
+pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
+pub use machine::{Machine, MachineState, UNKNOWN};
+
+/// The version that this program writes. It reads this one only.
+pub const SCHEMA: &str = "nearcall.run/1";
+
+/// One measurement of one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// What measured.
+    #[serde(default)]
+    pub tool: Tool,
+    /// When it began, in seconds since 1970 (UTC).
+    #[serde(default)]
+    pub started_unix_s: u64,
+    /// When it ended; `null` if it did not come to that.
+    #[serde(default)]
+    pub finished_unix_s: Option<u64>,
+    /// Whether cells of the plan are missing because the run was cut short.
+    #[serde(default)]
+    pub partial: bool,
+    /// Why it was cut short.
+    #[serde(default)]
+    pub partial_reason: Option<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was asked for.
+    pub settings: Settings,
+    /// The clocks, measured before anything else.
+    pub timers: Vec<Timer>,
+    /// The same exchanges without nearcall.
+    pub floors: Vec<Cell>,
+    /// What was measured.
+    pub cells: Vec<Cell>,
+    /// What could not be measured, and why.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// What the reader should know about the run as a whole.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// What measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tool {
+    /// The version of nearcall.
+    pub version: String,
+    /// "release" or "debug".
+    pub profile: String,
+    /// The compiler and its flags, or "unknown".
+    pub compiler: String,
+}
+
+/// What was asked for. Which of it came true stands in the cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The arguments of the program, without its name.
+    pub arguments: Vec<String>,
+    /// The kinds of cells: "latency", "throughput".
+    pub kinds: Vec<Kind>,
+    /// The mechanisms, by name.
+    pub mechanisms: Vec<String>,
+    /// The sizes in bytes.
+    pub sizes_bytes: Vec<u64>,
+    /// The shapes: "echo", "sink".
+    pub shapes: Vec<String>,
+    /// How the ends wait: "spin", "block", "poll", or "default" for each mechanism's own way.
+    pub wait: String,
+    /// Where the ends run: "same", "cross", "none", or "pin".
+    pub placement: String,
+    /// How much of the payload is written and read: "full", "header", "none".
+    pub touch: String,
+    /// Launches per cell.
+    pub launches: u32,
+    /// The time that was allowed, in seconds.
+    pub budget_s: f64,
+    /// Whether accuracy was given up for speed.
+    pub quick: bool,
+    /// Decides the order of launches, the payloads and the resampling.
+    pub seed: u64,
+}
+
+/// One clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timer {
+    /// "monotonic", "monotonic_raw", "monotonic_coarse", "tsc".
+    pub source: String,
+    /// What a reading costs.
+    pub overhead_ns: Option<f64>,
+    /// The smallest step that it shows.
+    pub granularity_ns: Option<f64>,
+    /// Whether the figures of this run come from it.
+    pub used: bool,
+    /// Why it cannot be used.
+    pub unusable: Option<String>,
+}
+
+impl Run {
+    /// An empty run that begins now and has nothing in it yet.
+    #[must_use]
+    pub fn new(machine: Machine, settings: Settings, started_unix_s: u64) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool: Tool::default(),
+            started_unix_s,
+            finished_unix_s: None,
+            partial: false,
+            partial_reason: None,
+            machine,
+            settings,
+            timers: Vec::new(),
+            floors: Vec::new(),
+            cells: Vec::new(),
+            skipped: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The run as one line of JSON. Numbers that are not finite become `null`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a run has no map with keys that are not text")
+    }
+
+    /// Marks the run as cut short.
+    pub fn mark_partial(&mut self, reason: &str) {
+        self.partial = true;
+        self.partial_reason = Some(reason.to_owned());
+    }
+}

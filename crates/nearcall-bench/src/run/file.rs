@@ -1,0 +1,229 @@
+//! Reads and writes run files. A file may come from anywhere: it is checked before it is used.
+//!
+//! Reading takes no more memory than the file's size asks for, whatever it claims inside. Writing
+//! replaces the file at once, so that a reader never sees half of it. What to measure or how to
+//! show it is not here.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::{fmt, process};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Cell, Kind, Run, SCHEMA};
+
+impl Run {
+    /// Reads a run from a file of at most [`RUN_BYTES_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`]: the file cannot be read, or is no run that this program knows.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(LoadError::Io)?;
+        file.take(RUN_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
+        if bytes.len() as u64 > RUN_BYTES_MAX {
+            return Err(LoadError::TooLarge);
+        }
+        let text = String::from_utf8(bytes).map_err(|_| LoadError::NotText)?;
+        Self::parse(&text).map_err(LoadError::Parse)
+    }
+
+    /// Reads a run from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError`] says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        check_head(text)?;
+        let run: Self =
+            serde_json::from_str(text).map_err(|error| ParseError::field(&error, text))?;
+        for (list, cells) in [("floors", &run.floors), ("cells", &run.cells)] {
+            for (index, cell) in cells.iter().enumerate() {
+                check_cell(cell).map_err(|what| ParseError::Cell { list, index, what })?;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Writes the run to a file, all of it or nothing. Something that is no regular file, such as
+    /// `/dev/stdout`, is written to directly.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says. A file that was there before is unchanged then.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let mut text = self.to_json();
+        text.push('\n');
+        // Follow links, so that the file they mean is replaced and not the link.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+            return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
+        }
+        let (beside, mut file) = create_beside(&target)?;
+        let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, &target));
+        if outcome.is_err() {
+            // Nothing more can be done about a file that does not go away either.
+            let _ = fs::remove_file(&beside);
+        }
+        outcome
+    }
+}
+
+/// Tells before measuring whether [`Run::save`] could write there. Leaves nothing behind.
+///
+/// # Errors
+///
+/// What the file system says.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match fs::metadata(&target) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() => Ok(()),
+        _ => fs::remove_file(create_beside(&target)?.0),
+    }
+}
+
+/// Why a file gave no run.
+#[derive(Debug)]
+pub enum LoadError {
+    /// It cannot be read.
+    Io(io::Error),
+    /// It is larger than [`RUN_BYTES_MAX`].
+    TooLarge,
+    /// It is not UTF-8.
+    NotText,
+    /// It can be read, and is no run that this program knows.
+    Parse(ParseError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot read: {error}"),
+            Self::TooLarge => write!(f, "larger than {} MiB", RUN_BYTES_MAX >> 20),
+            Self::NotText => f.write_str("not a nearcall run: not text"),
+            Self::Parse(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Why a text is no run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// It ends in the middle.
+    CutOff {
+        /// The line where it ends, from 1.
+        line: usize,
+        /// The column where it ends, from 1.
+        column: usize,
+    },
+    /// It is not JSON, or a field has the wrong type or is missing.
+    Field {
+        /// What is wrong, with line and column.
+        what: String,
+    },
+    /// It is JSON, but no run.
+    NotARun,
+    /// It was written by a newer program.
+    Newer {
+        /// Its schema.
+        schema: String,
+    },
+    /// A cell contradicts itself.
+    Cell {
+        /// "cells" or "floors".
+        list: &'static str,
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl ParseError {
+    fn field(error: &serde_json::Error, text: &str) -> Self {
+        // A number that ends after its point or sign is bad syntax for the parser.
+        let half_number = error.is_syntax() && text.ends_with(['.', '-', '+', 'e', 'E']);
+        if error.is_eof() || half_number {
+            return Self::CutOff { line: error.line(), column: error.column() };
+        }
+        Self::Field { what: error.to_string() }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutOff { line, column } => {
+                write!(f, "cut off: the file ends at line {line} column {column}, inside the run")
+            }
+            Self::Field { what } => write!(f, "not a valid run: {what}"),
+            Self::NotARun => write!(f, "not a nearcall run: no field \"schema\" with {SCHEMA:?}"),
+            Self::Newer { schema } => write!(
+                f,
+                "{} is newer than this program reads ({SCHEMA}): update nearcall",
+                schema.escape_debug()
+            ),
+            Self::Cell { list, index, what } => {
+                write!(f, "not a valid run: {list}[{index}]: {what}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Judges the schema first, so that a newer file is called newer and not broken.
+fn check_head(text: &str) -> Result<(), ParseError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<serde_json::Value>,
+    }
+    let head: Head = serde_json::from_str(text).map_err(|error| {
+        // Text that is whole JSON but no object is no run; the message on types would only
+        // confuse.
+        let whole = serde_json::from_str::<IgnoredAny>(text).is_ok();
+        if whole { ParseError::NotARun } else { ParseError::field(&error, text) }
+    })?;
+    let schema = head.schema.as_ref().and_then(|schema| schema.as_str());
+    let schema = schema.ok_or(ParseError::NotARun)?;
+    let version = schema.strip_prefix("nearcall.run/").and_then(|text| text.parse::<u64>().ok());
+    match version.ok_or(ParseError::NotARun)? {
+        0 => Err(ParseError::NotARun),
+        1 => Ok(()),
+        _ => Err(ParseError::Newer { schema: schema.to_owned() }),
+    }
+}
+
+fn check_cell(cell: &Cell) -> Result<(), String> {
+    if cell.kind == Kind::Latency && cell.rtt_ns.is_none() {
+        return Err("a latency cell without rtt_ns".to_owned());
+    }
+    if cell.kind == Kind::Throughput && cell.messages_per_s.is_none() {
+        return Err("a throughput cell without messages_per_s".to_owned());
+    }
+    match &cell.histogram {
+        Some(stored) => stored.to_histogram().map(drop).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Makes a new file in the same directory, for the target's name to be given to.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let mut name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.part", process::id()));
+    let beside = target.with_file_name(name);
+    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    Ok((beside, file))
+}
+
+/// A tour stores about 2 MiB. Whoever gives more than this has picked the wrong file.
+pub const RUN_BYTES_MAX: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! What other crates see of nearcall-bench, tested from outside.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod table;

@@ -1,0 +1,178 @@
+//! The table of a made-up run, compared with the text in `tests/golden`.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the
+//! difference.
+
+use std::path::Path;
+
+use nearcall_bench::noise::Grade;
+use nearcall_bench::report::table::table;
+use nearcall_bench::run::{
+    Cell, Kind, Machine, PerEnd, Placement, RttNs, Run, Settings, Skipped, Timer, Tool,
+};
+
+#[track_caller]
+fn check(run: &Run, golden: &str) {
+    let found = table(run);
+    for line in found.lines() {
+        assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
+        assert_eq!(line.trim_end(), line, "blanks at the end");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert!(found == expected, "{golden} differs; UPDATE_EXPECT=1 rewrites it\n{found}");
+}
+
+fn machine() -> Machine {
+    let text = |text: &str| text.to_owned();
+    Machine {
+        id: text("9f3a61c07be24d18"),
+        cpu_model: text("AMD EPYC 7B13"),
+        cpus: Some(2),
+        topology: text("1 socket, 1 core, 2 threads"),
+        caches: vec![text("L1d 32 KiB"), text("L2 512 KiB"), text("L3 32 MiB")],
+        memory_bytes: Some(8_323_072 << 10),
+        kernel: text("Linux 6.18.3"),
+        clocksource: text("tsc"),
+        huge_pages: text("madvise"),
+        hypervisor: text("kvm"),
+        allowed_cpus: text("0-1"),
+        ..Machine::default()
+    }
+}
+
+fn empty() -> Run {
+    let settings =
+        Settings { touch: "full".to_owned(), launches: 5, seed: 42, ..Settings::default() };
+    let mut run = Run::new(machine(), settings, 1_795_230_660);
+    run.tool = Tool { version: "0.1.0".into(), profile: "release".into(), ..Tool::default() };
+    run.timers = vec![Timer {
+        source: "tsc".to_owned(),
+        overhead_ns: Some(11.3),
+        granularity_ns: Some(0.5),
+        used: true,
+        unusable: None,
+    }];
+    run
+}
+
+fn place(cell: &mut Cell, wait: &str, cpu_ns: [f64; 2], grade: Grade) {
+    wait.clone_into(&mut cell.wait);
+    cell.placement =
+        Placement { class: "same_llc".to_owned(), client_cpu: Some(0), server_cpu: Some(1) };
+    cell.cpu_ns_per_message = PerEnd { client: Some(cpu_ns[0]), server: Some(cpu_ns[1]) };
+    cell.grade = Some(grade);
+}
+
+fn latency(name: &str, bytes: u64, wait: &str, p50: f64, floor: Option<(&str, f64)>) -> Cell {
+    let mut cell = Cell::new(Kind::Latency, name, bytes);
+    place(&mut cell, wait, [p50 * 0.6, p50 * 0.4], Grade::B);
+    cell.rtt_ns = Some(RttNs {
+        p50: Some(p50),
+        p99: Some(p50 * 2.3),
+        p50_ci95: Some([p50 * 0.98, p50 * 1.03]),
+        ..RttNs::default()
+    });
+    cell.floor = floor.map(|(name, _)| name.to_owned());
+    cell.ratio_to_floor = floor.map(|(_, ratio)| ratio);
+    cell
+}
+
+fn throughput(name: &str, bytes: u64, wait: &str, per_s: f64, ratio: f64) -> Cell {
+    let mut cell = Cell::new(Kind::Throughput, name, bytes);
+    place(&mut cell, wait, [1e9 / per_s, 0.9e9 / per_s], Grade::A);
+    "sink".clone_into(&mut cell.shape);
+    cell.messages_per_s = Some(per_s);
+    cell.messages_per_s_ci95 = Some([per_s * 0.88, per_s * 1.11]);
+    cell.bytes_per_s = Some(per_s * bytes as f64);
+    cell.floor = Some("floor-chunked-copy".to_owned());
+    cell.ratio_to_floor = Some(ratio);
+    cell
+}
+
+fn full() -> Run {
+    let mut run = empty();
+    run.floors = vec![
+        latency("floor-futex", 8, "block", 9_120.0, None),
+        latency("floor-spin", 8, "spin", 141.0, None),
+        latency("floor-unix-epoll", 8, "poll", 13_700.0, None),
+    ];
+    run.cells = vec![
+        latency("pipe", 8, "block", 9_840.0, Some(("floor-unix", 0.91))),
+        latency("shm-spin", 8, "spin", 148.2, Some(("floor-spin", 1.05))),
+        latency("shm-futex", 8, "block", 9_480.0, Some(("floor-futex", 1.04))),
+        latency("shm-spin", 1 << 20, "spin", 183_000.0, Some(("floor-chunked-copy", 1.12))),
+        latency("unix-seqpacket", 1 << 20, "block", 812_000.0, Some(("floor-chunked-copy", 4.97))),
+        throughput("shm-spin", 8, "spin", 21.3e6, 1.22),
+        throughput("pipe", 8, "block", 0.871e6, 31.0),
+        throughput("vmsplice", 1 << 20, "block", 9_870.0, 1.41),
+    ];
+    let disturbed = &mut run.cells[0];
+    disturbed.grade = Some(Grade::D);
+    disturbed.noise = vec!["50 % of the CPU taken by gaps".to_owned()];
+    disturbed.tags = vec!["migrated".to_owned(), "page_faults".to_owned()];
+    run.cells[2].tags = vec!["page_faults".to_owned(), "something_new".to_owned()];
+    let short = &mut run.cells[4];
+    short.rtt_ns = Some(RttNs { p50: Some(812_000.0), ..RttNs::default() });
+    short.cpu_ns_per_message = PerEnd::default();
+    short.grade = None;
+    let skipped = |mechanism: &str, reason: &str, bytes: Option<u64>| Skipped {
+        mechanism: mechanism.to_owned(),
+        reason: reason.to_owned(),
+        unsupported: bytes.is_none(),
+        kind: bytes.map(|_| Kind::Latency),
+        message_bytes: bytes,
+    };
+    run.skipped = vec![
+        skipped("uring", "io_uring is switched off (kernel.io_uring_disabled = 2)", None),
+        skipped("posix-mq", "the queue limit of this machine is 8 KiB", Some(1 << 20)),
+    ];
+    run.warnings = vec!["transparent huge pages are not set to never".to_owned()];
+    run
+}
+
+#[test]
+fn a_full_run_is_readable() {
+    check(&full(), "table_full.txt");
+}
+
+#[test]
+fn a_partial_run_without_cells_says_so() {
+    let mut run = empty();
+    run.mark_partial("interrupted");
+    check(&run, "table_partial.txt");
+}
+
+#[test]
+fn text_from_a_file_cannot_reach_the_terminal() {
+    let mut run = full();
+    run.machine.cpu_model = "\u{1b}[31mred\u{202e}".to_owned();
+    run.cells[0].mechanism = "x\u{1b}".repeat(5_000);
+    run.cells[0].tags = vec!["\r\u{7}".to_owned(); 100];
+    run.cells[1].wait = "\n".repeat(50);
+    run.skipped[0].reason = "\u{9b}2J".to_owned();
+    let found = table(&run);
+    assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
+    assert!(!found.contains('\u{202e}'));
+    assert!(found.lines().all(|line| line.chars().count() <= 100));
+}
+
+#[test]
+fn definitions_never_share_a_table() {
+    let mut run = full();
+    run.cells[0].definition = nearcall_bench::run::Definition::RttHalf;
+    let found = table(&run);
+    let halves = found.split("Half a round trip").nth(1).unwrap();
+    assert!(halves.contains("pipe"));
+    let whole = found.split("\nRound trip").nth(1).unwrap();
+    assert!(!whole.split("Half a round trip").next().unwrap().contains("pipe"));
+}
+
+#[test]
+fn the_table_of_a_stored_run_is_the_same_again() {
+    let again = Run::parse(&full().to_json()).unwrap();
+    assert_eq!(table(&again), table(&full()));
+}
