@@ -130,7 +130,9 @@ impl From<ReceiveError> for MeetError {
     fn from(error: ReceiveError) -> Self {
         match error {
             ReceiveError::Empty => Self::TimedOut,
-            ReceiveError::PeerGone | ReceiveError::Aborted => Self::PeerGone,
+            ReceiveError::PeerGone | ReceiveError::Aborted | ReceiveError::DoesNotFit { .. } => {
+                Self::PeerGone
+            }
             ReceiveError::PeerBroken(misdeed) => Self::PeerBroken(misdeed),
             ReceiveError::Os(error) => Self::Os(error),
         }
@@ -197,12 +199,13 @@ pub fn connect(
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, MeetError> {
-    let socket = address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            MeetError::NobodyListens(address.clone())
-        }
-        _ => MeetError::Os(error),
-    })?;
+    let socket =
+        address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                MeetError::NobodyListens(address.clone())
+            }
+            _ => MeetError::Os(error),
+        })?;
     connect_over(socket, mechanism, options)
 }
 
@@ -308,10 +311,7 @@ fn refuse(control: &Control, error: &MeetError) {
     let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
 }
 
-fn next_packet(
-    control: &Control,
-    options: &Options,
-) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
+fn next_packet(control: &Control, options: &Options) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
     let until = Deadline::after(options.handshake_timeout);
     let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
     match Packet::decode(&parts.bytes).map_err(broken)? {
@@ -353,7 +353,9 @@ fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetE
         false => {
             let names: Vec<_> = possible.iter().map(|wait| wait.name()).collect();
             let names = names.join(" or ");
-            Err(MeetError::BadOptions(format!("{mechanism} cannot wait by {wait}, only by {names}")))
+            Err(MeetError::BadOptions(format!(
+                "{mechanism} cannot wait by {wait}, only by {names}"
+            )))
         }
     }
 }
