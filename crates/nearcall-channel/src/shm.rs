@@ -189,6 +189,7 @@ impl<D: Doorbell> ShmWay<D> {
     ) -> Result<Option<T>, E> {
         self.ring_for_room_if_owed(0);
         loop {
+            self.doorbell.prepare(&self.memory);
             self.sleeper.begin(&self.memory.own, interest);
             let ticket = self.doorbell.ticket(&self.memory);
             let found = attempt(self);
@@ -305,6 +306,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     fn arm(&mut self, interest: Interest) -> bool {
         self.ring_for_room_if_owed(0);
+        self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest);
         let ready = match interest {
             Interest::Receive => self.consumer.is_something_there(&self.memory.peer),

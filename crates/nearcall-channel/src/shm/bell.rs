@@ -43,6 +43,10 @@ pub(crate) trait Doorbell: Send {
     /// Whether an end ever sleeps. If not, nobody looks at sleep words.
     const SLEEPS: bool = true;
 
+    /// Called by the thread that is about to sleep, before it announces its sleep.
+    #[inline]
+    fn prepare(&self, _memory: &Memory) {}
+
     /// Taken after the sleep was announced, given to `sleep`: rings in between end it at once.
     fn ticket(&self, _memory: &Memory) -> u32 {
         0
