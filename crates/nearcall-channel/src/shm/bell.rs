@@ -27,8 +27,18 @@ use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
 
+pub(crate) mod eventfd;
 pub(crate) mod futex;
+pub(crate) mod pipe;
+pub(crate) mod posix_mq;
+pub(crate) mod semaphore;
+pub(crate) mod signal;
 pub(crate) mod spin;
+pub(crate) mod unix;
+
+/// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
+/// once for each sleep.
+const RINGS_PER_READ: usize = 64;
 
 /// Both memory files of a connection, as one end sees them.
 pub(crate) struct Memory {
@@ -145,4 +155,3 @@ impl Ringer {
         owes
     }
 }
-
