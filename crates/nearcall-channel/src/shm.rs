@@ -23,7 +23,10 @@ use crate::way::PieceWay;
 use std::sync::Arc;
 
 pub(crate) mod bell;
+pub(crate) mod condvar;
 pub(crate) mod layout;
+pub(crate) mod monitor;
+pub(crate) mod queue;
 pub(crate) mod ring;
 
 /// One end: two rings and a doorbell.

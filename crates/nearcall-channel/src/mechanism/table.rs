@@ -472,8 +472,8 @@ pub(super) static ROWS: [Row; 22] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: shm::monitor::way::offer::<shm::condvar::BoundedBuffer>,
+        accept: shm::monitor::way::accept::<shm::condvar::BoundedBuffer>,
     },
     Row {
         mechanism: Mechanism::ShmMq,
@@ -494,7 +494,7 @@ pub(super) static ROWS: [Row; 22] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: shm::monitor::way::offer::<shm::queue::SlotQueue>,
+        accept: shm::monitor::way::accept::<shm::queue::SlotQueue>,
     },
 ];
