@@ -248,3 +248,117 @@ const SENDER_WAITS: usize = 388;
 const _: () = assert!(Mutex::SIZE <= NOT_EMPTY - MUTEX && 128usize.is_multiple_of(Mutex::ALIGN));
 const _: () = assert!(Condvar::SIZE <= 128 && 128usize.is_multiple_of(Condvar::ALIGN));
 const _: () = assert!(SENDER_WAITS + size_of::<u32>() <= Monitor::BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::thread::scope;
+
+    use nearcall_os::region::Backing;
+
+    use super::*;
+    use crate::error::ReceiveError;
+
+    /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
+    /// just another word that a dead process left wrong.
+    const INNER_LOCK: usize = 32;
+    /// Where it counts waiters, each as 8.
+    const WAITERS: usize = 36;
+
+    /// Ends a test that would otherwise hang.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn one_end() -> (Arc<SharedRegion>, Arc<Life>, Monitor) {
+        let (region, _fd) = SharedRegion::create("test", 4096, Backing::Reserved).unwrap();
+        let (region, life) = (Arc::new(region), Arc::default());
+        let monitor = Monitor::init(&region, 0, &life).unwrap();
+        Monitor::init(&region, Monitor::BYTES, &life).unwrap();
+        (region, life, monitor)
+    }
+
+    fn receive(
+        monitor: &Monitor,
+        attempt: impl FnMut() -> Result<Option<u8>, Misdeed>,
+    ) -> Option<u8> {
+        let entered: Result<_, ReceiveError> =
+            monitor.enter(Condition::NotEmpty, None, Deadline::Never, attempt);
+        entered.unwrap()
+    }
+
+    /// What the watcher does after a death, until `done`.
+    fn nag(region: &Arc<SharedRegion>, life: &Life, done: impl Fn() -> bool) {
+        let wake = rescue(region, [0, Monitor::BYTES]);
+        let end = clock::now() + PATIENCE;
+        life.set_gone();
+        while !done() && clock::now() < end {
+            wake();
+            clock::pause(Duration::from_millis(1));
+        }
+        // A failed assertion could not end the scope: the thread inside would never be joined.
+        if !done() {
+            std::process::abort();
+        }
+    }
+
+    #[test]
+    fn a_waiter_leaves_a_variable_that_a_dead_signaller_left_locked() {
+        let (region, life, monitor) = one_end();
+        scope(|scope| {
+            let waiter = scope.spawn(|| receive(&monitor, || Ok(None)));
+            let waits = region.word32(RECEIVER_WAITS);
+            while waits.load(Ordering::Relaxed) == 0 {
+                clock::spin_hint();
+            }
+            region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
+            nag(&region, &life, || waiter.is_finished());
+            assert_eq!(waiter.join().unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_signaller_leaves_a_variable_that_a_dead_waiter_left_locked() {
+        let (region, life, monitor) = one_end();
+        region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
+        region.word32(NOT_EMPTY + WAITERS).fetch_add(8, Ordering::Relaxed);
+        region.word32(RECEIVER_WAITS).store(1, Ordering::Relaxed);
+        scope(|scope| {
+            let signaller = scope.spawn(|| {
+                let (for_room, wakes) = (Condition::NotFull, Some(Condition::NotEmpty));
+                let entered: Result<_, ReceiveError> =
+                    monitor.enter(for_room, wakes, Deadline::Never, || Ok(Some(5)));
+                entered.unwrap()
+            });
+            while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {
+                clock::spin_hint();
+            }
+            nag(&region, &life, || signaller.is_finished());
+            assert_eq!(signaller.join().unwrap(), Some(5));
+        });
+    }
+
+    #[test]
+    fn after_a_death_with_the_lock_what_is_there_is_received_and_then_no_more() {
+        let (region, life, monitor) = one_end();
+        scope(|scope| {
+            // The lock of a thread that ends without giving it back is that of a dead owner.
+            scope.spawn(|| std::mem::forget(Mutex::attach(&region, MUTEX).lock().unwrap()));
+        });
+        assert_eq!(receive(&monitor, || Ok(Some(7))), Some(7));
+        assert!(life.is_gone());
+        assert_eq!(receive(&monitor, || Ok(None)), None);
+    }
+
+    #[test]
+    fn a_held_lock_is_not_waited_for_past_the_deadline() {
+        let (_region, _life, monitor) = one_end();
+        let _held = monitor.mutex.lock().unwrap();
+        scope(|scope| {
+            let late = scope.spawn(|| {
+                let until = Deadline::after(Duration::from_millis(5));
+                let entered: Result<_, ReceiveError> =
+                    monitor.enter(Condition::NotEmpty, None, until, || Ok(Some(5)));
+                entered.unwrap()
+            });
+            assert_eq!(late.join().unwrap(), None);
+        });
+    }
+}
