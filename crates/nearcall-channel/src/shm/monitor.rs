@@ -37,10 +37,10 @@ pub(crate) mod way;
 
 /// The longest single wait: short enough that a death is noticed well within 100 ms, long enough
 /// that a sleeping end costs next to nothing.
-const SLICE: Duration = Duration::from_millis(20);
+const SLICE: Duration = Duration::from_millis(10);
 
 /// Who is still inside a condition variable so long after the death will not come out by itself.
-const STUCK: Duration = Duration::from_millis(40);
+const STUCK: Duration = Duration::from_millis(25);
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
