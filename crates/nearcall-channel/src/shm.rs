@@ -23,7 +23,10 @@ use crate::way::PieceWay;
 use std::sync::Arc;
 
 pub(crate) mod bell;
+pub(crate) mod condvar;
 pub(crate) mod layout;
+pub(crate) mod monitor;
+pub(crate) mod queue;
 pub(crate) mod ring;
 
 /// One end: two rings and a doorbell.
@@ -181,6 +184,7 @@ impl<D: Doorbell> ShmWay<D> {
     ) -> u64 {
         self.ring_for_room_if_owed(0);
         loop {
+            self.doorbell.prepare(&self.memory);
             self.sleeper.begin(&self.memory.own, interest);
             let ticket = self.doorbell.ticket(&self.memory);
             let word = ready(self);
@@ -315,6 +319,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     fn arm(&mut self, interest: Interest) -> bool {
         self.ring_for_room_if_owed(0);
+        self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest);
         let ready = match interest {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
