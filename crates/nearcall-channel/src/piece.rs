@@ -172,11 +172,6 @@ impl Assembly {
             && header.message_bytes <= self.message_bytes_max
             && self.under_way.is_none()
     }
-
-    /// Whether a message has begun and is not complete.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
-    }
 }
 
 fn length_u32(bytes: usize) -> u32 {
@@ -210,12 +205,11 @@ mod tests {
     fn pieces_that_follow_each_other_make_a_message() {
         let mut assembly = Assembly::new(100);
         assert_eq!(assembly.handle(PieceHeader::data(100, 60, 40)), Ok(Step::More));
-        assert!(assembly.is_under_way());
         assert_eq!(assembly.handle(PieceHeader::data(100, 40, 0)), Ok(Step::Complete));
         assert_eq!(assembly.handle(PieceHeader::data(0, 0, 0)), Ok(Step::Complete));
         assert_eq!(assembly.handle(PieceHeader::data(9, 3, 6)), Ok(Step::More));
         assert_eq!(assembly.handle(PieceHeader::aborted(9)), Ok(Step::Aborted));
-        assert!(!assembly.is_under_way());
+        assert!(assembly.is_whole_message(PieceHeader::data(9, 9, 0)));
     }
 
     #[test]
