@@ -361,7 +361,7 @@ const AHEAD_BYTES: usize = 64 << 10;
 
 /// What is read together with a header at most, in bytes. More would be copied twice when a large
 /// piece follows; less would cost small messages more calls.
-const HEADER_READ_BYTES: usize = 4 << 10;
+const HEADER_READ_BYTES: usize = 8 << 10;
 
 /// A rest of a piece from this length on, in bytes, is read straight into the caller's memory;
 /// below, the copy is cheaper than the system call that it may save for the next message.
