@@ -25,8 +25,14 @@ pub struct MessageBuffer {
 pub struct Stat {
     /// Bytes it holds at most (all bodies together).
     pub bytes_max: u64,
+    /// Bytes in it now.
+    pub bytes: u64,
     /// Messages in it.
     pub messages: u64,
+    /// The user who owns it now.
+    pub owner_uid: u32,
+    /// Who may use it: permission bits as of a file.
+    pub mode: u32,
 }
 
 /// What this machine allows. `None` where the file cannot be read.
@@ -192,7 +198,20 @@ pub fn stat(queue: i32) -> io::Result<Stat> {
     }
     // SAFETY: filled by the kernel; plain integers.
     let stat = unsafe { stat.assume_init() };
-    Ok(Stat { bytes_max: stat.msg_qbytes, messages: stat.msg_qnum })
+    Ok(Stat {
+        bytes_max: stat.msg_qbytes,
+        bytes: stat.__msg_cbytes,
+        messages: stat.msg_qnum,
+        owner_uid: stat.msg_perm.uid,
+        mode: u32::from(stat.msg_perm.mode) & 0o777,
+    })
+}
+
+/// Whether this error of a send or a receive means that the queue is gone, if the arguments were
+/// right.
+#[must_use]
+pub fn means_removed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIDRM | libc::EINVAL))
 }
 
 /// What this machine allows now.

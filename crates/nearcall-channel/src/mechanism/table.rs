@@ -3,6 +3,7 @@
 //! A new mechanism is a variant in `mechanism.rs`, a file in `kernel/` or `shm/`, and a row here.
 
 use super::{Capabilities, DataPath, Mechanism, Row};
+use crate::kernel::{fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix};
 use crate::open::unbuilt;
 use crate::shm::{self, bell};
 use crate::wait::WaitPolicy::{Block, Poll, Spin};
@@ -32,8 +33,8 @@ pub(super) static ROWS: [Row; 22] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: pipe::offer,
+        accept: pipe::accept,
     },
     Row {
         mechanism: Mechanism::Fifo,
@@ -53,9 +54,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: true,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: fifo::probe,
+        offer: fifo::offer,
+        accept: fifo::accept,
     },
     Row {
         mechanism: Mechanism::UnixStream,
@@ -76,8 +77,8 @@ pub(super) static ROWS: [Row; 22] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: unix::offer_stream,
+        accept: unix::accept_stream,
     },
     Row {
         mechanism: Mechanism::UnixSeqpacket,
@@ -98,8 +99,8 @@ pub(super) static ROWS: [Row; 22] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: unix::offer_seqpacket,
+        accept: unix::accept_seqpacket,
     },
     Row {
         mechanism: Mechanism::UnixDgram,
@@ -116,12 +117,12 @@ pub(super) static ROWS: [Row; 22] = [
             survives_oversized: true,
             atomic_message_bytes_max: Some(64 << 10),
             isolation: true,
-            tells_of_death: true,
+            tells_of_death: false,
             vanishes_with_both: true,
         },
         probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        offer: unix::offer_dgram,
+        accept: unix::accept_dgram,
     },
     Row {
         mechanism: Mechanism::Tcp,
@@ -141,9 +142,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: true,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: tcp::probe,
+        offer: tcp::offer,
+        accept: tcp::accept,
     },
     Row {
         mechanism: Mechanism::Udp,
@@ -163,9 +164,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: false,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: udp::probe,
+        offer: udp::offer,
+        accept: udp::accept,
     },
     Row {
         mechanism: Mechanism::PosixMq,
@@ -185,9 +186,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: false,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: posix_mq::probe,
+        offer: posix_mq::offer,
+        accept: posix_mq::accept,
     },
     Row {
         mechanism: Mechanism::SysvMq,
@@ -207,9 +208,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: false,
             vanishes_with_both: false,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: sysv_mq::probe,
+        offer: sysv_mq::offer,
+        accept: sysv_mq::accept,
     },
     Row {
         mechanism: Mechanism::Vmsplice,

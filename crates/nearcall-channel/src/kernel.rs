@@ -1,0 +1,187 @@
+//! Channels through objects of the kernel: bytes or packets that it copies from end to end.
+//!
+//! Always true: under `Deadline::Now` no call waits, whatever flags the other end may have set on
+//! a file that both share; a wait ends when the other end is gone, because the object tells, or
+//! because the watcher (`watch.rs`) marked the life and woke the sleeper.
+//! Not here: what is a byte stream (`kernel/stream.rs`) and what keeps packets apart
+//! (`kernel/packet.rs`); the objects themselves, one file each.
+
+use std::io;
+use std::time::Duration;
+
+use crate::channel::Interest;
+use crate::limits::SPINS_PER_LIFE_CHECK;
+use crate::wait::{Deadline, WaitPolicy};
+use crate::watch::Life;
+
+pub(crate) mod fifo;
+pub(crate) mod packet;
+pub(crate) mod pipe;
+pub(crate) mod posix_mq;
+pub(crate) mod stream;
+pub(crate) mod sysv_mq;
+pub(crate) mod tcp;
+pub(crate) mod udp;
+pub(crate) mod unix;
+
+/// How one system call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Try {
+    /// Never waits.
+    Now,
+    /// Waits in the call. May come back with nothing after a wake-up.
+    Blocking,
+}
+
+/// A pair of kernel objects that can be waited for.
+pub(crate) trait Line: Send {
+    /// Waits until a try for `interest` may succeed or `timeout` is over. True: it may.
+    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool>;
+}
+
+/// How an end waits on its line: the policy, and what tells of the other end's death.
+pub(crate) struct Patience {
+    pub(crate) wait: WaitPolicy,
+    /// Absent where the kernel object itself tells.
+    pub(crate) life: Option<std::sync::Arc<Life>>,
+}
+
+impl Patience {
+    /// Whether the other end is known to be gone.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.is_gone())
+    }
+
+    /// Makes `attempt` until it gives something, waiting as the policy and `until` say.
+    ///
+    /// `None`: not by the deadline. `BrokenPipe`: the other end is gone, and a last attempt after
+    /// that was known gave nothing.
+    #[inline]
+    pub(crate) fn until_done<L: Line, T>(
+        &self,
+        line: &mut L,
+        interest: Interest,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        match (self.wait, until) {
+            (_, Deadline::Now) => match attempt(line, Try::Now)? {
+                None if self.is_gone() => self.last(line, attempt),
+                outcome => Ok(outcome),
+            },
+            (WaitPolicy::Block, Deadline::Never) => {
+                if let Some(done) = self.asleep(line, &mut attempt)? {
+                    return Ok(Some(done));
+                }
+                self.sleep(line, interest, until, attempt)
+            }
+            (WaitPolicy::Spin, _) => self.spin(line, until, attempt),
+            (WaitPolicy::Block | WaitPolicy::Poll, _) => {
+                // Whoever sends usually finds room; whoever receives usually has to wait.
+                if interest == Interest::Send
+                    && let Some(done) = attempt(line, Try::Now)?
+                {
+                    return Ok(Some(done));
+                }
+                self.sleep(line, interest, until, attempt)
+            }
+        }
+    }
+
+    /// One blocking call, with the watcher told of it where there is one.
+    #[inline]
+    fn asleep<L, T>(
+        &self,
+        line: &mut L,
+        attempt: &mut impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        match &self.life {
+            None => attempt(line, Try::Blocking),
+            Some(life) => life.sleep_with(|| attempt(line, Try::Blocking)).unwrap_or(Ok(None)),
+        }
+    }
+
+    fn spin<L, T>(
+        &self,
+        line: &mut L,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        loop {
+            for _ in 0..SPINS_PER_LIFE_CHECK {
+                if let Some(done) = attempt(line, Try::Now)? {
+                    return Ok(Some(done));
+                }
+                std::hint::spin_loop();
+            }
+            if self.is_gone() {
+                return self.last(line, attempt);
+            }
+            if until.has_passed() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn sleep<L: Line, T>(
+        &self,
+        line: &mut L,
+        interest: Interest,
+        until: Deadline,
+        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        loop {
+            if self.is_gone() {
+                return self.last(line, attempt);
+            }
+            let timeout = until.timeout();
+            let ready = match &self.life {
+                None => line.wait_for(interest, timeout)?,
+                Some(life) => {
+                    life.sleep_with(|| line.wait_for(interest, timeout)).unwrap_or(Ok(true))?
+                }
+            };
+            if let Some(done) = attempt(line, Try::Now)? {
+                return Ok(Some(done));
+            }
+            if !ready && until.has_passed() && !self.is_gone() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What was sent before the other end went is still to be had.
+    #[cold]
+    fn last<L, T>(
+        &self,
+        line: &mut L,
+        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        match attempt(line, Try::Now)? {
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+            done => Ok(done),
+        }
+    }
+}
+
+/// Makes "not now" an answer instead of an error.
+#[inline]
+pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the kernel's poll calls an interest.
+pub(crate) fn poll_interest(interest: Interest) -> nearcall_os::poll::Interest {
+    match interest {
+        Interest::Receive => nearcall_os::poll::Interest::Readable,
+        Interest::Send => nearcall_os::poll::Interest::Writable,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Two named pipes, whose names are gone before anybody opens them.
+//!
+//! The server makes both in the runtime directory, takes hold of them and removes their names;
+//! the client gets what it holds. Each end opens its own ends, so the open files are its own.
+//! Always true: no name is left once `offer` returns. A kill inside it can leave one.
+//! Not here: pieces (`stream.rs`), reading and writing (`pipe.rs`).
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+
+use nearcall_os::pipe::{End, fifo_open, fifo_unnamed};
+
+use crate::kernel::pipe::{HowNow, ask_for_size, channel};
+use crate::open::{Accepted, Offer, OpenError};
+use crate::runtime_dir;
+use crate::settings::{Parts, Settings};
+
+/// Whether FIFOs can be made.
+pub(crate) fn probe() -> Result<(), String> {
+    runtime_dir::create().map(|_| ()).map_err(|error| {
+        format!("no FIFO can be made in {}: {error}", runtime_dir::path().display())
+    })
+}
+
+/// Opens the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let directory = runtime_dir::create().and_then(File::open);
+    let directory = directory.map_err(OpenError::doing("opening the runtime directory"))?;
+    let make = || fifo_unnamed(&directory).map_err(OpenError::doing("making a FIFO"));
+    let (to_server, to_client) = (make()?, make()?);
+    let read = open(&to_server, End::Read)?;
+    ask_for_size(&read, settings);
+    let keep = duplicate(to_client.as_fd())?;
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        // The client has opened its reading end before it answered; if not, this fails.
+        let write = open(&keep, End::Write)?;
+        ask_for_size(&write, &settings);
+        channel(read, write, &settings, HowNow::AskFirst)
+    };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Opens the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [to_client, to_server]: [OwnedFd; 2] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    for fifo in [&to_client, &to_server] {
+        expect_fifo(fifo.as_fd())?;
+    }
+    let read = open(&to_client, End::Read)?;
+    let write = open(&to_server, End::Write)?;
+    let channel = channel(read, write, settings, HowNow::AskFirst)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+/// Opening something else by its descriptor could wait, or touch a device.
+fn expect_fifo(held: BorrowedFd<'_>) -> Result<(), OpenError> {
+    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.file_type().is_fifo() => Ok(()),
+        _ => Err(OpenError::bad_parts("no FIFO")),
+    }
+}
+
+fn open(held: &OwnedFd, end: End) -> Result<OwnedFd, OpenError> {
+    fifo_open(held.as_fd(), end).map_err(OpenError::doing("opening a FIFO"))
+}
+
+fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, OpenError> {
+    nearcall_os::descriptor::duplicate(fd).map_err(OpenError::doing("keeping a FIFO"))
+}

@@ -1,0 +1,240 @@
+//! Pieces over packets: what all objects share that keep messages apart.
+//!
+//! One piece is one packet with the header in front, written and read in private buffers.
+//! Always true: a packet that the kernel has not taken yet stays in the buffer, and nothing is
+//! written over it; the length of a packet must be what its header says, else the peer is broken.
+//! Not here: the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
+//! what the headers mean for a message (`piece.rs`).
+
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Interest, Readiness};
+use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::kernel::{Line, Patience, Try};
+use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::wait::Deadline;
+use crate::way::PieceWay;
+
+/// What a receive brought.
+pub(crate) enum Received {
+    /// A packet, in this part of the incoming buffer.
+    Packet(Range<usize>),
+    /// The other end has closed.
+    End,
+    /// What the watcher left to end a sleep. From a peer that lives it is nonsense.
+    WakeUp,
+    /// Something that no correct peer sends.
+    Nonsense(Misdeed),
+}
+
+/// The kernel objects of packets, both ways, with their buffers.
+pub(crate) trait PacketLine: Line {
+    /// The buffer of the packet to send, as long as the longest packet.
+    fn outgoing(&mut self) -> &mut [u8];
+    /// The buffer of what was received.
+    fn incoming(&self) -> &[u8];
+    /// Sends the first `packet_bytes` of the outgoing buffer as one packet.
+    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>>;
+    /// Receives one packet into the incoming buffer.
+    fn receive(&mut self, how: Try) -> io::Result<Option<Received>>;
+    /// Whether a packet could be sent now.
+    fn has_room(&mut self) -> io::Result<bool> {
+        self.wait_for(Interest::Send, Some(Duration::ZERO))
+    }
+    /// What an event loop waits on.
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
+    /// Whether a sleep on `readiness` makes sense.
+    fn arm(&mut self, _interest: Interest) -> bool {
+        true
+    }
+}
+
+/// One end of a way for packets.
+pub(crate) struct PacketWay<P> {
+    line: P,
+    patience: Patience,
+    packet_bytes_max: usize,
+    /// Length of the reserved piece.
+    piece_bytes: usize,
+    /// Length of the packet that the kernel has not taken yet; zero if there is none.
+    pending_bytes: usize,
+    /// What is left of the current piece, in the incoming buffer.
+    current: Range<usize>,
+}
+
+impl<P: PacketLine> PacketWay<P> {
+    pub(crate) fn new(mut line: P, patience: Patience) -> Self {
+        let packet_bytes_max = line.outgoing().len();
+        Self { line, patience, packet_bytes_max, piece_bytes: 0, pending_bytes: 0, current: 0..0 }
+    }
+
+    /// Hands the pending packet to the kernel.
+    #[inline]
+    fn push(&mut self, until: Deadline) -> Result<(), SendError> {
+        let packet_bytes = self.pending_bytes;
+        if packet_bytes == 0 {
+            return Ok(());
+        }
+        let attempt = |line: &mut P, how| line.send(packet_bytes, how);
+        let sent = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
+        sent.map_err(send_error)?.ok_or(SendError::Full)?;
+        self.pending_bytes = 0;
+        Ok(())
+    }
+
+    /// Receives one packet into the incoming buffer.
+    #[inline]
+    fn pull(&mut self, until: Deadline) -> Result<Range<usize>, ReceiveError> {
+        loop {
+            // The other end may wait for just this before it sends what we wait for.
+            let until_now = match self.pending_bytes > 0 {
+                true => self.push_aside(until),
+                false => until,
+            };
+            let attempt = |line: &mut P, how| line.receive(how);
+            let interest = Interest::Receive;
+            let received = self.patience.until_done(&mut self.line, interest, until_now, attempt);
+            match received? {
+                Some(Received::Packet(range)) => return Ok(range),
+                Some(Received::End) => return Err(ReceiveError::PeerGone),
+                Some(Received::WakeUp) if self.patience.is_gone() => {}
+                Some(Received::WakeUp) => return Err(Misdeed::BadHeader.into()),
+                Some(Received::Nonsense(misdeed)) => return Err(misdeed.into()),
+                None if self.pending_bytes > 0 && !until.has_passed() => {}
+                None => return Err(ReceiveError::Empty),
+            }
+        }
+    }
+
+    /// Tries to send what is pending. Until when to receive before the next such try.
+    #[cold]
+    fn push_aside(&mut self, until: Deadline) -> Deadline {
+        // An error will be met again by the next send, or shows as the end of what is received.
+        let _ = self.push(Deadline::Now);
+        match (self.pending_bytes > 0, until) {
+            (false, _) | (_, Deadline::Now) => until,
+            (true, Deadline::Never) => Deadline::after(PENDING_INTERVAL),
+            (true, Deadline::At(moment)) => match Deadline::after(PENDING_INTERVAL) {
+                Deadline::At(sooner) if sooner < moment => Deadline::At(sooner),
+                _ => until,
+            },
+        }
+    }
+}
+
+impl<P: PacketLine> PieceWay for PacketWay<P> {
+    fn piece_bytes_max(&self) -> usize {
+        self.packet_bytes_max - HEADER_BYTES
+    }
+
+    fn has_room_for(&mut self, _message_bytes: usize) -> bool {
+        // The kernel does not say how many packets it would take.
+        false
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.patience.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        self.push(until)?;
+        if let Deadline::At(_) = until {
+            // So that a claim fails where nothing could go out in time, rather than stay here.
+            let attempt = |line: &mut P, _| Ok(line.has_room()?.then_some(()));
+            let room = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
+            room.map_err(send_error)?.ok_or(SendError::Full)?;
+        }
+        self.piece_bytes = piece_bytes;
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        let end = HEADER_BYTES + self.piece_bytes;
+        &mut self.line.outgoing()[HEADER_BYTES..end]
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        self.line.outgoing()[..HEADER_BYTES].copy_from_slice(&header.encode());
+        self.pending_bytes = HEADER_BYTES + self.piece_bytes;
+        self.piece_bytes = 0;
+        match self.push(until) {
+            // It goes out before anything else.
+            Err(SendError::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn unreserve(&mut self) {
+        self.piece_bytes = 0;
+    }
+
+    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.push(until)
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        let packet = self.pull(until)?;
+        let bytes = &self.line.incoming()[packet.clone()];
+        let Some((header, piece)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(Misdeed::BadHeader.into());
+        };
+        let header = PieceHeader::decode(*header)?;
+        if header.piece_bytes as usize != piece.len() {
+            return Err(Misdeed::BadHeader.into());
+        }
+        self.current = packet.start + HEADER_BYTES..packet.end;
+        Ok(header)
+    }
+
+    #[inline]
+    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        Ok(SharedBytes::from_slice(&self.line.incoming()[self.current.clone()]))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.current.start += bytes;
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.current = 0..0;
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        self.line.readiness(interest)
+    }
+
+    #[inline]
+    fn arm(&mut self, interest: Interest) -> bool {
+        !self.patience.is_gone() && self.line.arm(interest)
+    }
+}
+
+/// A misdeed that a line found while sending, as an `io::Error` that [`send_error`] understands.
+pub(crate) fn found_while_sending(misdeed: Misdeed) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, misdeed)
+}
+
+fn send_error(error: io::Error) -> SendError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Misdeed>()) {
+        Some(misdeed) => SendError::PeerBroken(*misdeed),
+        None => error.into(),
+    }
+}
+
+/// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
+/// after sends with `Deadline::Now` into a full way.
+const PENDING_INTERVAL: Duration = Duration::from_millis(1);

@@ -1,0 +1,151 @@
+//! Two anonymous pipes, one for each direction.
+//!
+//! Always true: each end holds one reading and one writing descriptor and nothing of the other's,
+//! so the end of file tells of the other end's death.
+//! Not here: pieces (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
+//! (`vmsplice.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nearcall_os::descriptor::set_nonblocking;
+use nearcall_os::pipe;
+use nearcall_os::poll::{Interest, poll_one};
+
+use crate::channel::Channel;
+use crate::kernel::stream::{ByteLine, StreamWay};
+use crate::kernel::{Try, not_now};
+use crate::open::{Accepted, Offer, OpenError};
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::wait::WaitPolicy;
+
+/// One end's descriptors of two pipes or FIFOs.
+pub(crate) struct PipeLine {
+    read: OwnedFd,
+    write: OwnedFd,
+    now: HowNow,
+}
+
+/// How a call that must not wait is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HowNow {
+    /// The descriptors do not block (O_NONBLOCK), so each call is such a one.
+    NeverBlocks,
+    /// By RWF_NOWAIT.
+    NoWait,
+    /// Asks first, because FIFOs have no RWF_NOWAIT.
+    AskFirst,
+}
+
+impl PipeLine {
+    /// Over descriptors whose open files belong to this end alone. `blocking_now` is how a call
+    /// that must not wait is made if they stay blocking.
+    pub(crate) fn new(
+        read: OwnedFd,
+        write: OwnedFd,
+        wait: WaitPolicy,
+        blocking_now: HowNow,
+    ) -> io::Result<Self> {
+        let now = match wait {
+            WaitPolicy::Block => blocking_now,
+            WaitPolicy::Spin | WaitPolicy::Poll => HowNow::NeverBlocks,
+        };
+        for fd in [&read, &write] {
+            set_nonblocking(fd, now == HowNow::NeverBlocks)?;
+        }
+        Ok(Self { read, write, now })
+    }
+}
+
+impl ByteLine for PipeLine {
+    #[inline]
+    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+        match (how, self.now) {
+            (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
+                not_now(pipe::read(&self.read, into))
+            }
+            (Try::Now, HowNow::NoWait) => pipe::read_now(&self.read, into),
+            (Try::Now, HowNow::AskFirst) => {
+                match poll_one(&self.read, Interest::Readable, Some(Duration::ZERO))? {
+                    None => Ok(None),
+                    Some(_) => not_now(pipe::read(&self.read, into)),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+        match (how, self.now) {
+            (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
+                not_now(pipe::write(&self.write, bytes))
+            }
+            (Try::Now, HowNow::NoWait) => pipe::write_now(&self.write, bytes),
+            (Try::Now, HowNow::AskFirst) => {
+                let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
+                match poll_one(&self.write, Interest::Writable, Some(Duration::ZERO))? {
+                    None => Ok(None),
+                    // A FIFO that is writable takes so much at once, and nobody else writes.
+                    Some(_) => not_now(pipe::write(&self.write, bytes)),
+                }
+            }
+        }
+    }
+
+    fn reader(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    fn writer(&self) -> BorrowedFd<'_> {
+        self.write.as_fd()
+    }
+}
+
+/// Opens the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let doing = "making a pipe";
+    let to_server = pipe::create().map_err(OpenError::doing(doing))?;
+    let to_client = pipe::create().map_err(OpenError::doing(doing))?;
+    for end in [&to_server.write, &to_client.write] {
+        ask_for_size(end, settings);
+    }
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client.read, to_server.write] };
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        channel(to_server.read, to_client.write, &settings, HowNow::NoWait)
+    };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Opens the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [read, write] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    for end in [&read, &write] {
+        pipe::size_bytes(end).map_err(|_| OpenError::bad_parts("no pipe"))?;
+    }
+    let channel = channel(read, write, settings, HowNow::NoWait)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+/// A channel over two pipes or FIFOs.
+pub(crate) fn channel(
+    read: OwnedFd,
+    write: OwnedFd,
+    settings: &Settings,
+    blocking_now: HowNow,
+) -> Result<Box<dyn Channel>, OpenError> {
+    let line = PipeLine::new(read, write, settings.wait, blocking_now)
+        .map_err(OpenError::doing("preparing a pipe"))?;
+    let way = StreamWay::new(line, settings.wait);
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// Sizes a pipe as agreed. Where the kernel refuses (pipe-max-size, the user's pages in pipes),
+/// the pipe works with the size that it has.
+pub(crate) fn ask_for_size(end: impl AsFd, settings: &Settings) {
+    let _ = pipe::set_size_bytes(end, settings.buffer_bytes as usize);
+}

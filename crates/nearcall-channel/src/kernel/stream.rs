@@ -1,0 +1,368 @@
+//! Pieces over a byte stream: what pipes and stream sockets share.
+//!
+//! A piece is its header and its bytes, contiguous in a private buffer, so that one system call
+//! sends both. The receiver reads ahead into a private buffer: one system call takes a header with
+//! its small piece and as many following messages as are there. The rest of a large piece goes
+//! from the kernel straight into the caller's memory.
+//! Always true: `pending` is the part of a published piece that the kernel has not taken yet;
+//! nothing else is sent before it. What is read ahead is private, so a peer cannot change it.
+//! Not here: the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
+//! (`piece.rs`).
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use nearcall_os::pipe::queued_bytes;
+use nearcall_os::poll::{PollFd, PollFlags, poll, poll_one};
+use nearcall_os::region::SharedBytes;
+
+use crate::channel::{Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::kernel::{Line, Patience, Try, poll_interest};
+use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::wait::{Deadline, WaitPolicy};
+use crate::way::PieceWay;
+
+/// The kernel objects of a stream, both ways.
+pub(crate) trait ByteLine: Send {
+    /// Reads what is there, at most `into.len()` bytes, in one system call where the object allows
+    /// it. Zero: the other end has closed.
+    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>>;
+    /// Writes, perhaps less than all.
+    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>>;
+    /// What becomes readable.
+    fn reader(&self) -> BorrowedFd<'_>;
+    /// What becomes writable.
+    fn writer(&self) -> BorrowedFd<'_>;
+    /// Whether the other end is known to be gone although a write would still succeed.
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
+
+impl<B: ByteLine> Line for B {
+    fn wait_for(
+        &mut self,
+        interest: Interest,
+        timeout: Option<std::time::Duration>,
+    ) -> io::Result<bool> {
+        let fd = match interest {
+            Interest::Receive => self.reader(),
+            Interest::Send => self.writer(),
+        };
+        Ok(poll_one(fd, poll_interest(interest), timeout)?.is_some())
+    }
+}
+
+/// One end of a stream.
+pub(crate) struct StreamWay<B> {
+    line: B,
+    patience: Patience,
+    outbox: Outbox,
+    inbox: Inbox,
+}
+
+/// What is being sent.
+struct Outbox {
+    /// A header and the longest piece.
+    buffer: Box<[u8]>,
+    piece_bytes: usize,
+    pending: Range<usize>,
+}
+
+/// What has been read ahead.
+struct Inbox {
+    buffer: Box<[u8]>,
+    filled: Range<usize>,
+    /// What is left of the current piece, in the buffer or still to come.
+    left_bytes: usize,
+    /// What is left of finished pieces that were not read to their end, still to come.
+    skip_bytes: usize,
+}
+
+impl<B: ByteLine> StreamWay<B> {
+    pub(crate) fn new(line: B, wait: WaitPolicy) -> Self {
+        Self {
+            line,
+            patience: Patience { wait, life: None },
+            outbox: Outbox {
+                buffer: vec![0; STREAM_PIECE_BYTES].into_boxed_slice(),
+                piece_bytes: 0,
+                pending: 0..0,
+            },
+            inbox: Inbox {
+                buffer: vec![0; AHEAD_BYTES].into_boxed_slice(),
+                filled: 0..0,
+                left_bytes: 0,
+                skip_bytes: 0,
+            },
+        }
+    }
+
+    /// Hands the pending bytes to the kernel. `Full`: not all of them by the deadline.
+    #[inline]
+    fn push(&mut self, until: Deadline) -> Result<(), SendError> {
+        let Outbox { buffer, pending, .. } = &mut self.outbox;
+        while pending.start < pending.end {
+            let rest = &buffer[pending.clone()];
+            let attempt = |line: &mut B, how| line.write(rest, how);
+            let line = &mut self.line;
+            match self.patience.until_done(line, Interest::Send, until, attempt)? {
+                Some(bytes) => pending.start += bytes,
+                None => return Err(SendError::Full),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once into the buffer behind what is there, at most `bytes_max`.
+    #[inline]
+    fn fill(&mut self, bytes_max: usize, until: Deadline) -> Result<(), ReceiveError> {
+        let Inbox { buffer, filled, .. } = &mut self.inbox;
+        if filled.start == filled.end {
+            *filled = 0..0;
+        } else if filled.end == buffer.len() || filled.len() < HEADER_BYTES {
+            buffer.copy_within(filled.clone(), 0);
+            *filled = 0..filled.len();
+        }
+        let end = filled.end.saturating_add(bytes_max).min(buffer.len());
+        let into = &mut buffer[filled.end..end];
+        let bytes = read_once(&mut self.line, &self.patience, &mut self.outbox, into, until)?;
+        filled.end += bytes;
+        Ok(())
+    }
+
+    /// Throws away what is left of pieces that were finished before their end.
+    #[cold]
+    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+        while self.inbox.skip_bytes > 0 {
+            if self.inbox.filled.is_empty() {
+                self.fill(AHEAD_BYTES, until)?;
+            }
+            let bytes = self.inbox.filled.len().min(self.inbox.skip_bytes);
+            self.inbox.filled.start += bytes;
+            self.inbox.skip_bytes -= bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Reads once. Waits as `until` says; never gives zero.
+#[inline]
+fn read_once<B: ByteLine>(
+    line: &mut B,
+    patience: &Patience,
+    outbox: &mut Outbox,
+    into: &mut [u8],
+    until: Deadline,
+) -> Result<usize, ReceiveError> {
+    if !outbox.pending.is_empty() {
+        return read_while_sending(line, outbox, into, until);
+    }
+    let attempt = |line: &mut B, how| line.read(into, how);
+    match patience.until_done(line, Interest::Receive, until, attempt)? {
+        Some(0) => Err(ReceiveError::PeerGone),
+        Some(bytes) => Ok(bytes),
+        None => Err(ReceiveError::Empty),
+    }
+}
+
+/// Reads once, and moves on what earlier sends left here: the other end may wait for just that
+/// before it sends what we wait for.
+#[cold]
+fn read_while_sending<B: ByteLine>(
+    line: &mut B,
+    outbox: &mut Outbox,
+    into: &mut [u8],
+    until: Deadline,
+) -> Result<usize, ReceiveError> {
+    loop {
+        // An end that has closed still has to be read out; reading will tell.
+        let mut flags = PollFlags::IN;
+        if !outbox.pending.is_empty() {
+            match line.write(&outbox.buffer[outbox.pending.clone()], Try::Now) {
+                Ok(bytes) => {
+                    outbox.pending.start += bytes.unwrap_or(0);
+                    flags |= PollFlags::OUT;
+                }
+                Err(_) => outbox.pending = 0..0,
+            }
+        }
+        match line.read(into, Try::Now)? {
+            Some(0) => return Err(ReceiveError::PeerGone),
+            Some(bytes) => return Ok(bytes),
+            None if until.has_passed() => return Err(ReceiveError::Empty),
+            None => {}
+        }
+        let mut both = [
+            PollFd::from_borrowed_fd(line.reader(), PollFlags::IN),
+            PollFd::from_borrowed_fd(line.writer(), flags & PollFlags::OUT),
+        ];
+        let fds = if outbox.pending.is_empty() { &mut both[..1] } else { &mut both[..] };
+        poll(fds, until.timeout())?;
+    }
+}
+
+impl<B: ByteLine> PieceWay for StreamWay<B> {
+    fn piece_bytes_max(&self) -> usize {
+        STREAM_PIECE_BYTES - HEADER_BYTES
+    }
+
+    fn has_room_for(&mut self, _message_bytes: usize) -> bool {
+        // A stream does not say how much it would take.
+        false
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.line.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        self.push(until)?;
+        if let Deadline::At(_) = until {
+            // So that a claim fails where nothing could go out in time, rather than stay here.
+            let attempt = |line: &mut B, _| {
+                let ready = line.wait_for(Interest::Send, Some(std::time::Duration::ZERO))?;
+                Ok(ready.then_some(()))
+            };
+            let ready = self.patience.until_done(&mut self.line, Interest::Send, until, attempt)?;
+            ready.ok_or(SendError::Full)?;
+        }
+        self.outbox.piece_bytes = piece_bytes;
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.outbox.buffer[HEADER_BYTES..HEADER_BYTES + self.outbox.piece_bytes]
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        self.outbox.buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
+        self.outbox.pending = 0..HEADER_BYTES + self.outbox.piece_bytes;
+        self.outbox.piece_bytes = 0;
+        match self.push(until) {
+            // The piece is under way: the rest goes out before anything else.
+            Err(SendError::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn unreserve(&mut self) {
+        self.outbox.piece_bytes = 0;
+    }
+
+    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.push(until)
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        if self.inbox.skip_bytes > 0 {
+            self.skip(until)?;
+        }
+        while self.inbox.filled.len() < HEADER_BYTES {
+            self.fill(HEADER_READ_BYTES, until)?;
+        }
+        let start = self.inbox.filled.start;
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&self.inbox.buffer[start..start + HEADER_BYTES]);
+        self.inbox.filled.start += HEADER_BYTES;
+        let header = PieceHeader::decode(header)?;
+        self.inbox.left_bytes = header.piece_bytes as usize;
+        Ok(header)
+    }
+
+    #[inline]
+    fn is_whole(&mut self, piece_bytes: usize) -> bool {
+        let here = self.inbox.filled.len();
+        here >= piece_bytes
+            || queued_bytes(self.line.reader()).is_ok_and(|queued| here + queued >= piece_bytes)
+    }
+
+    #[inline]
+    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        if self.inbox.filled.is_empty() {
+            self.fill(AHEAD_BYTES, until)?;
+        }
+        let Inbox { buffer, filled, left_bytes, .. } = &self.inbox;
+        let bytes = filled.len().min(*left_bytes);
+        Ok(SharedBytes::from_slice(&buffer[filled.start..filled.start + bytes]))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.inbox.filled.start += bytes;
+        self.inbox.left_bytes -= bytes;
+    }
+
+    #[inline]
+    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+        let mut rest = into;
+        loop {
+            let Inbox { buffer, filled, left_bytes, .. } = &mut self.inbox;
+            let bytes = filled.len().min(rest.len());
+            let (now, later) = rest.split_at_mut(bytes);
+            now.copy_from_slice(&buffer[filled.start..filled.start + bytes]);
+            filled.start += bytes;
+            *left_bytes -= bytes;
+            rest = later;
+            if rest.is_empty() {
+                return Ok(());
+            }
+            if rest.len() < DIRECT_READ_BYTES_MIN {
+                self.fill(HEADER_READ_BYTES, until)?;
+                continue;
+            }
+            let outbox = &mut self.outbox;
+            let bytes = read_once(&mut self.line, &self.patience, outbox, rest, until)?;
+            self.inbox.left_bytes -= bytes;
+            rest = &mut rest[bytes..];
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        let Inbox { filled, left_bytes, skip_bytes, .. } = &mut self.inbox;
+        if *left_bytes > 0 {
+            let here = filled.len().min(*left_bytes);
+            filled.start += here;
+            *skip_bytes += *left_bytes - here;
+            *left_bytes = 0;
+        }
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        Some(match interest {
+            Interest::Receive => Readiness { fd: self.line.reader(), writable: false },
+            Interest::Send => Readiness { fd: self.line.writer(), writable: true },
+        })
+    }
+
+    #[inline]
+    fn arm(&mut self, interest: Interest) -> bool {
+        let Inbox { filled, left_bytes, skip_bytes, .. } = &self.inbox;
+        let worth_asking = match (left_bytes + skip_bytes, filled.len()) {
+            (0, here) => here >= HEADER_BYTES,
+            (_, here) => here > 0,
+        };
+        interest == Interest::Send || !worth_asking
+    }
+}
+
+/// A piece with its header, in bytes: one system call each. Fewer calls than with the 16 KiB of
+/// shared memory matter more here than a copy that stays in the first-level cache.
+const STREAM_PIECE_BYTES: usize = 64 << 10;
+
+/// What is read ahead at most, in bytes.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// What is read together with a header at most, in bytes. More would be copied twice when a large
+/// piece follows; less would cost small messages more calls.
+const HEADER_READ_BYTES: usize = 8 << 10;
+
+/// A rest of a piece from this length on, in bytes, is read straight into the caller's memory;
+/// below, the copy is cheaper than the system call that it may save for the next message.
+const DIRECT_READ_BYTES_MIN: usize = 1 << 10;

@@ -1,0 +1,231 @@
+//! Two System V message queues, one for each direction.
+//!
+//! A queue is a number without a descriptor and without timeouts: nothing can be polled, and a
+//! wait with a deadline tries again after pauses that grow to 1 ms, which is what a message may
+//! then be late. Each end removes the queue from which it receives, and the other one once it is
+//! empty or the other end is gone; so a survivor removes what a killed end left, and only two ends
+//! killed at once leave queues behind.
+//! When the other end dies the watcher puts an empty message into our receiving queue, behind what
+//! was sent before (if the queue is full nobody sleeps there), and removes the sending queue.
+//! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
+//! sends one is broken. Both ends can read, write and remove both queues.
+//! Not here: pieces (`packet.rs`).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::clock;
+use nearcall_os::poll::{self, poll_one};
+use nearcall_os::process;
+use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::control::Control;
+use crate::kernel::packet::{PacketLine, PacketWay, Received};
+use crate::kernel::{Line, Patience, Try};
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::HEADER_BYTES;
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::watch::{WatchGuard, watch};
+
+/// One end.
+struct SysvLine {
+    queues: Queues,
+    outgoing: MessageBuffer,
+    incoming: MessageBuffer,
+    /// The next pause of a wait with a deadline.
+    pause: Duration,
+    // Last, so that it ends after the queues were removed.
+    _watch: WatchGuard,
+}
+
+/// The numbers of both queues, as one end sees them.
+struct Queues {
+    outward: i32,
+    inward: i32,
+    control: Arc<Control>,
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        // Nobody but us needs what is still in it.
+        let _ = sysv::remove(self.inward);
+        let is_empty = sysv::stat(self.outward).is_ok_and(|stat| stat.messages == 0);
+        let interest = poll::Interest::HangUp;
+        let is_gone = || poll_one(&*self.control, interest, Some(Duration::ZERO));
+        if is_empty || !matches!(is_gone(), Ok(None)) {
+            let _ = sysv::remove(self.outward);
+        }
+    }
+}
+
+impl Line for SysvLine {
+    fn wait_for(&mut self, _interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+        clock::pause(timeout.map_or(self.pause, |timeout| timeout.min(self.pause)));
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(false)
+    }
+}
+
+impl PacketLine for SysvLine {
+    #[inline]
+    fn outgoing(&mut self) -> &mut [u8] {
+        self.outgoing.body_mut()
+    }
+
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        self.incoming.body()
+    }
+
+    #[inline]
+    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+        let (queue, message) = (self.queues.outward, &mut self.outgoing);
+        let sent = match how {
+            Try::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
+            Try::Now => sysv::send_now(queue, KIND, message, packet_bytes),
+        };
+        let sent = sent.map_err(gone)?;
+        if sent {
+            self.pause = PAUSE_MIN;
+        }
+        Ok(sent.then_some(()))
+    }
+
+    #[inline]
+    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+        let (queue, message) = (self.queues.inward, &mut self.incoming);
+        let received = match how {
+            Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
+            Try::Now => sysv::receive_now(queue, ANY_KIND, message),
+        };
+        let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
+        self.pause = PAUSE_MIN;
+        Ok(Some(match bytes {
+            0 => Received::WakeUp,
+            _ => Received::Packet(0..bytes),
+        }))
+    }
+
+    fn has_room(&mut self) -> io::Result<bool> {
+        let stat = sysv::stat(self.queues.outward).map_err(gone)?;
+        Ok(stat.bytes + self.outgoing.body().len() as u64 <= stat.bytes_max)
+    }
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        None
+    }
+}
+
+/// A queue that was removed means that the other end is gone.
+fn gone(error: io::Error) -> io::Error {
+    match sysv::means_removed(&error) {
+        true => io::ErrorKind::BrokenPipe.into(),
+        false => error,
+    }
+}
+
+/// Whether a pair of queues can be made now.
+pub(crate) fn probe() -> Result<(), String> {
+    create().and_then(|first| create().map(|second| drop((first, second)))).map_err(|error| {
+        let limit = sysv::limits().queues_max.map_or("unknown".into(), |max| max.to_string());
+        format!("no System V queue can be made (kernel.msgmni is {limit}): {error}")
+    })
+}
+
+/// Opens the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let me = process::user_id();
+    if me != settings.peer.uid {
+        let them = settings.peer.uid;
+        let text = format!("queues are for one user only: this is {me}, the other end {them}");
+        return Err(OpenError::Unsupported(text));
+    }
+    let make = || create().map_err(|error| OpenError::Unsupported(error.to_string()));
+    let (to_client, to_server) = (make()?, make()?);
+    let bytes = [to_client.id(), to_server.id()].map(i32::to_le_bytes).concat();
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        let channel = channel(to_client.id(), to_server.id(), &settings)?;
+        // From here on the channel removes them.
+        std::mem::forget((to_client, to_server));
+        Ok(channel)
+    };
+    Ok(Offer { parts: Parts { bytes, descriptors: Vec::new() }, finish: Box::new(finish) })
+}
+
+/// Opens the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let bytes = std::mem::take(&mut parts.bytes);
+    parts.expect_nothing_more()?;
+    let queues = bytes.split_first_chunk::<4>().and_then(|(first, rest)| {
+        Some([i32::from_le_bytes(*first), i32::from_le_bytes(rest.try_into().ok()?)])
+    });
+    let Some([to_client, to_server]) = queues else {
+        return Err(OpenError::bad_parts("no numbers of queues"));
+    };
+    if to_client == to_server {
+        return Err(OpenError::bad_parts("one queue for both directions"));
+    }
+    for queue in [to_client, to_server] {
+        let stat = sysv::stat(queue).map_err(|_| OpenError::bad_parts("no queue of ours"))?;
+        // Someone else's queue, or one that others can use, was not made for us.
+        if stat.owner_uid != settings.peer.uid || stat.mode != 0o600 || stat.messages != 0 {
+            return Err(OpenError::bad_parts("a queue that was not made for this"));
+        }
+    }
+    let channel = channel(to_server, to_client, settings)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+fn create() -> io::Result<OwnedQueue> {
+    OwnedQueue::create()
+}
+
+fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
+    let queue_bytes = sysv::stat(outward).map_err(OpenError::doing("asking for a queue's size"))?;
+    let message_bytes = sysv::limits().message_bytes_max.unwrap_or(MESSAGE_BYTES_MAX);
+    // Two in a queue, so that one can be read while the next is written.
+    let bytes = message_bytes.min(queue_bytes.bytes_max / 2).min(MESSAGE_BYTES_MAX);
+    let bytes = usize::try_from(bytes).unwrap_or(0);
+    if bytes <= HEADER_BYTES {
+        let text = format!("kernel.msgmax or kernel.msgmnb allow only {bytes} bytes in a message");
+        return Err(OpenError::Unsupported(text));
+    }
+    let wake = move || {
+        let mut empty = MessageBuffer::with_capacity(0);
+        let _ = sysv::send_now(inward, KIND, &mut empty, 0);
+        let _ = sysv::remove(outward);
+    };
+    let guard = watch(&settings.control, &settings.life, wake)
+        .map_err(OpenError::doing("watching the other end"))?;
+    let line = SysvLine {
+        queues: Queues { outward, inward, control: Arc::clone(&settings.control) },
+        outgoing: MessageBuffer::with_capacity(bytes),
+        // The limit may have been raised between the two looks at it.
+        incoming: MessageBuffer::with_capacity(usize::try_from(MESSAGE_BYTES_MAX).unwrap_or(0)),
+        pause: PAUSE_MIN,
+        _watch: guard,
+    };
+    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
+    let way = PacketWay::new(line, patience);
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// The type of all our messages. Types could reorder; we want the order of sending.
+const KIND: i64 = 1;
+
+/// Receives messages of any type: the oldest.
+const ANY_KIND: i64 = 0;
+
+/// Longest message, in bytes: the default of kernel.msgmax, half of the default kernel.msgmnb.
+const MESSAGE_BYTES_MAX: u64 = 8 << 10;
+
+/// First pause of a wait with a deadline. Shorter than that the kernel's timers round up anyway.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+
+/// Longest pause of a wait with a deadline: what a message may be late.
+const PAUSE_MAX: Duration = Duration::from_millis(1);

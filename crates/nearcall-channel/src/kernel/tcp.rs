@@ -1,0 +1,116 @@
+//! TCP over the loopback interface.
+//!
+//! The server connects both ends itself and hands one over, so no port stays open.
+//! Always true: Nagle's delay is off. The first send after the other end has closed succeeds as
+//! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still there first,
+//! because the kernel would answer unread bytes with a reset that overtakes what was sent. An end
+//! that is killed with unread bytes may still lose the last of what it sent that way.
+//! Not here: pieces (`stream.rs`), the system calls (`unix.rs`).
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nearcall_os::socket::{self, Half};
+
+use crate::channel::Channel;
+use crate::kernel::Try;
+use crate::kernel::stream::{ByteLine, StreamWay};
+use crate::kernel::unix::SocketLine;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::watch::{Life, WatchGuard, watch};
+
+/// One end.
+struct TcpLine {
+    socket: SocketLine,
+    life: Arc<Life>,
+    _watch: WatchGuard,
+}
+
+impl ByteLine for TcpLine {
+    #[inline]
+    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+        self.socket.read(into, how)
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+        self.socket.write(bytes, how)
+    }
+
+    fn reader(&self) -> BorrowedFd<'_> {
+        self.socket.reader()
+    }
+
+    fn writer(&self) -> BorrowedFd<'_> {
+        self.socket.writer()
+    }
+
+    #[inline]
+    fn is_gone(&self) -> bool {
+        self.life.is_gone()
+    }
+}
+
+impl Drop for TcpLine {
+    fn drop(&mut self) {
+        let _ = socket::shutdown(self.socket.writer(), Half::Send);
+        let mut nowhere = [0; 4 << 10];
+        for _ in 0..UNREAD_READS_MAX {
+            match self.socket.read(&mut nowhere, Try::Now) {
+                Ok(Some(1..)) => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Whether the loopback interface is there and up.
+pub(crate) fn probe() -> Result<(), String> {
+    socket::tcp_pair().map(drop).map_err(|error| format!("no TCP over 127.0.0.1: {error}"))
+}
+
+/// Opens the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let (ours, theirs) = socket::tcp_pair().map_err(OpenError::doing("connecting over TCP"))?;
+    let bytes = Some((settings.buffer_bytes as usize).max(BUFFER_BYTES_MIN));
+    for end in [&ours, &theirs] {
+        socket::set_buffer_bytes(end, bytes, bytes).map_err(OpenError::doing("sizing a socket"))?;
+    }
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        channel(ours, &settings)
+    };
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Opens the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [socket] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
+    Ok(Accepted { parts: Parts::default(), channel: channel(socket, settings)? })
+}
+
+fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
+    // Whoever sleeps on the socket is woken by the kernel.
+    let guard = watch(&settings.control, &settings.life, || ())
+        .map_err(OpenError::doing("watching the other end"))?;
+    let life = Arc::clone(&settings.life);
+    let line = TcpLine { socket: SocketLine::new(socket), life, _watch: guard };
+    let way = StreamWay::new(line, settings.wait);
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// Smallest buffers that are asked for, in bytes. The loopback interface has segments of 64 KiB;
+/// with a window for less than a few of them TCP waits for its timers (measured: 40 ms and more
+/// for each piece).
+const BUFFER_BYTES_MIN: usize = 256 << 10;
+
+/// Reads of 4 KiB that an end makes while it closes. As much as fits in the largest room comes
+/// first; a peer that goes on sending gets its reset.
+const UNREAD_READS_MAX: usize = 16 << 10;

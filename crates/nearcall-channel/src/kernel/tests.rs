@@ -1,0 +1,218 @@
+//! What the shared suite does not look at: each mechanism here, with each policy, in one process.
+
+use std::thread;
+use std::time::Duration;
+
+use nearcall_os::clock;
+use nearcall_os::socket::{Kind, unix_pair};
+
+use crate::endpoint::Endpoint;
+use crate::error::{ReceiveError, SendError};
+use crate::handshake::{Options, accept_over, connect_over};
+use crate::mechanism::Mechanism;
+use crate::wait::{Deadline, WaitPolicy};
+
+const MECHANISMS: [Mechanism; 9] = [
+    Mechanism::Pipe,
+    Mechanism::Fifo,
+    Mechanism::UnixStream,
+    Mechanism::UnixSeqpacket,
+    Mechanism::UnixDgram,
+    Mechanism::Tcp,
+    Mechanism::Udp,
+    Mechanism::PosixMq,
+    Mechanism::SysvMq,
+];
+
+const SIZES: [usize; 9] = [0, 1, 8, 4087, 4096, 65_528, 65_529, 200_000, 1 << 20];
+
+fn pair(mechanism: Mechanism, wait: WaitPolicy, buffer_bytes: u32) -> (Endpoint, Endpoint) {
+    let options = Options { wait: Some(wait), buffer_bytes, ..Options::default() };
+    let (server, client) = unix_pair(Kind::Seqpacket).unwrap();
+    let theirs = options.clone();
+    let server = thread::spawn(move || accept_over(server, &theirs).unwrap());
+    let client = connect_over(client, mechanism, &options).unwrap();
+    (server.join().unwrap(), client)
+}
+
+fn each(check: impl Fn(Mechanism, WaitPolicy)) {
+    for mechanism in MECHANISMS {
+        for wait in mechanism.waits() {
+            check(mechanism, *wait);
+        }
+    }
+}
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+fn message(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + at / 251 + seed).to_le_bytes()[0]).collect()
+}
+
+fn echo(mut server: Endpoint, until: fn() -> Deadline) {
+    let (mechanism, wait) = (server.mechanism(), server.wait_policy());
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match server.receive(until()) {
+            Ok(mut message) => message.read_to_end(&mut bytes).unwrap(),
+            Err(ReceiveError::PeerGone) => return,
+            Err(error) => panic!("{mechanism} {wait} {error}"),
+        }
+        server.send(&bytes, until()).unwrap();
+    }
+}
+
+fn check_echo(buffer_bytes: u32, until: fn() -> Deadline) {
+    each(|mechanism, wait| {
+        let (server, mut client) = pair(mechanism, wait, buffer_bytes);
+        let server = thread::spawn(move || echo(server, until));
+        for (seed, bytes) in SIZES.into_iter().enumerate() {
+            let sent = message(bytes, seed);
+            let mut received = Vec::new();
+            client.send(&sent, until()).unwrap();
+            client.receive(until()).unwrap().read_to_end(&mut received).unwrap();
+            assert!(sent == received, "{mechanism} {wait} {bytes}");
+        }
+        drop(client);
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn messages_of_all_sizes_come_back() {
+    check_echo(256 << 10, || Deadline::Never);
+}
+
+#[test]
+fn messages_come_back_through_the_smallest_room_with_a_deadline() {
+    check_echo(4 << 10, soon);
+}
+
+#[test]
+fn both_ends_send_at_once_without_waiting() {
+    each(|mechanism, wait| {
+        let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
+        let long = message(1 << 20, 7);
+        one.send(&long, Deadline::Now).unwrap();
+        other.send(&long, Deadline::Now).unwrap();
+        let (mut received, started) = ([false, false], clock::now());
+        while received != [true, true] {
+            assert!(started.elapsed() < Duration::from_secs(20), "{mechanism} {wait} hangs");
+            for (end, received) in [&mut one, &mut other].into_iter().zip(&mut received) {
+                match end.flush(Deadline::Now) {
+                    Ok(()) | Err(SendError::Full) => {}
+                    Err(error) => panic!("{mechanism} {wait} {error}"),
+                }
+                let mut bytes = Vec::new();
+                match end.receive(Deadline::Now) {
+                    Ok(mut message) => {
+                        message.read_to_end(&mut bytes).unwrap();
+                        assert!(bytes == long, "{mechanism} {wait}");
+                        *received = true;
+                    }
+                    Err(ReceiveError::Empty) => {}
+                    Err(error) => panic!("{mechanism} {wait} {error}"),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_full_way_refuses_and_delivers_what_it_took() {
+    each(|mechanism, wait| {
+        let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
+        let (mut sent, mut received) = (0_usize, 0_usize);
+        while one.send(&message(1000, sent), Deadline::Now).is_ok() {
+            sent += 1;
+            assert!(sent < 100_000, "{mechanism} {wait} never fills");
+        }
+        let late = Deadline::after(Duration::from_millis(20));
+        let refused = one.send(&[1], late);
+        assert!(matches!(refused, Err(SendError::Full)), "{mechanism} {wait} {refused:?}");
+        while received < sent {
+            let mut bytes = Vec::new();
+            let _ = one.flush(Deadline::Now);
+            other.receive(soon()).unwrap().read_to_end(&mut bytes).unwrap();
+            assert!(bytes == message(1000, received), "{mechanism} {wait} {received}");
+            received += 1;
+        }
+        let nothing = other.receive(Deadline::after(Duration::from_millis(5))).err();
+        assert!(matches!(nothing, Some(ReceiveError::Empty)), "{mechanism} {wait} {nothing:?}");
+    });
+}
+
+#[test]
+fn what_was_sent_before_the_end_arrives_then_the_end() {
+    each(|mechanism, wait| {
+        let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
+        for at in 0..5 {
+            one.send(&message(100, at), Deadline::Never).unwrap();
+        }
+        drop(one);
+        // So late that the watcher has done its part, too.
+        clock::pause(Duration::from_millis(5));
+        for at in 0..5 {
+            let mut bytes = Vec::new();
+            other.receive(Deadline::Never).unwrap().read_to_end(&mut bytes).unwrap();
+            assert!(bytes == message(100, at), "{mechanism} {wait} {at}");
+        }
+        for until in [Deadline::Never, Deadline::Now, soon()] {
+            let end = other.receive(until).err();
+            assert!(matches!(end, Some(ReceiveError::PeerGone)), "{mechanism} {wait} {end:?}");
+        }
+        let end = other.send(&[1], Deadline::Never);
+        assert!(matches!(end, Err(SendError::PeerGone)), "{mechanism} {wait} {end:?}");
+    });
+}
+
+#[test]
+fn a_sleeping_end_wakes_up_when_the_other_closes() {
+    each(|mechanism, wait| {
+        for until in [|| Deadline::Never, soon] {
+            let (one, mut other) = pair(mechanism, wait, 64 << 10);
+            let asleep = thread::spawn(move || other.receive(until()).err());
+            clock::pause(Duration::from_millis(2));
+            drop(one);
+            let end = asleep.join().unwrap();
+            assert!(matches!(end, Some(ReceiveError::PeerGone)), "{mechanism} {wait} {end:?}");
+
+            let (one, mut other) = pair(mechanism, wait, 64 << 10);
+            let asleep = thread::spawn(move || {
+                loop {
+                    if let Err(error) = other.send(&[0; 5000], until()) {
+                        return error;
+                    }
+                }
+            });
+            clock::pause(Duration::from_millis(5));
+            drop(one);
+            let end = asleep.join().unwrap();
+            assert!(matches!(end, SendError::PeerGone), "{mechanism} {wait} {end:?}");
+        }
+    });
+}
+
+#[test]
+fn a_message_that_nobody_read_to_its_end_does_not_spoil_the_next() {
+    each(|mechanism, wait| {
+        let (mut one, mut other) = pair(mechanism, wait, 256 << 10);
+        let sender = thread::spawn(move || {
+            for at in 0..4 {
+                one.send(&message(150_000, at), Deadline::Never).unwrap();
+            }
+            one
+        });
+        let mut start = [0; 10];
+        other.receive(Deadline::Never).unwrap().read(&mut start).unwrap();
+        drop(other.receive(Deadline::Never).unwrap());
+        drop(other.receive(Deadline::Never).unwrap());
+        let mut bytes = Vec::new();
+        other.receive(Deadline::Never).unwrap().read_to_end(&mut bytes).unwrap();
+        assert!(bytes == message(150_000, 3), "{mechanism} {wait}");
+        drop(sender.join().unwrap());
+    });
+}

@@ -1,0 +1,338 @@
+//! UDP over the loopback interface, with a window of credits so that nothing is lost.
+//!
+//! ```text
+//! data:            | sequence: u64 | piece header: 8 bytes | piece ... |
+//! acknowledgement: | cost of all packets taken so far: u64 |
+//! ```
+//!
+//! One connected pair of sockets for each direction: packets go one way, acknowledgements the
+//! other. The kernel drops a datagram that would overfill the receive buffer, where it charges
+//! more than the bytes (`truesize`); so both ends count the same upper bound of that charge
+//! ([`cost`]), and the sender keeps what is on its way below half of the receiver's real buffer.
+//! The receiver acknowledges each quarter of that window: fewer packets than one each, and before
+//! the sender, who has three quarters left, can run out. An idle connection sends nothing.
+//! Always true: acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
+//! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
+//! Not here: pieces (`packet.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::poll::{self, poll_one};
+use nearcall_os::socket::{self, Half};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::Misdeed;
+use crate::kernel::packet::{PacketLine, PacketWay, Received, found_while_sending};
+use crate::kernel::{Line, Patience, Try, not_now};
+use crate::limits::BUFFER_BYTES_MAX;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::HEADER_BYTES;
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::watch::{WatchGuard, watch};
+
+/// One end.
+struct UdpLine {
+    outward: Outward,
+    inward: Inward,
+    _watch: WatchGuard,
+}
+
+/// What this end sends.
+struct Outward {
+    socket: Arc<OwnedFd>,
+    /// Sequence number, header and piece.
+    buffer: Box<[u8]>,
+    next_sequence: u64,
+    window: u64,
+    sent: u64,
+    acknowledged: u64,
+}
+
+/// What this end receives.
+struct Inward {
+    socket: Arc<OwnedFd>,
+    buffer: Box<[u8]>,
+    next_sequence: u64,
+    window: u64,
+    taken: u64,
+    told: u64,
+}
+
+/// An upper bound of what the kernel charges a receive buffer for a datagram of so many bytes.
+///
+/// Up to 16 KiB it rounds the allocation up to a power of two, and adds its own two structures;
+/// beyond, it takes pages.
+fn cost(packet_bytes: usize) -> u64 {
+    2 * packet_bytes as u64 + 2048
+}
+
+/// The longest packet that leaves room for three more in a quarter each of the window.
+fn packet_bytes_max(window: u64) -> usize {
+    let bytes = usize::try_from((window / 4).saturating_sub(2048) / 2).unwrap_or(0);
+    bytes.clamp(PREFIX_BYTES + HEADER_BYTES + 1, PACKET_BYTES_MAX)
+}
+
+impl Outward {
+    fn has_credit_for(&self, packet_bytes: usize) -> bool {
+        self.sent - self.acknowledged + cost(packet_bytes) <= self.window
+    }
+
+    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+        let packet_bytes = PREFIX_BYTES + packet_bytes;
+        while !self.has_credit_for(packet_bytes) {
+            if self.take_acknowledgement(how)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let packet = &mut self.buffer[..packet_bytes];
+        packet[..PREFIX_BYTES].copy_from_slice(&self.next_sequence.to_le_bytes());
+        // The other end takes it from us at once, so our send buffer never fills.
+        let sent = match how {
+            Try::Blocking => not_now(socket::send(&*self.socket, packet)),
+            Try::Now => socket::send_now(&*self.socket, packet),
+        };
+        if sent?.is_none() {
+            return Ok(None);
+        }
+        self.next_sequence += 1;
+        self.sent += cost(packet_bytes);
+        Ok(Some(()))
+    }
+
+    fn take_acknowledgement(&mut self, how: Try) -> io::Result<Option<()>> {
+        let mut word = [0; PREFIX_BYTES];
+        let received = match how {
+            Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut word)),
+            Try::Now => socket::recv_message_now(&*self.socket, &mut word),
+        };
+        match received? {
+            // Closed by our watcher.
+            None | Some(0) => Ok(None),
+            Some(PREFIX_BYTES) => {
+                let acknowledged = u64::from_le_bytes(word);
+                if !(self.acknowledged..=self.sent).contains(&acknowledged) {
+                    return Err(found_while_sending(Misdeed::BadIndex));
+                }
+                self.acknowledged = acknowledged;
+                Ok(Some(()))
+            }
+            Some(_) => Err(found_while_sending(Misdeed::BadHeader)),
+        }
+    }
+}
+
+impl Inward {
+    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+        let Some(bytes) = self.receive_bytes(how)? else { return Ok(None) };
+        if bytes == 0 {
+            return Ok(Some(Received::WakeUp));
+        }
+        if bytes > self.buffer.len() {
+            let misdeed = Misdeed::PieceTooLarge { piece_bytes: bytes as u64 };
+            return Ok(Some(Received::Nonsense(misdeed)));
+        }
+        let Some((sequence, _)) = self.buffer[..bytes].split_first_chunk() else {
+            return Ok(Some(Received::Nonsense(Misdeed::BadHeader)));
+        };
+        if u64::from_le_bytes(*sequence) != self.next_sequence {
+            return Ok(Some(Received::Nonsense(Misdeed::LostPacket)));
+        }
+        self.next_sequence += 1;
+        self.taken += cost(bytes);
+        if self.taken - self.told >= self.window / 4 {
+            // If it fails, the next packet brings the next try; if the other end is gone, the
+            // next receive tells.
+            if let Ok(Some(_)) = socket::send_now(&*self.socket, &self.taken.to_le_bytes()) {
+                self.told = self.taken;
+            }
+        }
+        Ok(Some(Received::Packet(PREFIX_BYTES..bytes)))
+    }
+
+    fn receive_bytes(&mut self, how: Try) -> io::Result<Option<usize>> {
+        let received = match how {
+            Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut self.buffer)),
+            Try::Now => socket::recv_message_now(&*self.socket, &mut self.buffer),
+        };
+        match received {
+            // Told once, and before the packets that are still there. The watcher ends the wait.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                socket::recv_message_now(&*self.socket, &mut self.buffer)
+            }
+            received => received,
+        }
+    }
+}
+
+impl Line for UdpLine {
+    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+        let socket = match interest {
+            Interest::Receive => &self.inward.socket,
+            // Only asked for while the window is used up: then an acknowledgement helps.
+            Interest::Send => &self.outward.socket,
+        };
+        Ok(poll_one(&**socket, poll::Interest::Readable, timeout)?.is_some())
+    }
+}
+
+impl PacketLine for UdpLine {
+    #[inline]
+    fn outgoing(&mut self) -> &mut [u8] {
+        &mut self.outward.buffer[PREFIX_BYTES..]
+    }
+
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        &self.inward.buffer
+    }
+
+    #[inline]
+    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+        self.outward.send(packet_bytes, how)
+    }
+
+    #[inline]
+    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+        self.inward.receive(how)
+    }
+
+    fn has_room(&mut self) -> io::Result<bool> {
+        while !self.outward.has_credit_for(self.outward.buffer.len()) {
+            if self.outward.take_acknowledgement(Try::Now)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        let socket = match interest {
+            Interest::Receive => &self.inward.socket,
+            Interest::Send => &self.outward.socket,
+        };
+        Some(Readiness { fd: socket.as_fd(), writable: false })
+    }
+
+    fn arm(&mut self, interest: Interest) -> bool {
+        interest == Interest::Receive || !self.has_room().unwrap_or(true)
+    }
+}
+
+/// Whether the loopback interface is there and up.
+pub(crate) fn probe() -> Result<(), String> {
+    socket::udp_pair().map(drop).map_err(|error| format!("no UDP over 127.0.0.1: {error}"))
+}
+
+/// Opens the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let pair = || socket::udp_pair().map_err(OpenError::doing("connecting over UDP"));
+    let ((to_client, from_server), (to_server, from_client)) = (pair()?, pair()?);
+    let window = |receiver: &OwnedFd| {
+        let bytes = (settings.buffer_bytes as usize).max(RECEIVE_BYTES_MIN);
+        let sizes = socket::set_buffer_bytes(receiver, None, Some(bytes));
+        let sizes = sizes.map_err(OpenError::doing("sizing a socket"))?;
+        Ok::<_, OpenError>(sizes.receive as u64 / 2)
+    };
+    let (client_window, server_window) = (window(&from_server)?, window(&from_client)?);
+    let bytes = [client_window, server_window].map(u64::to_le_bytes).concat();
+    let parts = Parts { bytes, descriptors: vec![from_server, to_server] };
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        channel((to_client, client_window), (from_client, server_window), &settings)
+    };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Opens the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [from_server, to_server] = parts.take_descriptors()?;
+    let bytes = std::mem::take(&mut parts.bytes);
+    parts.expect_nothing_more()?;
+    let windows = bytes.split_first_chunk::<8>().and_then(|(first, rest)| {
+        Some([u64::from_le_bytes(*first), u64::from_le_bytes(rest.try_into().ok()?)])
+    });
+    let Some([client_window, server_window]) = windows else {
+        return Err(OpenError::bad_parts("no window"));
+    };
+    for window in [client_window, server_window] {
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
+            return Err(OpenError::bad_parts("a window that cannot be"));
+        }
+    }
+    for socket in [&from_server, &to_server] {
+        socket::buffer_bytes(socket).map_err(|_| OpenError::bad_parts("no socket"))?;
+    }
+    let channel = channel((to_server, server_window), (from_server, client_window), settings)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+fn channel(
+    (outward, outward_window): (OwnedFd, u64),
+    (inward, inward_window): (OwnedFd, u64),
+    settings: &Settings,
+) -> Result<Box<dyn Channel>, OpenError> {
+    let (outward, inward) = (Arc::new(outward), Arc::new(inward));
+    let sockets = [Arc::clone(&outward), Arc::clone(&inward)];
+    let wake = move || {
+        for socket in &sockets {
+            let _ = socket::shutdown(&**socket, Half::Receive);
+        }
+    };
+    let guard = watch(&settings.control, &settings.life, wake)
+        .map_err(OpenError::doing("watching the other end"))?;
+    let line = UdpLine {
+        outward: Outward {
+            socket: outward,
+            buffer: vec![0; packet_bytes_max(outward_window)].into_boxed_slice(),
+            next_sequence: 0,
+            window: outward_window,
+            sent: 0,
+            acknowledged: 0,
+        },
+        inward: Inward {
+            socket: inward,
+            buffer: vec![0; packet_bytes_max(inward_window)].into_boxed_slice(),
+            next_sequence: 0,
+            window: inward_window,
+            taken: 0,
+            told: 0,
+        },
+        _watch: guard,
+    };
+    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
+    let way = PacketWay::new(line, patience);
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// The sequence number in front of each packet, in bytes; also an acknowledgement.
+const PREFIX_BYTES: usize = 8;
+
+/// Longest packet, in bytes: a whole number of pages with room for the IP headers below 64 KiB.
+const PACKET_BYTES_MAX: usize = 60 << 10;
+
+/// Smallest receive buffer that is asked for, in bytes: the kernel's charge for small packets is
+/// large, and a window for less than a few of them would be a window for one.
+const RECEIVE_BYTES_MIN: usize = 32 << 10;
+
+/// Bounds of a window that a server may announce: what the kernel makes of the smallest receive
+/// buffer, and twice the largest.
+const WINDOW_MIN: u64 = 16 << 10;
+const WINDOW_MAX: u64 = 2 * BUFFER_BYTES_MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_window_has_room_for_four_of_the_longest_packets() {
+        for window in [WINDOW_MIN, 64 << 10, 256 << 10, WINDOW_MAX] {
+            let packet_bytes = packet_bytes_max(window);
+            assert!(4 * cost(packet_bytes) <= window, "{window} {packet_bytes}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Pairs of unix sockets: a stream, packets over a connection, and datagrams.
+//!
+//! Always true: the server makes the pair and hands one end over; whatever file flags the other
+//! end may set, a call that must not wait says so itself (MSG_DONTWAIT).
+//! A datagram socket does not tell its receiver that the other end is gone; there the watcher
+//! closes our own socket for reading, which ends every sleep on it.
+//! Not here: pieces (`stream.rs`, `packet.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::poll::poll_one;
+use nearcall_os::socket::{self, Half, Kind};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::Misdeed;
+use crate::kernel::packet::{PacketLine, PacketWay, Received};
+use crate::kernel::stream::{ByteLine, StreamWay};
+use crate::kernel::{Line, Patience, Try, not_now, poll_interest};
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::HEADER_BYTES;
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::watch::{WatchGuard, watch};
+
+/// One end of a stream socket, unix or TCP.
+pub(crate) struct SocketLine {
+    socket: OwnedFd,
+}
+
+impl SocketLine {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+}
+
+impl ByteLine for SocketLine {
+    #[inline]
+    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+        match how {
+            Try::Blocking => not_now(socket::recv(&self.socket, into)),
+            Try::Now => socket::recv_now(&self.socket, into),
+        }
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+        match how {
+            Try::Blocking => not_now(socket::send(&self.socket, bytes)),
+            Try::Now => socket::send_now(&self.socket, bytes),
+        }
+    }
+
+    fn reader(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn writer(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// One end of a pair of packet sockets.
+struct UnixPackets {
+    socket: Arc<OwnedFd>,
+    outgoing: Box<[u8]>,
+    incoming: Box<[u8]>,
+    /// An empty packet is the end. Otherwise it is the watcher's doing, or nonsense.
+    empty_is_end: bool,
+    _watch: Option<WatchGuard>,
+}
+
+impl UnixPackets {
+    fn new(socket: OwnedFd, kind: Kind, settings: &Settings) -> Result<Self, OpenError> {
+        let sizes = socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
+        let socket = Arc::new(socket);
+        let guard = match kind {
+            Kind::Datagram => {
+                let ours = Arc::clone(&socket);
+                let wake = move || drop(socket::shutdown(&*ours, Half::Receive));
+                let guard = watch(&settings.control, &settings.life, wake);
+                Some(guard.map_err(OpenError::doing("watching the other end"))?)
+            }
+            Kind::Stream | Kind::Seqpacket => None,
+        };
+        // Two packets on their way, so that one can be read while the next is written. The kernel
+        // counts its own overhead, too, so half of the room is not planned.
+        let packet_bytes = (sizes.send / 4).clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX);
+        Ok(Self {
+            socket,
+            outgoing: vec![0; packet_bytes].into_boxed_slice(),
+            incoming: vec![0; PACKET_BYTES_MAX].into_boxed_slice(),
+            empty_is_end: kind != Kind::Datagram,
+            _watch: guard,
+        })
+    }
+}
+
+impl Line for UnixPackets {
+    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+        Ok(poll_one(&*self.socket, poll_interest(interest), timeout)?.is_some())
+    }
+}
+
+impl PacketLine for UnixPackets {
+    #[inline]
+    fn outgoing(&mut self) -> &mut [u8] {
+        &mut self.outgoing
+    }
+
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        &self.incoming
+    }
+
+    #[inline]
+    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+        let packet = &self.outgoing[..packet_bytes];
+        let sent = match how {
+            Try::Blocking => not_now(socket::send(&*self.socket, packet)),
+            Try::Now => socket::send_now(&*self.socket, packet),
+        };
+        Ok(sent?.map(drop))
+    }
+
+    #[inline]
+    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+        let into = &mut self.incoming;
+        let received = match how {
+            Try::Blocking => not_now(socket::recv_message(&*self.socket, into)),
+            Try::Now => socket::recv_message_now(&*self.socket, into),
+        };
+        Ok(received?.map(|bytes| match bytes {
+            0 if self.empty_is_end => Received::End,
+            0 => Received::WakeUp,
+            _ if bytes > self.incoming.len() => {
+                Received::Nonsense(Misdeed::PieceTooLarge { piece_bytes: bytes as u64 })
+            }
+            _ => Received::Packet(0..bytes),
+        }))
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        Some(Readiness { fd: self.socket.as_fd(), writable: interest == Interest::Send })
+    }
+}
+
+/// Opens the server's end of a stream.
+pub(crate) fn offer_stream(settings: &Settings) -> Result<Offer, OpenError> {
+    offer(Kind::Stream, settings)
+}
+
+/// Opens the client's end of a stream.
+pub(crate) fn accept_stream(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+    accept(Kind::Stream, settings, parts)
+}
+
+/// Opens the server's end of connected packets.
+pub(crate) fn offer_seqpacket(settings: &Settings) -> Result<Offer, OpenError> {
+    offer(Kind::Seqpacket, settings)
+}
+
+/// Opens the client's end of connected packets.
+pub(crate) fn accept_seqpacket(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+    accept(Kind::Seqpacket, settings, parts)
+}
+
+/// Opens the server's end of datagrams.
+pub(crate) fn offer_dgram(settings: &Settings) -> Result<Offer, OpenError> {
+    offer(Kind::Datagram, settings)
+}
+
+/// Opens the client's end of datagrams.
+pub(crate) fn accept_dgram(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+    accept(Kind::Datagram, settings, parts)
+}
+
+fn offer(kind: Kind, settings: &Settings) -> Result<Offer, OpenError> {
+    let (ours, theirs) =
+        socket::unix_pair(kind).map_err(OpenError::doing("making a pair of unix sockets"))?;
+    for end in [&ours, &theirs] {
+        // The kernel charges the sender for what is on its way, so the send buffer is the room.
+        socket::set_buffer_bytes(end, Some(settings.buffer_bytes as usize), None)
+            .map_err(OpenError::doing("sizing a socket"))?;
+    }
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        channel(kind, ours, &settings)
+    };
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+fn accept(kind: Kind, settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [socket] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
+    Ok(Accepted { parts: Parts::default(), channel: channel(kind, socket, settings)? })
+}
+
+fn channel(
+    kind: Kind,
+    socket: OwnedFd,
+    settings: &Settings,
+) -> Result<Box<dyn Channel>, OpenError> {
+    if kind == Kind::Stream {
+        let way = StreamWay::new(SocketLine::new(socket), settings.wait);
+        return Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)));
+    }
+    let line = UnixPackets::new(socket, kind, settings)?;
+    let life = (kind == Kind::Datagram).then(|| Arc::clone(&settings.life));
+    let way = PacketWay::new(line, Patience { wait: settings.wait, life });
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// Longest packet with its header, in bytes; also the receive buffer. The kernel takes nearly as
+/// much as the send buffer has, but memory for larger ones is hard to find in one go.
+const PACKET_BYTES_MAX: usize = (64 << 10) + HEADER_BYTES;
+
+/// Shortest limit of packets, in bytes: the smallest send buffer there is takes two of these.
+const PACKET_BYTES_MIN: usize = 1 << 10;
