@@ -12,6 +12,7 @@ mod control;
 pub mod endpoint;
 pub mod error;
 pub mod handshake;
+mod kernel;
 pub mod limits;
 pub mod mechanism;
 mod open;
