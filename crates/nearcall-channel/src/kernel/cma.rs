@@ -14,8 +14,8 @@
 //! Always true: what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
 //! they came from is still the peer.
-//! The bytes stay with the sender until they are read. If it is killed, what it had sent and nobody
-//! had read is lost. If it closes, its pages stay for a while (`Drop` below).
+//! The bytes stay with the sender until they are read. If its process ends, what it had sent and
+//! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
 //! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`pieces.rs`).
 
 use std::collections::VecDeque;
@@ -93,6 +93,10 @@ impl CmaWay {
     ) -> io::Result<Self> {
         // The socket tells of the end itself; this tells in time that the number may be reused.
         let guard = watch(&settings.control, &settings.life, || {})?;
+        // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake, which
+        // is not over yet, would fail.
+        let pidfd = settings.peer.pidfd.clone();
+        let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {
             line: Line::new(socket, settings.wait),
             room: Room::new(pages.len(), PIECES_MAX),
@@ -108,7 +112,7 @@ impl CmaWay {
             },
             freed: (0, 0),
             life: Arc::clone(&settings.life),
-            pidfd: settings.peer.pidfd.clone(),
+            pidfd,
             _watch: guard,
         })
     }
@@ -155,12 +159,24 @@ impl CmaWay {
 
     /// Judges the outcome of a copy.
     #[inline]
-    fn judge(&self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
-        match outcome {
-            Ok(()) if self.life.is_gone() && !self.peer_lives() => Err(ReceiveError::PeerGone),
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.why_not(error)),
+    fn judge(&mut self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
+        let error = match outcome {
+            Ok(()) if self.has_died() => ReceiveError::PeerGone,
+            Ok(()) => return Ok(()),
+            Err(error) => self.why_not(error),
+        };
+        // Nothing else that it announced can be read either.
+        self.announced.clear();
+        if matches!(error, ReceiveError::PeerGone) {
+            self.line.end();
         }
+        Err(error)
+    }
+
+    /// Whether the process that we met is no more. One load as long as the other end is open.
+    #[inline]
+    fn has_died(&self) -> bool {
+        self.life.is_gone() && !self.peer_lives()
     }
 
     #[cold]
@@ -257,6 +273,9 @@ impl PieceWay for CmaWay {
 
     #[inline]
     fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        if self.has_died() {
+            return self.judge(Ok(())).and(Err(ReceiveError::PeerGone));
+        }
         loop {
             if let Some((header, offset)) = self.announced.pop_front() {
                 let piece_bytes = header.piece_bytes as usize;
@@ -384,8 +403,11 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// Bytes that are copied at once for a reader that wants them in place.
 const COPY_BYTES: usize = 16 << 10;
 
-/// ESRCH.
+/// ESRCH, the same number on every machine.
 const NO_SUCH_PROCESS: i32 = 3;
 
-/// EFAULT.
+/// EFAULT, the same number on every machine.
 const BAD_ADDRESS: i32 = 14;
+
+#[cfg(test)]
+mod tests;

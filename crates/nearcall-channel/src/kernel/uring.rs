@@ -383,5 +383,32 @@ const PIECE_BYTES_MAX: usize = (64 << 10) - HEADER_BYTES;
 /// How much is received at once at most, in bytes.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// ECANCELED.
+/// ECANCELED of asm-generic.
 const CANCELLED: i32 = 125;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::mechanism::Mechanism;
+
+    #[test]
+    fn a_receive_survives_the_thread_that_began_it() {
+        if probe().is_err() {
+            return;
+        }
+        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+        let beginner = std::thread::spawn(move || {
+            let mut endpoint = accept_over(here, &Options::default()).unwrap();
+            assert!(matches!(endpoint.receive(Deadline::Now), Err(ReceiveError::Empty)));
+            endpoint
+        });
+        let mut sender = connect_over(there, Mechanism::Uring, &Options::default()).unwrap();
+        let mut receiver = beginner.join().unwrap();
+        sender.send(b"still there", Deadline::Never).unwrap();
+        let mut bytes = [0; 11];
+        let mut message = receiver.receive(Deadline::Never).unwrap();
+        message.read(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"still there");
+    }
+}

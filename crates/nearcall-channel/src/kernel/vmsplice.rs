@@ -399,3 +399,69 @@ const RECEIVE_BYTES: usize = 8 << 10;
 
 /// A rest of at least so many bytes is read straight into the caller's memory.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::mechanism::Mechanism;
+    use nearcall_os::socket;
+
+    fn sender(pipe: OwnedFd) -> Sender {
+        let capacity = pipe::size_bytes(&pipe).unwrap() + FRAME_BYTES_MAX;
+        let buffers = [(); 2].map(|()| SpliceBuffer::create(capacity).unwrap());
+        let (filling, reserved_bytes, unsent) = (0, 0, 0..0);
+        Sender { pipe, wait: WaitPolicy::Block, buffers, filling, reserved_bytes, unsent }
+    }
+
+    #[test]
+    fn a_pipe_that_the_peer_enlarged_is_noticed_before_its_pages_are_written() {
+        let pipe = pipe::create().unwrap();
+        let mut sender = sender(pipe.write);
+        if pipe::set_size_bytes(&pipe.read, 1 << 20).is_err() {
+            return;
+        }
+        let fill = |sender: &mut Sender| {
+            for start in [0, FRAME_BYTES_MAX] {
+                sender.unsent = start..start + FRAME_BYTES_MAX;
+                sender.send_rest(Deadline::Now).unwrap();
+            }
+        };
+        fill(&mut sender);
+        sender.change_buffers().unwrap();
+        fill(&mut sender);
+        let error = sender.change_buffers().unwrap_err();
+        assert!(matches!(error, SendError::PeerBroken(Misdeed::BadIndex)), "{error}");
+    }
+
+    #[test]
+    fn messages_stay_as_they_were_sent_round_both_buffers() {
+        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+        let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
+        let options = Options::default();
+        let mut sender = connect_over(there, Mechanism::Vmsplice, &options).unwrap();
+        let mut receiver = server.join().unwrap();
+        let reader = std::thread::spawn(move || {
+            for round in 0..ROUNDS {
+                let mut message = receiver.receive(Deadline::Never).unwrap();
+                let mut bytes = vec![0; message.len()];
+                while message.left_bytes() > 0 {
+                    let from = bytes.len() - message.left_bytes();
+                    message.read(&mut bytes[from..]).unwrap();
+                }
+                assert!(bytes.iter().all(|byte| *byte == mark(round)), "message {round}");
+            }
+        });
+        for round in 0..ROUNDS {
+            let bytes = vec![mark(round); round * 7919 % 200_000];
+            sender.send(&bytes, Deadline::Never).unwrap();
+        }
+        reader.join().unwrap();
+    }
+
+    fn mark(round: usize) -> u8 {
+        u8::try_from(round % 251).unwrap()
+    }
+
+    const ROUNDS: usize = 60;
+}

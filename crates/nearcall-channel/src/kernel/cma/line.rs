@@ -122,6 +122,11 @@ impl Line {
         self.ended
     }
 
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
     /// Whether the other end has closed, as the kernel says. One system call.
     pub(super) fn has_hung_up(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
