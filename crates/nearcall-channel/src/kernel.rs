@@ -14,6 +14,7 @@ use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::Life;
 
+pub(crate) mod cma;
 pub(crate) mod fifo;
 pub(crate) mod packet;
 pub(crate) mod pipe;
@@ -23,6 +24,8 @@ pub(crate) mod sysv_mq;
 pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod unix;
+pub(crate) mod uring;
+pub(crate) mod vmsplice;
 
 /// How one system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

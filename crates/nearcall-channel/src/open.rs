@@ -97,15 +97,3 @@ pub(crate) type OfferFn = fn(&Settings) -> Result<Offer, OpenError>;
 
 /// Makes the client's end from the server's parts.
 pub(crate) type AcceptFn = fn(&Settings, Parts) -> Result<Accepted, OpenError>;
-
-/// Placeholder until the mechanisms are merged.
-pub(crate) mod unbuilt {
-    use super::{Accepted, Offer, OpenError};
-    use crate::settings::{Parts, Settings};
-    pub(crate) fn offer(_: &Settings) -> Result<Offer, OpenError> {
-        Err(OpenError::Unsupported("not built".to_owned()))
-    }
-    pub(crate) fn accept(_: &Settings, _: Parts) -> Result<Accepted, OpenError> {
-        Err(OpenError::Unsupported("not built".to_owned()))
-    }
-}

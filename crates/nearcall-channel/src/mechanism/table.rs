@@ -3,8 +3,7 @@
 //! A new mechanism is a variant in `mechanism.rs`, a file in `kernel/` or `shm/`, and a row here.
 
 use super::{Capabilities, DataPath, Mechanism, Row};
-use crate::kernel::{fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix};
-use crate::open::unbuilt;
+use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
 use crate::shm::{self, bell};
 use crate::wait::WaitPolicy::{Block, Poll, Spin};
 
@@ -230,9 +229,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: true,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: vmsplice::probe,
+        offer: vmsplice::offer,
+        accept: vmsplice::accept,
     },
     Row {
         mechanism: Mechanism::Cma,
@@ -252,9 +251,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: true,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: cma::probe,
+        offer: cma::offer,
+        accept: cma::accept,
     },
     Row {
         mechanism: Mechanism::Uring,
@@ -274,9 +273,9 @@ pub(super) static ROWS: [Row; 22] = [
             tells_of_death: true,
             vanishes_with_both: true,
         },
-        probe: always,
-        offer: unbuilt::offer,
-        accept: unbuilt::accept,
+        probe: uring::probe,
+        offer: uring::offer,
+        accept: uring::accept,
     },
     Row {
         mechanism: Mechanism::ShmSpin,

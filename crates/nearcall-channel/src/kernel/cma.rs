@@ -1,0 +1,415 @@
+//! Cross-memory attach: the receiver copies the bytes out of the sender's memory.
+//!
+//! ```text
+//! sender                                      receiver
+//!   writes the piece into its own pages
+//!   record {header, offset}  -- socket -->      judges it, process_vm_readv into the caller's memory
+//!                 <-- record {freed} --         every so often, or with its own next record
+//! ```
+//!
+//! Every byte of a message moves by process_vm_readv; the socket carries records of 16 bytes.
+//! Frees are reported when a quarter of the sender's room has come together. A sender then always
+//! finds room while the receiver has nothing to do: the rest, even cut in two by a piece that
+//! reaches over the end, has space for the largest piece, which is a quarter.
+//! Always true: what is announced is not written before its free came back; an offset is judged
+//! against the length that the peer told when it opened; bytes are used only if the process that
+//! they came from is still the peer.
+//! The bytes stay with the sender until they are read. If its process ends, what it had sent and
+//! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
+//! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`pieces.rs`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nearcall_os::pages::Pages;
+use nearcall_os::region::SharedBytes;
+use nearcall_os::{cma, process};
+
+use crate::channel::{Interest, Readiness};
+use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::kernel::cma::line::{Line, Record};
+use crate::kernel::cma::room::Room;
+use crate::piece::PieceHeader;
+use crate::settings::Settings;
+use crate::wait::{Deadline, WaitPolicy};
+use crate::watch::{Life, WatchGuard, watch};
+use crate::way::PieceWay;
+
+mod line;
+mod linger;
+mod meet;
+mod room;
+
+pub(crate) use meet::{accept, offer, probe};
+
+/// One end.
+struct CmaWay {
+    line: Line,
+    /// `None` only after the drop has passed them on.
+    pages: Option<Pages>,
+    room: Room,
+    /// Offset and length of the reserved piece.
+    reserved: (usize, usize),
+    peer: PeerMemory,
+    /// Announced by the peer and not read yet: judged.
+    announced: VecDeque<(PieceHeader, usize)>,
+    current: Current,
+    /// Read and not reported yet: pieces, and the bytes that they took.
+    freed: (u16, usize),
+    life: Arc<Life>,
+    pidfd: Option<Arc<OwnedFd>>,
+    _watch: WatchGuard,
+}
+
+/// Where the other end's pages lie.
+#[derive(Debug, Clone, Copy)]
+struct PeerMemory {
+    pid: i32,
+    address: u64,
+    bytes: usize,
+}
+
+/// The piece that is being read.
+struct Current {
+    /// Offset and length of what is still only in the peer's memory.
+    there: Range<usize>,
+    /// For readers that want the bytes in place.
+    copy: Box<[u8]>,
+    /// The part of `copy` that was not consumed.
+    here: Range<usize>,
+    /// What the whole piece takes of the peer's room.
+    takes_bytes: usize,
+}
+
+impl CmaWay {
+    fn new(
+        socket: OwnedFd,
+        pages: Pages,
+        peer: PeerMemory,
+        settings: &Settings,
+    ) -> io::Result<Self> {
+        // The socket tells of the end itself; this tells in time that the number may be reused.
+        let guard = watch(&settings.control, &settings.life, || {})?;
+        // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake, which
+        // is not over yet, would fail.
+        let pidfd = settings.peer.pidfd.clone();
+        let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
+        Ok(Self {
+            line: Line::new(socket, settings.wait),
+            room: Room::new(pages.len(), PIECES_MAX),
+            pages: Some(pages),
+            reserved: (0, 0),
+            peer,
+            announced: VecDeque::with_capacity(PIECES_MAX),
+            current: Current {
+                there: 0..0,
+                copy: vec![0; COPY_BYTES].into_boxed_slice(),
+                here: 0..0,
+                takes_bytes: 0,
+            },
+            freed: (0, 0),
+            life: Arc::clone(&settings.life),
+            pidfd,
+            _watch: guard,
+        })
+    }
+
+    /// Waits for records and takes all that have come.
+    #[inline]
+    fn hear(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+        match self.line.receive(until) {
+            Ok(()) => {}
+            Err(ReceiveError::PeerGone) => {
+                // A closing peer keeps its pages until it hears what was read.
+                let _ = self.report_frees(Deadline::Now);
+                return Err(ReceiveError::PeerGone);
+            }
+            Err(error) => return Err(error),
+        }
+        while let Some(record) = self.line.next_record()? {
+            self.room.release(record.freed.into())?;
+            let Some((header, offset)) = record.piece else { continue };
+            let end = offset.checked_add(header.piece_bytes as usize);
+            if end.is_none_or(|end| end > self.peer.bytes) {
+                return Err(Misdeed::BadAddress.into());
+            }
+            if self.announced.len() == PIECES_MAX {
+                return Err(Misdeed::BadIndex.into());
+            }
+            self.announced.push_back((header, offset));
+        }
+        Ok(())
+    }
+
+    /// Fills `into` with the next bytes of the current piece.
+    #[inline]
+    fn fetch(
+        peer: &PeerMemory,
+        there: &mut Range<usize>,
+        into: &mut [u8],
+    ) -> Result<(), io::Error> {
+        // The offset was judged against the length, and the length against the address space.
+        cma::read(peer.pid, peer.address + there.start as u64, into)?;
+        there.start += into.len();
+        Ok(())
+    }
+
+    /// Judges the outcome of a copy.
+    #[inline]
+    fn judge(&mut self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
+        let error = match outcome {
+            Ok(()) if self.has_died() => ReceiveError::PeerGone,
+            Ok(()) => return Ok(()),
+            Err(error) => self.why_not(error),
+        };
+        // Nothing else that it announced can be read either.
+        self.announced.clear();
+        if matches!(error, ReceiveError::PeerGone) {
+            self.line.end();
+        }
+        Err(error)
+    }
+
+    /// Whether the process that we met is no more. One load as long as the other end is open.
+    #[inline]
+    fn has_died(&self) -> bool {
+        self.life.is_gone() && !self.peer_lives()
+    }
+
+    #[cold]
+    fn why_not(&self, error: io::Error) -> ReceiveError {
+        match error.raw_os_error() {
+            Some(NO_SUCH_PROCESS) => ReceiveError::PeerGone,
+            Some(BAD_ADDRESS) if self.line.has_hung_up() => ReceiveError::PeerGone,
+            Some(BAD_ADDRESS) => Misdeed::BadAddress.into(),
+            _ => ReceiveError::Os(error),
+        }
+    }
+
+    /// Whether the number still belongs to the process that we met.
+    #[cold]
+    fn peer_lives(&self) -> bool {
+        let dead = self.pidfd.as_ref().map(|pidfd| {
+            process::wait_pidfd(pidfd, Some(std::time::Duration::ZERO)).unwrap_or(true)
+        });
+        dead == Some(false)
+    }
+
+    /// Whether so much was read that the sender should hear of it.
+    #[inline]
+    fn owes_frees(&self) -> bool {
+        let (pieces, bytes) = self.freed;
+        usize::from(pieces) >= PIECES_MAX / 4 || bytes >= self.peer.bytes / 4
+    }
+
+    fn report_frees(&mut self, until: Deadline) -> Result<(), SendError> {
+        if self.freed.0 == 0 {
+            return Ok(());
+        }
+        self.line.drain(until)?;
+        let (freed, _) = std::mem::take(&mut self.freed);
+        self.line.queue(Record { freed, piece: None });
+        self.line.drain(until)
+    }
+}
+
+impl PieceWay for CmaWay {
+    fn piece_bytes_max(&self) -> usize {
+        self.room.piece_bytes_max().min(PIECE_BYTES_MAX)
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        // What several pieces need depends on where the first of them lies.
+        message_bytes <= self.piece_bytes_max() && self.room.place(message_bytes).is_some()
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.line.has_ended() || self.life.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        self.line.drain(until)?;
+        loop {
+            if let Some(offset) = self.room.place(piece_bytes) {
+                self.reserved = (offset, piece_bytes);
+                return Ok(());
+            }
+            self.hear(until).map_err(to_send_error)?;
+        }
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        let (offset, bytes) = self.reserved;
+        match &mut self.pages {
+            Some(pages) => &mut pages[offset..offset + bytes],
+            None => &mut [],
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        let (offset, bytes) = self.reserved;
+        self.room.take(offset, bytes);
+        let (freed, _) = std::mem::take(&mut self.freed);
+        self.line.queue(Record { freed, piece: Some((header, offset)) });
+        match self.line.drain(until) {
+            // The record waits here and goes out before the next one.
+            Err(SendError::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn unreserve(&mut self) {
+        self.reserved = (0, 0);
+    }
+
+    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.line.drain(until)
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        if self.has_died() {
+            return self.judge(Ok(())).and(Err(ReceiveError::PeerGone));
+        }
+        loop {
+            if let Some((header, offset)) = self.announced.pop_front() {
+                let piece_bytes = header.piece_bytes as usize;
+                self.current.there = offset..offset + piece_bytes;
+                self.current.here = 0..0;
+                self.current.takes_bytes = Room::takes_bytes(piece_bytes);
+                return Ok(header);
+            }
+            if self.owes_frees() {
+                // The socket was full when they were due, which no correct peer lets happen.
+                let _ = self.report_frees(until);
+            }
+            self.hear(until)?;
+        }
+    }
+
+    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+        true
+    }
+
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        if self.current.here.is_empty() {
+            let Current { there, copy, .. } = &mut self.current;
+            let bytes = there.len().min(copy.len());
+            let outcome = Self::fetch(&self.peer, there, &mut copy[..bytes]);
+            self.judge(outcome)?;
+            self.current.here = 0..bytes;
+        }
+        Ok(SharedBytes::from_slice(&self.current.copy[self.current.here.clone()]))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.current.here.start += bytes;
+    }
+
+    #[inline]
+    fn read(&mut self, into: &mut [u8], _until: Deadline) -> Result<(), ReceiveError> {
+        let Current { there, copy, here, .. } = &mut self.current;
+        let bytes = here.len().min(into.len());
+        let (first, rest) = into.split_at_mut(bytes);
+        first.copy_from_slice(&copy[here.start..here.start + bytes]);
+        here.start += bytes;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let outcome = Self::fetch(&self.peer, there, rest);
+        self.judge(outcome)
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.current.there = 0..0;
+        self.current.here = 0..0;
+        let (pieces, bytes) = self.freed;
+        // At most a few more than PIECES_MAX: they are reported before more are announced.
+        self.freed = (pieces.saturating_add(1), bytes + self.current.takes_bytes);
+        if self.owes_frees() {
+            let _ = self.report_frees(Deadline::Now);
+        }
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        // Room comes as a record, too; only a full socket is waited for otherwise.
+        let writable = interest == Interest::Send && self.line.is_waiting_to_send();
+        Some(Readiness { fd: self.line.descriptor()?, writable })
+    }
+
+    fn arm(&mut self, interest: Interest) -> bool {
+        match interest {
+            Interest::Receive => self.announced.is_empty() && !self.line.has_ended(),
+            Interest::Send => {
+                let room = self.room.place(self.piece_bytes_max()).is_some();
+                self.line.is_waiting_to_send() || !(room || self.line.has_ended())
+            }
+        }
+    }
+}
+
+impl Drop for CmaWay {
+    /// Closes, and keeps the pages as long as the other end may still want to read them.
+    ///
+    /// A peer in another process gets up to [`linger::BLOCKING_MAX`] in this call; after that a
+    /// thread of its own keeps them for up to [`linger::MAX`], or until this process ends.
+    fn drop(&mut self) {
+        let _ = self.report_frees(Deadline::Now);
+        while self.hear(Deadline::Now).is_ok() {}
+        let _ = self.line.close();
+        if self.room.is_all_free() || self.line.has_hung_up() {
+            return;
+        }
+        if self.peer.pid != process::pid() {
+            self.line.wait_by(WaitPolicy::Block);
+            let until = Deadline::after(linger::BLOCKING_MAX);
+            while !self.room.is_all_free() {
+                match self.hear(until) {
+                    Ok(()) => self.announced.clear(),
+                    Err(ReceiveError::Empty) => break,
+                    Err(_) => return,
+                }
+            }
+        }
+        if let (Some(pages), false) = (self.pages.take(), self.room.is_all_free()) {
+            linger::keep(pages, self.line.take_socket());
+        }
+    }
+}
+
+fn to_send_error(error: ReceiveError) -> SendError {
+    match error {
+        ReceiveError::Empty | ReceiveError::Aborted | ReceiveError::DoesNotFit { .. } => {
+            SendError::Full
+        }
+        ReceiveError::PeerGone => SendError::PeerGone,
+        ReceiveError::PeerBroken(misdeed) => SendError::PeerBroken(misdeed),
+        ReceiveError::Os(error) => SendError::Os(error),
+    }
+}
+
+/// Most pieces on their way in one direction. Their records and those of the frees fit into a
+/// socket's buffer of the usual size (each takes about 800 of 212,992 bytes there), so that sending
+/// a record does not wait.
+const PIECES_MAX: usize = 128;
+
+/// The longest piece, in bytes: the sender writes the next while the receiver copies one.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that are copied at once for a reader that wants them in place.
+const COPY_BYTES: usize = 16 << 10;
+
+/// ESRCH, the same number on every machine.
+const NO_SUCH_PROCESS: i32 = 3;
+
+/// EFAULT, the same number on every machine.
+const BAD_ADDRESS: i32 = 14;
+
+#[cfg(test)]
+mod tests;

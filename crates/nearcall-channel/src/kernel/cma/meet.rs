@@ -1,0 +1,99 @@
+//! Opening cross-memory attach: each end tells where its pages lie and tries to read the other's.
+//!
+//! Always true: the process is the one that the kernel names, never one that the peer names; an
+//! end that cannot read the other says so in the handshake, with the reason.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use nearcall_os::pages::Pages;
+use nearcall_os::{cma, process, socket};
+
+use crate::channel::Channel;
+use crate::kernel::cma::{CmaWay, PeerMemory};
+use crate::limits::BUFFER_BYTES_MAX;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+
+/// Whether we can read our own memory this way; the other end's is tried in the handshake.
+pub(crate) fn probe() -> Result<(), String> {
+    let pages = Pages::create(1).map_err(|error| format!("no memory for pages: {error}"))?;
+    cma::probe(process::pid(), pages.address())
+}
+
+/// Makes the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let (here, there) = socket::unix_pair(socket::Kind::Stream)
+        .map_err(OpenError::doing("making a socket pair"))?;
+    let (pages, bytes) = make_pages(settings)?;
+    let settings = settings.clone();
+    let finish = move |mut answer: Parts| {
+        let peer = find_peer(&settings, &std::mem::take(&mut answer.bytes))?;
+        answer.expect_nothing_more()?;
+        open(here, pages, peer, &settings)
+    };
+    Ok(Offer { parts: Parts { bytes, descriptors: vec![there] }, finish: Box::new(finish) })
+}
+
+/// Makes the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [socket] = parts.take_descriptors()?;
+    let peer = find_peer(settings, &std::mem::take(&mut parts.bytes))?;
+    let (pages, bytes) = make_pages(settings)?;
+    let channel = open(socket, pages, peer, settings)?;
+    Ok(Accepted { parts: Parts { bytes, descriptors: Vec::new() }, channel })
+}
+
+fn open(
+    socket: std::os::fd::OwnedFd,
+    pages: Pages,
+    peer: PeerMemory,
+    settings: &Settings,
+) -> Result<Box<dyn Channel>, OpenError> {
+    let way = CmaWay::new(socket, pages, peer, settings);
+    let way = way.map_err(OpenError::doing("watching the other end"))?;
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+/// Pages that begin with a number which nobody can have by chance, and what to tell the peer.
+fn make_pages(settings: &Settings) -> Result<(Pages, Vec<u8>), OpenError> {
+    let pages = Pages::create(settings.buffer_bytes as usize);
+    let mut pages = pages.map_err(OpenError::doing("taking pages"))?;
+    pages.prefault();
+    let cookie = RandomState::new().build_hasher().finish().to_le_bytes();
+    pages[..cookie.len()].copy_from_slice(&cookie);
+    let length = pages.len() as u64;
+    let told = [pages.address().to_le_bytes(), length.to_le_bytes(), cookie].concat();
+    Ok((pages, told))
+}
+
+/// Judges what the other end tells of its pages, and reads the number there.
+fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> {
+    let ([address, length, cookie], []) = told.as_chunks::<8>() else {
+        return Err(OpenError::bad_parts("no address of memory"));
+    };
+    let (address, length) = (u64::from_le_bytes(*address), u64::from_le_bytes(*length));
+    // The other end may have larger pages than we have; so may its length be rounded up.
+    let longest = u64::from(BUFFER_BYTES_MAX) + PAGE_BYTES_MAX;
+    if length == 0 || length > longest || address.checked_add(length).is_none() {
+        return Err(OpenError::bad_parts("memory that cannot be"));
+    }
+    let Some(pid) = settings.peer.pid else {
+        let reason = "the other end lives in a PID namespace that we cannot see";
+        return Err(OpenError::Unsupported(reason.to_owned()));
+    };
+    let mut read = [0; 8];
+    let outcome = cma::read(pid, address, &mut read);
+    outcome.map_err(|error| OpenError::Unsupported(cma::refusal(&error)))?;
+    if read != *cookie {
+        // The number of whoever made the connection, which was then given to another process.
+        let reason = format!("process {pid}, which made the connection, is not the other end");
+        return Err(OpenError::Unsupported(reason));
+    }
+    let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;
+    Ok(PeerMemory { pid, address, bytes })
+}
+
+/// The largest page of any machine we know, in bytes.
+const PAGE_BYTES_MAX: u64 = 64 << 10;

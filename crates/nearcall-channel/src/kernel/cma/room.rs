@@ -1,0 +1,122 @@
+//! The sender's book of its pages: which parts the other end may still read.
+//!
+//! Always true: a part is handed out again only when its free and all before it came back; frees
+//! of parts that were never announced are refused.
+//! Not here: the pages themselves (`cma.rs`).
+
+use std::collections::VecDeque;
+
+use crate::error::Misdeed;
+
+/// A ring of parts, freed in the order in which they were taken.
+#[derive(Debug)]
+pub(super) struct Room {
+    bytes: usize,
+    parts_max: usize,
+    /// Where each part begins, the oldest first.
+    taken: VecDeque<usize>,
+    /// Where the next part would begin.
+    next: usize,
+}
+
+impl Room {
+    pub(super) fn new(bytes: usize, parts_max: usize) -> Self {
+        Self { bytes, parts_max, taken: VecDeque::with_capacity(parts_max), next: 0 }
+    }
+
+    /// The longest part for which room always comes back.
+    pub(super) fn piece_bytes_max(&self) -> usize {
+        self.bytes / 4 / ALIGNMENT * ALIGNMENT
+    }
+
+    /// What a part of `bytes` takes: whole cache lines, at least one.
+    pub(super) fn takes_bytes(bytes: usize) -> usize {
+        bytes.max(1).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Where a part of `bytes` can lie now.
+    #[inline]
+    pub(super) fn place(&self, bytes: usize) -> Option<usize> {
+        let needs = Self::takes_bytes(bytes);
+        let Some(oldest) = self.taken.front().copied() else {
+            // From the beginning again, which is still in the cache.
+            return (needs <= self.bytes).then_some(0);
+        };
+        if self.taken.len() == self.parts_max {
+            return None;
+        }
+        match self.next > oldest {
+            true if needs <= self.bytes - self.next => Some(self.next),
+            true => (needs <= oldest).then_some(0),
+            // Round the end, or full.
+            false => (needs <= oldest - self.next).then_some(self.next),
+        }
+    }
+
+    /// Takes the part that [`place`](Room::place) found.
+    #[inline]
+    pub(super) fn take(&mut self, offset: usize, bytes: usize) {
+        self.taken.push_back(offset);
+        self.next = offset + Self::takes_bytes(bytes);
+    }
+
+    /// Frees the oldest `parts`, as the peer says.
+    #[inline]
+    pub(super) fn release(&mut self, parts: usize) -> Result<(), Misdeed> {
+        if parts > self.taken.len() {
+            return Err(Misdeed::BadIndex);
+        }
+        self.taken.drain(..parts);
+        Ok(())
+    }
+
+    /// Whether nothing is taken.
+    pub(super) fn is_all_free(&self) -> bool {
+        self.taken.is_empty()
+    }
+}
+
+/// Parts begin on cache lines, in bytes.
+const ALIGNMENT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_overlap_and_room_comes_back() {
+        let mut random = 7_u64;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(random >> 33).unwrap() % below
+        };
+        let mut room = Room::new(4096, 16);
+        let mut model: VecDeque<(usize, usize)> = VecDeque::new();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let bytes = next(room.piece_bytes_max() + 1);
+            match room.place(bytes) {
+                Some(offset) if next(3) > 0 => {
+                    let end = offset + Room::takes_bytes(bytes);
+                    assert!(end <= 4096);
+                    assert!(model.iter().all(|(from, to)| end <= *from || *to <= offset));
+                    room.take(offset, bytes);
+                    model.push_back((offset, end));
+                }
+                found => {
+                    refused += usize::from(found.is_none());
+                    let parts = next(model.len() + 1);
+                    room.release(parts).unwrap();
+                    model.drain(..parts);
+                }
+            }
+            // What the protocol relies on: with less than a quarter unreported there is room.
+            let taken: usize = model.iter().map(|(from, to)| to - from).sum();
+            if taken < 1024 && model.len() < 4 {
+                assert!(room.place(room.piece_bytes_max()).is_some(), "{model:?}");
+            }
+        }
+        assert!(refused > 100);
+        assert_eq!(room.release(model.len() + 1), Err(Misdeed::BadIndex));
+    }
+}

@@ -1,0 +1,82 @@
+//! Hostile records, and ends that close early.
+
+use nearcall_os::pages::Pages;
+use nearcall_os::{process, socket};
+
+use super::*;
+use crate::control::Control;
+use crate::handshake::{Options, accept_over, connect_over};
+use crate::mechanism::Mechanism;
+use crate::settings::PeerIdentity;
+
+/// An end of ours whose peer is this test: it holds the other end of the line.
+fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
+    let (line, raw) = socket::unix_pair(socket::Kind::Stream).unwrap();
+    let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+    let settings = Settings {
+        wait: WaitPolicy::Block,
+        message_bytes_max: 1 << 20,
+        buffer_bytes: 4096,
+        peer: PeerIdentity { pid: Some(process::pid()), uid: 0, gid: 0, pidfd: None },
+        life: Arc::default(),
+        control: Arc::new(Control::new(control)),
+    };
+    let peer = PeerMemory { pid: process::pid(), address, bytes };
+    let pages = Pages::create(4096).unwrap();
+    (CmaWay::new(line, pages, peer, &settings).unwrap(), raw, other)
+}
+
+fn record(piece_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
+    let mut bytes =
+        PieceHeader::data(piece_bytes as usize, piece_bytes as usize, 0).encode().to_vec();
+    bytes.extend(offset.to_le_bytes());
+    bytes.extend(freed.to_le_bytes());
+    bytes.extend([1, 0]);
+    bytes
+}
+
+#[track_caller]
+fn check(records: &[Vec<u8>], expected: Misdeed) {
+    let theirs = Pages::create(4096).unwrap();
+    let (mut way, raw, _control) = end_with_raw_peer(theirs.address(), theirs.len());
+    socket::send(&raw, &records.concat()).unwrap();
+    let outcome = way.next(Deadline::Now);
+    assert!(matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == expected));
+}
+
+#[test]
+fn hostile_records_are_named() {
+    check(&[record(1, 4096, 0)], Misdeed::BadAddress);
+    check(&[record(4097, 0, 0)], Misdeed::BadAddress);
+    check(&[record(9, u32::MAX, 0)], Misdeed::BadAddress);
+    check(&[record(9, 0, 1)], Misdeed::BadIndex);
+    check(&vec![record(9, 0, 0); PIECES_MAX + 1], Misdeed::BadIndex);
+    check(&[vec![0xff; 16]], Misdeed::BadHeader);
+}
+
+#[test]
+fn memory_that_is_not_there_is_the_peers_misdeed() {
+    // The first page of a process is never mapped.
+    let (mut way, raw, _control) = end_with_raw_peer(64, 4096);
+    socket::send(&raw, &record(9, 0, 0)).unwrap();
+    way.next(Deadline::Never).unwrap();
+    let outcome = way.read(&mut [0; 9], Deadline::Never);
+    assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Misdeed::BadAddress))), "{outcome:?}");
+}
+
+#[test]
+fn what_was_sent_can_be_read_after_the_sender_closed() {
+    if probe().is_err() {
+        return;
+    }
+    let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+    let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
+    let mut sender = connect_over(there, Mechanism::Cma, &Options::default()).unwrap();
+    let mut receiver = server.join().unwrap();
+    sender.send(b"farewell", Deadline::Never).unwrap();
+    drop(sender);
+    let mut bytes = [0; 8];
+    receiver.receive(Deadline::Never).unwrap().read(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"farewell");
+    assert!(matches!(receiver.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+}

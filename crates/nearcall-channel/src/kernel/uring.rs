@@ -1,0 +1,414 @@
+//! A unix stream socket driven by io_uring: sends and receives are entries of a ring.
+//!
+//! A blocking send or receive of a small message is one `io_uring_enter`. Spinning looks at the
+//! completion queue without a system call.
+//! Always true: one send and one receive are under way at most; a buffer that the kernel uses is
+//! not touched; what came in is judged in our own buffer. A piece that did not go out in time stays
+//! under way, and nothing else is sent before it is done.
+//! Not here: the ring and its memory (`nearcall_os::uring`), whole messages (`pieces.rs`).
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+
+use nearcall_os::poll::poll_one;
+use nearcall_os::region::SharedBytes;
+use nearcall_os::uring::{Direction, Refusal, StreamRing};
+use nearcall_os::{eventfd, poll, socket, uring};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::limits::SPINS_PER_LIFE_CHECK;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::wait::{Deadline, WaitPolicy};
+use crate::way::PieceWay;
+
+/// One end.
+struct UringWay {
+    ring: StreamRing,
+    /// Counts completions, for whoever sleeps on a descriptor. Made when first asked for.
+    bell: OnceLock<OwnedFd>,
+    wait: WaitPolicy,
+    /// Length of the reserved piece. It lies in the send buffer, behind its header.
+    reserved_bytes: usize,
+    /// The part of the send buffer that the socket has not taken yet.
+    unsent: Range<usize>,
+    /// The part of the receive buffer that has come and was not consumed.
+    buffered: Range<usize>,
+    /// What is left of the current piece.
+    piece_left_bytes: usize,
+    /// What is left of a piece that was finished before all of it had come.
+    skip_bytes: usize,
+    /// The other end has closed.
+    ended: bool,
+}
+
+/// Whether this kernel lets us use io_uring.
+pub(crate) fn probe() -> Result<(), String> {
+    uring::probe().map_err(|refusal| refusal.to_string())
+}
+
+/// Makes the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    let pair = socket::unix_pair(socket::Kind::Stream);
+    let (here, there) = pair.map_err(OpenError::doing("making a socket pair"))?;
+    for end in [&here, &there] {
+        let room = Some(settings.buffer_bytes as usize);
+        socket::set_buffer_bytes(end, room, None)
+            .map_err(OpenError::doing("sizing the socket's buffers"))?;
+    }
+    let channel = open(here, settings)?;
+    let finish = move |answer: Parts| answer.expect_nothing_more().map(|()| channel);
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![there] };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// Makes the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    let [socket] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    let channel = open(socket, settings)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
+    let ring = StreamRing::create(socket, HEADER_BYTES + PIECE_BYTES_MAX, RECEIVE_BYTES);
+    let ring = ring.map_err(|refusal| match refusal {
+        Refusal::Os(error) => OpenError::Os { doing: "making an io_uring", error },
+        refusal => OpenError::Unsupported(refusal.to_string()),
+    })?;
+    let way = UringWay {
+        ring,
+        bell: OnceLock::new(),
+        wait: settings.wait,
+        reserved_bytes: 0,
+        unsent: 0..0,
+        buffered: 0..0,
+        piece_left_bytes: 0,
+        skip_bytes: 0,
+        ended: false,
+    };
+    if settings.wait == WaitPolicy::Poll {
+        way.bell().map_err(OpenError::doing("making an eventfd for an io_uring"))?;
+    }
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+impl UringWay {
+    /// The eventfd that the kernel rings at each completion.
+    fn bell(&self) -> io::Result<&OwnedFd> {
+        if let Some(bell) = self.bell.get() {
+            return Ok(bell);
+        }
+        let bell = eventfd::create(eventfd::Kind::Counter)?;
+        self.ring.register_eventfd(&bell)?;
+        Ok(self.bell.get_or_init(|| bell))
+    }
+
+    /// Submits what is queued and waits until `direction` is done; false when not in time.
+    #[inline]
+    fn complete(&mut self, direction: Direction, until: Deadline) -> io::Result<bool> {
+        if self.ring.is_done(direction) {
+            return Ok(true);
+        }
+        match self.wait {
+            WaitPolicy::Block if until != Deadline::Now => {
+                return self.ring.wait(direction, until.timeout());
+            }
+            _ => self.ring.submit()?,
+        }
+        match self.wait {
+            _ if until == Deadline::Now => Ok(self.ring.is_done(direction)),
+            WaitPolicy::Spin => Ok(self.spin(direction, until)),
+            WaitPolicy::Block | WaitPolicy::Poll => self.sleep(direction, until),
+        }
+    }
+
+    fn spin(&mut self, direction: Direction, until: Deadline) -> bool {
+        loop {
+            for _ in 0..SPINS_PER_LIFE_CHECK {
+                if self.ring.is_done(direction) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if until.has_passed() {
+                return self.ring.is_done(direction);
+            }
+        }
+    }
+
+    fn sleep(&mut self, direction: Direction, until: Deadline) -> io::Result<bool> {
+        loop {
+            // Completions from now on ring again; those before are seen by the look below.
+            self.silence()?;
+            if self.ring.is_done(direction) {
+                return Ok(true);
+            }
+            if poll_one(self.bell()?, poll::Interest::Readable, until.timeout())?.is_none() {
+                return Ok(self.ring.is_done(direction));
+            }
+        }
+    }
+
+    fn silence(&self) -> io::Result<()> {
+        match self.bell.get() {
+            Some(bell) => eventfd::read_now(bell).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an operation in `direction` is queued, under way, or done and not taken.
+    #[inline]
+    fn has_begun(&mut self, direction: Direction) -> bool {
+        self.ring.is_under_way(direction) || self.ring.is_done(direction)
+    }
+
+    /// Takes the outcome of what is done in `direction`. `None`: it was cancelled, ask again.
+    #[inline]
+    fn outcome(&mut self, direction: Direction) -> io::Result<Option<usize>> {
+        match self.ring.take(direction) {
+            // The thread that submitted it has ended, and the kernel cancels what it had asked for.
+            Err(error) if error.raw_os_error() == Some(CANCELLED) => Ok(None),
+            outcome => outcome,
+        }
+    }
+
+    /// Queues a receive behind what is buffered, which moves to the front for it.
+    #[inline]
+    fn queue_receive(&mut self) {
+        let Range { start, end } = self.buffered;
+        let Some(buffer) = self.ring.receive_buffer_mut() else { return };
+        let capacity = buffer.len();
+        if start > 0 {
+            buffer.copy_within(start..end, 0);
+        }
+        self.buffered = 0..end - start;
+        self.ring.queue_receive(end - start..capacity, false);
+    }
+
+    /// Receives until `want_bytes` are buffered, which is at most a header.
+    #[inline]
+    fn fill(&mut self, want_bytes: usize, until: Deadline) -> Result<(), ReceiveError> {
+        while self.buffered.len() < want_bytes {
+            if self.ended {
+                return Err(ReceiveError::PeerGone);
+            }
+            if !self.has_begun(Direction::Receive) {
+                self.queue_receive();
+            }
+            if !self.complete(Direction::Receive, until)? {
+                return Err(ReceiveError::Empty);
+            }
+            match self.outcome(Direction::Receive) {
+                Ok(Some(0)) => self.ended = true,
+                Ok(Some(bytes)) => self.buffered.end += bytes,
+                Ok(None) => {}
+                // Only a peer that made our socket non-blocking can have this. Waiting again would
+                // take a whole CPU.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(ReceiveError::Os(error));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+        while self.skip_bytes > 0 {
+            self.fill(1, until)?;
+            let bytes = self.buffered.len().min(self.skip_bytes);
+            self.buffered.start += bytes;
+            self.skip_bytes -= bytes;
+        }
+        Ok(())
+    }
+
+    fn try_arm(&mut self, interest: Interest) -> io::Result<bool> {
+        // Completions from now on ring; those before are seen by the looks below.
+        self.silence()?;
+        let direction = match interest {
+            Interest::Send if self.unsent.is_empty() => return Ok(false),
+            Interest::Send => Direction::Send,
+            Interest::Receive => {
+                let inside = self.piece_left_bytes > 0 || self.skip_bytes > 0;
+                let want_bytes = if inside { 1 } else { HEADER_BYTES };
+                if self.ended || self.buffered.len() >= want_bytes {
+                    return Ok(false);
+                }
+                if !self.has_begun(Direction::Receive) {
+                    self.queue_receive();
+                }
+                Direction::Receive
+            }
+        };
+        self.ring.submit()?;
+        Ok(self.ring.is_under_way(direction) && !self.ring.is_done(direction))
+    }
+
+    /// Has the socket take what it has not taken yet.
+    #[inline]
+    fn send_rest(&mut self, until: Deadline) -> Result<(), SendError> {
+        while !self.unsent.is_empty() {
+            if !self.has_begun(Direction::Send) {
+                self.ring.queue_send(self.unsent.clone());
+            }
+            if !self.complete(Direction::Send, until)? {
+                return Err(SendError::Full);
+            }
+            match self.outcome(Direction::Send) {
+                Ok(bytes) => self.unsent.start += bytes.unwrap_or(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(SendError::Os(error));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PieceWay for UringWay {
+    fn piece_bytes_max(&self) -> usize {
+        PIECE_BYTES_MAX
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        // The kernel does not tell how much of a second piece the socket would take.
+        message_bytes <= PIECE_BYTES_MAX && self.unsent.is_empty()
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        self.send_rest(until)?;
+        self.reserved_bytes = piece_bytes;
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        let end = HEADER_BYTES + self.reserved_bytes;
+        match self.ring.send_buffer() {
+            Some(buffer) => &mut buffer[HEADER_BYTES..end],
+            // Not while a piece is reserved: `reserve` waited for the end of the send.
+            None => &mut [],
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        if let Some(buffer) = self.ring.send_buffer() {
+            buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
+        }
+        self.unsent = 0..HEADER_BYTES + self.reserved_bytes;
+        self.reserved_bytes = 0;
+        let idle = self.buffered.is_empty() && !self.has_begun(Direction::Receive) && !self.ended;
+        if self.wait == WaitPolicy::Spin && idle {
+            // An answer is likely: its receive goes to the kernel in the system call of this send.
+            self.queue_receive();
+        }
+        match self.send_rest(until) {
+            // It is under way and goes out when there is room.
+            Err(SendError::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn unreserve(&mut self) {
+        self.reserved_bytes = 0;
+    }
+
+    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.send_rest(until)
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        self.skip(until)?;
+        self.fill(HEADER_BYTES, until)?;
+        let start = self.buffered.start;
+        let header = self.ring.receive_buffer().and_then(|buffer| {
+            let (header, _) = buffer[start..].split_first_chunk::<HEADER_BYTES>()?;
+            Some(*header)
+        });
+        let header = PieceHeader::decode(header.ok_or(ReceiveError::Empty)?)?;
+        self.buffered.start += HEADER_BYTES;
+        self.piece_left_bytes = header.piece_bytes as usize;
+        Ok(header)
+    }
+
+    fn is_whole(&mut self, piece_bytes: usize) -> bool {
+        piece_bytes <= self.buffered.len()
+    }
+
+    #[inline]
+    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        self.fill(1, until)?;
+        let end = self.buffered.start + self.buffered.len().min(self.piece_left_bytes);
+        let here = self.ring.receive_buffer().map(|buffer| &buffer[self.buffered.start..end]);
+        Ok(SharedBytes::from_slice(here.ok_or(ReceiveError::Empty)?))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.buffered.start += bytes;
+        self.piece_left_bytes -= bytes;
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.skip_bytes += self.piece_left_bytes;
+        self.piece_left_bytes = 0;
+    }
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        let bell = self.bell().ok()?;
+        Some(Readiness { fd: bell.as_fd(), writable: false })
+    }
+
+    fn arm(&mut self, interest: Interest) -> bool {
+        // After an error the next attempt tells it.
+        self.try_arm(interest).unwrap_or(false)
+    }
+}
+
+/// The longest piece, in bytes: with its header it fills the send buffer's pages.
+const PIECE_BYTES_MAX: usize = (64 << 10) - HEADER_BYTES;
+
+/// How much is received at once at most, in bytes.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// ECANCELED of asm-generic.
+const CANCELLED: i32 = 125;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::mechanism::Mechanism;
+
+    #[test]
+    fn a_receive_survives_the_thread_that_began_it() {
+        if probe().is_err() {
+            return;
+        }
+        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+        let beginner = std::thread::spawn(move || {
+            let mut endpoint = accept_over(here, &Options::default()).unwrap();
+            assert!(matches!(endpoint.receive(Deadline::Now), Err(ReceiveError::Empty)));
+            endpoint
+        });
+        let mut sender = connect_over(there, Mechanism::Uring, &Options::default()).unwrap();
+        let mut receiver = beginner.join().unwrap();
+        sender.send(b"still there", Deadline::Never).unwrap();
+        let mut bytes = [0; 11];
+        let mut message = receiver.receive(Deadline::Never).unwrap();
+        message.read(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"still there");
+    }
+}

@@ -1,0 +1,467 @@
+//! Two pipes that refer to the sender's pages instead of holding copies; only the receiver copies.
+//!
+//! ```text
+//! two buffers, filled in turn, frames without gaps: | header | piece | header | piece | ...
+//! vmsplice(2) hands each frame to the pipe, read(2) at the other end copies it out
+//! ```
+//!
+//! A page may be written again when its bytes have been read. The kernel says so itself: what has
+//! been handed over and is no longer queued in the pipe (FIONREAD) was copied out, under the
+//! pipe's lock. So the receiver reports nothing, and it has nothing to lie about.
+//! Each frame takes one of the pipe's slots for each page that it touches. A buffer holds more than
+//! all slots can refer to, so when the second is full, nothing of the first is queued any more;
+//! all waiting is for a slot.
+//! Always true: bytes that are queued are never written.
+//! Not here: the pages (`nearcall_os::vmsplice`), whole messages (`pieces.rs`).
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nearcall_os::poll::poll_one;
+use nearcall_os::region::SharedBytes;
+use nearcall_os::vmsplice::SpliceBuffer;
+use nearcall_os::{pipe, poll};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::limits::BUFFER_BYTES_MAX;
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::wait::{Deadline, WaitPolicy};
+use crate::way::PieceWay;
+
+/// One end.
+struct SpliceWay {
+    sender: Sender,
+    receiver: Receiver,
+}
+
+struct Sender {
+    pipe: OwnedFd,
+    wait: WaitPolicy,
+    /// Each is filled from its beginning and released as a whole.
+    buffers: [SpliceBuffer; 2],
+    /// Which of them is being filled.
+    filling: usize,
+    /// Length of the reserved piece. It lies behind what was handed over, after its header.
+    reserved_bytes: usize,
+    /// Published bytes that the pipe has not taken yet.
+    unsent: Range<usize>,
+}
+
+struct Receiver {
+    pipe: OwnedFd,
+    wait: WaitPolicy,
+    buffer: Box<[u8]>,
+    /// The part of `buffer` that has come and was not consumed.
+    buffered: Range<usize>,
+    /// What is left of the current piece.
+    piece_left_bytes: usize,
+    /// What is left of a piece that was finished before all of it had come.
+    skip_bytes: usize,
+}
+
+/// Whether pages can be handed to a pipe here.
+pub(crate) fn probe() -> Result<(), String> {
+    let pipe = pipe::create().map_err(|error| format!("making a pipe failed: {error}"))?;
+    let buffer = SpliceBuffer::create(HEADER_BYTES);
+    let mut buffer = buffer.map_err(|error| format!("no memory for pages: {error}"))?;
+    let spliced = buffer.splice_now(&pipe.write, 0..HEADER_BYTES);
+    spliced.map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => "this kernel has no vmsplice".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "vmsplice is forbidden here, probably by seccomp".to_owned()
+        }
+        _ => format!("vmsplice failed: {error}"),
+    })
+}
+
+/// Makes the server's end.
+pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
+    probe().map_err(OpenError::Unsupported)?;
+    let (to_client, to_server) = (make_pipe(settings)?, make_pipe(settings)?);
+    let channel = open(to_server.read, to_client.write, settings)?;
+    let finish = move |answer: Parts| answer.expect_nothing_more().map(|()| channel);
+    let descriptors = vec![to_client.read, to_server.write];
+    Ok(Offer { parts: Parts { bytes: Vec::new(), descriptors }, finish: Box::new(finish) })
+}
+
+/// Makes the client's end.
+pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+    probe().map_err(OpenError::Unsupported)?;
+    let [read, write] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    let channel = open(read, write, settings)?;
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+/// A pipe with as many slots as the connection's room has pages, or as many as the limits allow.
+///
+/// Never fewer than a new pipe has, because the smallest frame takes a whole slot.
+fn make_pipe(settings: &Settings) -> Result<pipe::Pipe, OpenError> {
+    let pipe = pipe::create().map_err(OpenError::doing("making a pipe"))?;
+    let usual = pipe::size_bytes(&pipe.write).map_err(OpenError::doing("sizing a pipe"))?;
+    let wanted = settings.buffer_bytes as usize;
+    if wanted > usual {
+        // Refused above /proc/sys/fs/pipe-max-size; the size that it has will do.
+        let _ = pipe::set_size_bytes(&pipe.write, wanted);
+    }
+    Ok(pipe)
+}
+
+fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
+    let queue_bytes = pipe::size_bytes(&write).map_err(OpenError::doing("sizing a pipe"))?;
+    if queue_bytes > BUFFER_BYTES_MAX as usize {
+        return Err(OpenError::bad_parts("a pipe above every limit"));
+    }
+    // Full means: no room for the next frame. So much as all slots can refer to is in it then.
+    let buffer_bytes = queue_bytes + FRAME_BYTES_MAX;
+    let buffer = || SpliceBuffer::create(buffer_bytes);
+    let buffers = [buffer(), buffer()];
+    let [first, second] = buffers.map(|buffer| buffer.map_err(OpenError::doing("taking pages")));
+    let way = SpliceWay {
+        sender: Sender {
+            pipe: write,
+            wait: settings.wait,
+            buffers: [first?, second?],
+            filling: 0,
+            reserved_bytes: 0,
+            unsent: 0..0,
+        },
+        receiver: Receiver {
+            pipe: read,
+            wait: settings.wait,
+            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            buffered: 0..0,
+            piece_left_bytes: 0,
+            skip_bytes: 0,
+        },
+    };
+    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+}
+
+impl Sender {
+    /// Where the next frame begins.
+    #[inline]
+    fn at(&self) -> usize {
+        self.buffers[self.filling].handed_over()
+    }
+
+    /// Goes over to the other buffer, all of which has been read.
+    #[cold]
+    fn change_buffers(&mut self) -> Result<(), SendError> {
+        let other = 1 - self.filling;
+        let queued_bytes = pipe::queued_bytes(&self.pipe)?;
+        if queued_bytes > self.at() {
+            // More than our slots can refer to: the other end has enlarged the pipe.
+            return Err(Misdeed::BadIndex.into());
+        }
+        let read_bytes = self.buffers[other].handed_over();
+        self.buffers[other].release(read_bytes);
+        self.filling = other;
+        Ok(())
+    }
+
+    /// Has the pipe take what it has not taken yet.
+    #[inline]
+    fn send_rest(&mut self, until: Deadline) -> Result<(), SendError> {
+        while !self.unsent.is_empty() {
+            let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
+            let taken = match (self.wait, until) {
+                (WaitPolicy::Block, Deadline::Never) => Some(buffer.splice(&self.pipe, range)?),
+                _ => buffer.splice_now(&self.pipe, range)?,
+            };
+            match taken {
+                Some(bytes) => self.unsent.start += bytes,
+                None => self.wait_for_slot(until)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_slot(&self, until: Deadline) -> Result<(), SendError> {
+        if self.wait == WaitPolicy::Spin || until == Deadline::Now {
+            std::hint::spin_loop();
+            return if until.has_passed() { Err(SendError::Full) } else { Ok(()) };
+        }
+        match poll_one(&self.pipe, poll::Interest::Writable, until.timeout())? {
+            Some(_) => Ok(()),
+            None => Err(SendError::Full),
+        }
+    }
+}
+
+impl Receiver {
+    /// Reads what is there, or waits for it.
+    #[inline]
+    fn read_some(
+        pipe: &OwnedFd,
+        wait: WaitPolicy,
+        into: &mut [u8],
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        if wait == WaitPolicy::Block && until == Deadline::Never {
+            match pipe::read(pipe, into) {
+                Ok(0) => return Err(ReceiveError::PeerGone),
+                Ok(bytes) => return Ok(bytes),
+                // Who keeps a copy of our end can make it non-blocking.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        loop {
+            if wait != WaitPolicy::Spin && until != Deadline::Now {
+                let ready = poll_one(pipe, poll::Interest::Readable, until.timeout())?;
+                ready.ok_or(ReceiveError::Empty)?;
+            }
+            match pipe::read_now(pipe, into)? {
+                Some(0) => return Err(ReceiveError::PeerGone),
+                Some(bytes) => return Ok(bytes),
+                None if until.has_passed() => return Err(ReceiveError::Empty),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Reads until `want_bytes` are buffered, which is at most a header.
+    #[inline]
+    fn fill(&mut self, want_bytes: usize, until: Deadline) -> Result<(), ReceiveError> {
+        while self.buffered.len() < want_bytes {
+            if self.buffered.start > 0 {
+                self.buffer.copy_within(self.buffered.clone(), 0);
+                self.buffered = 0..self.buffered.len();
+            }
+            let free = &mut self.buffer[self.buffered.end..];
+            self.buffered.end += Self::read_some(&self.pipe, self.wait, free, until)?;
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+        while self.skip_bytes > 0 {
+            self.fill(1, until)?;
+            let bytes = self.buffered.len().min(self.skip_bytes);
+            self.buffered.start += bytes;
+            self.skip_bytes -= bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes what is buffered of the piece, at most as much as fits.
+    #[inline]
+    fn take_buffered(&mut self, into: &mut [u8]) -> usize {
+        let bytes = self.buffered.len().min(into.len());
+        let start = self.buffered.start;
+        into[..bytes].copy_from_slice(&self.buffer[start..start + bytes]);
+        self.buffered.start += bytes;
+        bytes
+    }
+}
+
+impl PieceWay for SpliceWay {
+    fn piece_bytes_max(&self) -> usize {
+        PIECE_BYTES_MAX
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        // The kernel does not tell how many slots are free.
+        message_bytes <= PIECE_BYTES_MAX && self.sender.unsent.is_empty()
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        self.sender.send_rest(until)?;
+        let frame_bytes = HEADER_BYTES + piece_bytes;
+        let capacity = self.sender.buffers[self.sender.filling].capacity();
+        if frame_bytes > capacity - self.sender.at() {
+            self.sender.change_buffers()?;
+        }
+        self.sender.reserved_bytes = piece_bytes;
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        let start = self.sender.at() + HEADER_BYTES;
+        let end = start + self.sender.reserved_bytes;
+        self.sender.buffers[self.sender.filling].slice_mut(start..end)
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        let sender = &mut self.sender;
+        let start = sender.at();
+        let place = sender.buffers[sender.filling].slice_mut(start..start + HEADER_BYTES);
+        place.copy_from_slice(&header.encode());
+        sender.unsent = start..start + HEADER_BYTES + sender.reserved_bytes;
+        sender.reserved_bytes = 0;
+        match sender.send_rest(until) {
+            // The rest stays in our pages and goes out before the next piece.
+            Err(SendError::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn unreserve(&mut self) {
+        self.sender.reserved_bytes = 0;
+    }
+
+    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+        self.sender.send_rest(until)
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        self.receiver.skip(until)?;
+        self.receiver.fill(HEADER_BYTES, until)?;
+        let mut header = [0; HEADER_BYTES];
+        self.receiver.take_buffered(&mut header);
+        let header = PieceHeader::decode(header)?;
+        self.receiver.piece_left_bytes = header.piece_bytes as usize;
+        Ok(header)
+    }
+
+    fn is_whole(&mut self, piece_bytes: usize) -> bool {
+        piece_bytes <= self.receiver.buffered.len()
+    }
+
+    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        let receiver = &mut self.receiver;
+        receiver.fill(1, until)?;
+        let Range { start, .. } = receiver.buffered;
+        let end = start + receiver.buffered.len().min(receiver.piece_left_bytes);
+        Ok(SharedBytes::from_slice(&receiver.buffer[start..end]))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.receiver.buffered.start += bytes;
+        self.receiver.piece_left_bytes -= bytes;
+    }
+
+    #[inline]
+    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+        let receiver = &mut self.receiver;
+        let mut done = receiver.take_buffered(into);
+        receiver.piece_left_bytes -= done;
+        while done < into.len() {
+            let rest = &mut into[done..];
+            let bytes = match rest.len() >= DIRECT_BYTES_MIN {
+                true => Receiver::read_some(&receiver.pipe, receiver.wait, rest, until)?,
+                false => {
+                    receiver.fill(1, until)?;
+                    receiver.take_buffered(rest)
+                }
+            };
+            done += bytes;
+            receiver.piece_left_bytes -= bytes;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.receiver.skip_bytes += self.receiver.piece_left_bytes;
+        self.receiver.piece_left_bytes = 0;
+    }
+
+    fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
+        Some(match interest {
+            Interest::Receive => Readiness { fd: self.receiver.pipe.as_fd(), writable: false },
+            Interest::Send => Readiness { fd: self.sender.pipe.as_fd(), writable: true },
+        })
+    }
+
+    fn arm(&mut self, interest: Interest) -> bool {
+        match interest {
+            // Only a rest that did not go out has anything to wait for.
+            Interest::Send => !self.sender.unsent.is_empty(),
+            Interest::Receive => {
+                let receiver = &self.receiver;
+                let inside = receiver.piece_left_bytes > 0 || receiver.skip_bytes > 0;
+                receiver.buffered.len() < if inside { 1 } else { HEADER_BYTES }
+            }
+        }
+    }
+}
+
+/// The longest piece, in bytes: with its header it fills whole pages.
+const PIECE_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
+
+/// The longest frame, in bytes.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// How much is read ahead at most, in bytes. Large enough for many small messages; what is read
+/// ahead of a large message is copied twice.
+const RECEIVE_BYTES: usize = 8 << 10;
+
+/// A rest of at least so many bytes is read straight into the caller's memory.
+const DIRECT_BYTES_MIN: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::mechanism::Mechanism;
+    use nearcall_os::socket;
+
+    fn sender(pipe: OwnedFd) -> Sender {
+        let capacity = pipe::size_bytes(&pipe).unwrap() + FRAME_BYTES_MAX;
+        let buffers = [(); 2].map(|()| SpliceBuffer::create(capacity).unwrap());
+        let (filling, reserved_bytes, unsent) = (0, 0, 0..0);
+        Sender { pipe, wait: WaitPolicy::Block, buffers, filling, reserved_bytes, unsent }
+    }
+
+    #[test]
+    fn a_pipe_that_the_peer_enlarged_is_noticed_before_its_pages_are_written() {
+        let pipe = pipe::create().unwrap();
+        let mut sender = sender(pipe.write);
+        if pipe::set_size_bytes(&pipe.read, 1 << 20).is_err() {
+            return;
+        }
+        let fill = |sender: &mut Sender| {
+            for start in [0, FRAME_BYTES_MAX] {
+                sender.unsent = start..start + FRAME_BYTES_MAX;
+                sender.send_rest(Deadline::Now).unwrap();
+            }
+        };
+        fill(&mut sender);
+        sender.change_buffers().unwrap();
+        fill(&mut sender);
+        let error = sender.change_buffers().unwrap_err();
+        assert!(matches!(error, SendError::PeerBroken(Misdeed::BadIndex)), "{error}");
+    }
+
+    #[test]
+    fn messages_stay_as_they_were_sent_round_both_buffers() {
+        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+        let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
+        let options = Options::default();
+        let mut sender = connect_over(there, Mechanism::Vmsplice, &options).unwrap();
+        let mut receiver = server.join().unwrap();
+        let reader = std::thread::spawn(move || {
+            for round in 0..ROUNDS {
+                let mut message = receiver.receive(Deadline::Never).unwrap();
+                let mut bytes = vec![0; message.len()];
+                while message.left_bytes() > 0 {
+                    let from = bytes.len() - message.left_bytes();
+                    message.read(&mut bytes[from..]).unwrap();
+                }
+                assert!(bytes.iter().all(|byte| *byte == mark(round)), "message {round}");
+            }
+        });
+        for round in 0..ROUNDS {
+            let bytes = vec![mark(round); round * 7919 % 200_000];
+            sender.send(&bytes, Deadline::Never).unwrap();
+        }
+        reader.join().unwrap();
+    }
+
+    fn mark(round: usize) -> u8 {
+        u8::try_from(round % 251).unwrap()
+    }
+
+    const ROUNDS: usize = 60;
+}
