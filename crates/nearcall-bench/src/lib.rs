@@ -5,6 +5,7 @@
 //! file. Nothing here reads a clock or starts a process on its own; the runner does both.
 #![forbid(unsafe_code)]
 
+pub mod bench_plan;
 pub mod histogram;
 pub mod noise;
 pub mod payload;

@@ -197,12 +197,13 @@ pub fn connect(
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, MeetError> {
-    let socket = address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            MeetError::NobodyListens(address.clone())
-        }
-        _ => MeetError::Os(error),
-    })?;
+    let socket =
+        address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                MeetError::NobodyListens(address.clone())
+            }
+            _ => MeetError::Os(error),
+        })?;
     connect_over(socket, mechanism, options)
 }
 
@@ -308,10 +309,7 @@ fn refuse(control: &Control, error: &MeetError) {
     let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
 }
 
-fn next_packet(
-    control: &Control,
-    options: &Options,
-) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
+fn next_packet(control: &Control, options: &Options) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
     let until = Deadline::after(options.handshake_timeout);
     let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
     match Packet::decode(&parts.bytes).map_err(broken)? {
@@ -353,7 +351,9 @@ fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetE
         false => {
             let names: Vec<_> = possible.iter().map(|wait| wait.name()).collect();
             let names = names.join(" or ");
-            Err(MeetError::BadOptions(format!("{mechanism} cannot wait by {wait}, only by {names}")))
+            Err(MeetError::BadOptions(format!(
+                "{mechanism} cannot wait by {wait}, only by {names}"
+            )))
         }
     }
 }

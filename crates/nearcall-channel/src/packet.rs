@@ -138,8 +138,7 @@ fn take_terms(bytes: &[u8]) -> Result<(Version, u32, u32, &[u8]), Misdeed> {
     let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
     let (message_bytes_max, rest) = rest.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
     let (buffer_bytes, rest) = rest.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
-    let version =
-        Version { major: u16::from_le_bytes([a, b]), minor: u16::from_le_bytes([c, d]) };
+    let version = Version { major: u16::from_le_bytes([a, b]), minor: u16::from_le_bytes([c, d]) };
     let limits = (u32::from_le_bytes(*message_bytes_max), u32::from_le_bytes(*buffer_bytes));
     Ok((version, limits.0, limits.1, rest))
 }
@@ -183,7 +182,10 @@ mod tests {
                 // Texts and parts may be shorter; what has a fixed form must be whole.
                 match Packet::decode(&bytes[..cut]) {
                     Ok(shorter) => {
-                        assert_eq!(std::mem::discriminant(&shorter), std::mem::discriminant(&packet));
+                        assert_eq!(
+                            std::mem::discriminant(&shorter),
+                            std::mem::discriminant(&packet)
+                        );
                     }
                     Err(misdeed) => assert_eq!(misdeed, Misdeed::BadPacket),
                 }
@@ -193,7 +195,9 @@ mod tests {
 
     #[test]
     fn another_protocol_is_refused() {
-        for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\0", b"NEARCALL", b"NEARCALLx", &[4, 0]] {
+        for bytes in
+            [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\0", b"NEARCALL", b"NEARCALLx", &[4, 0]]
+        {
             assert_eq!(Packet::decode(bytes), Err(Misdeed::BadPacket), "{bytes:?}");
         }
     }

@@ -48,12 +48,7 @@ impl PieceHeader {
 
     /// The header that gives up a message.
     pub(crate) fn aborted(message_bytes: usize) -> Self {
-        Self {
-            message_bytes: length_u32(message_bytes),
-            piece_bytes: 0,
-            last: false,
-            abort: true,
-        }
+        Self { message_bytes: length_u32(message_bytes), piece_bytes: 0, last: false, abort: true }
     }
 
     /// The second word: length and flags.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::control::Control;
 use crate::open::OpenError;
-use crate::watch::Life;
 use crate::wait::WaitPolicy;
+use crate::watch::Life;
 
 /// Who the other end is, as the kernel says; never as the peer says.
 #[derive(Debug, Clone)]

@@ -197,8 +197,7 @@ impl<D: Doorbell> ShmWay<D> {
                 return found;
             }
             let timeout = until.timeout();
-            let slept =
-                self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
+            let slept = self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
             self.sleeper.end(&self.memory.own);
             let found = attempt(self)?;
             if found.is_some() || slept.is_none() || self.life.is_gone() || until.has_passed() {

@@ -32,11 +32,19 @@ struct Piece {
 enum State {
     Nothing,
     /// Handed out; read from the way. Without a piece between two of them.
-    Streaming { piece: Option<Piece>, until: Deadline },
+    Streaming {
+        piece: Option<Piece>,
+        until: Deadline,
+    },
     /// Not handed out yet.
-    Collecting { piece: Option<Piece>, message_bytes: usize },
+    Collecting {
+        piece: Option<Piece>,
+        message_bytes: usize,
+    },
     /// Handed out; read from what was collected.
-    Collected { read_bytes: usize },
+    Collected {
+        read_bytes: usize,
+    },
     /// Handed out and done with before it was whole: its other pieces are dropped as they come.
     Skipping,
 }

@@ -161,11 +161,7 @@ impl Outgoing {
     }
 
     #[cold]
-    fn settle_debts(
-        &mut self,
-        way: &mut impl PieceWay,
-        until: Deadline,
-    ) -> Result<(), SendError> {
+    fn settle_debts(&mut self, way: &mut impl PieceWay, until: Deadline) -> Result<(), SendError> {
         if let Some(message_bytes) = self.abort_owed {
             way.reserve(0, until)?;
             self.abort_owed = None;

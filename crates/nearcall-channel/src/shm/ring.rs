@@ -228,4 +228,3 @@ impl Consumer {
         self.head
     }
 }
-
