@@ -63,24 +63,23 @@ pub(crate) fn launch(
     let [client_orders, server_orders] = orders;
     let until_ns = clock::monotonic_ns().saturating_add(ns(patience.limit));
     let mut ends = Vec::new();
-    let started = [(server_orders, padding_bytes[1]), (client_orders, padding_bytes[0])];
-    let mut failure = None;
-    for (orders, padding) in started {
-        match End::start(program, orders, padding) {
-            Ok(end) => ends.push(end),
-            Err(error) => failure = Some(Failure::other(format!("cannot start a process: {error}"))),
-        }
-        let waited = match failure {
-            None if ends.len() == 1 => collect(&mut ends, until_ns, patience, Ends::server_listens),
-            None => collect(&mut ends, until_ns, patience, Ends::all_done),
-            Some(_) => break,
-        };
-        failure = waited.err();
-        if failure.is_some() {
+    let in_order = [
+        (server_orders, padding_bytes[1], Await::Listening),
+        (client_orders, padding_bytes[0], Await::Ends),
+    ];
+    let mut waited = Ok(());
+    for (orders, padding, awaited) in in_order {
+        waited = End::start(program, orders, padding)
+            .map_err(|error| Failure::other(format!("cannot start a process: {error}")))
+            .and_then(|end| {
+                ends.push(end);
+                collect(&mut ends, awaited, until_ns, patience)
+            });
+        if waited.is_err() {
             break;
         }
     }
-    finish(ends, failure)
+    finish(ends, waited.err())
 }
 
 /// Waits for both to end and says what happened.
@@ -106,33 +105,32 @@ fn finish(mut ends: Vec<End>, waited: Option<Failure>) -> Launched {
 }
 
 /// What to wait for.
-trait Ends {
-    fn server_listens(&self) -> bool;
-    fn all_done(&self) -> bool;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Await {
+    /// The server can be connected to.
+    Listening,
+    /// Both have closed their output.
+    Ends,
 }
 
-impl Ends for [End] {
-    fn server_listens(&self) -> bool {
-        let mut lines = self.iter().flat_map(|end| &end.lines);
-        lines.any(|line| matches!(line, Line::Listening))
-    }
-
-    fn all_done(&self) -> bool {
-        self.iter().all(|end| end.out.is_none())
-    }
-}
-
-/// Reads from all until `done`, an end that gives up, the time, or an interruption.
+/// Reads from all until what is awaited has come, the time is over, or somebody interrupts.
 fn collect(
     ends: &mut [End],
-    until_ns: u64,
+    awaited: Await,
+    mut until_ns: u64,
     patience: &Patience<'_>,
-    done: fn(&[End]) -> bool,
 ) -> Result<(), Failure> {
-    let mut until_ns = until_ns;
     let mut late = "no result in time; it was killed";
-    let mut gone = false;
-    while !done(ends) {
+    loop {
+        let gone = ends.iter().filter(|end| end.out.is_none()).count();
+        match awaited {
+            Await::Listening if ends.iter().any(End::is_listening) => return Ok(()),
+            Await::Listening if gone > 0 => {
+                return Err(Failure::other("the server ended before it listened"));
+            }
+            Await::Ends if gone == ends.len() => return Ok(()),
+            Await::Listening | Await::Ends => {}
+        }
         if (patience.interrupted)() {
             return Err(Failure::other("interrupted"));
         }
@@ -140,23 +138,14 @@ fn collect(
         if now_ns >= until_ns {
             return Err(Failure::other(late));
         }
-        if ends.iter().any(|end| end.out.is_none()) && !gone {
+        if gone > 0 {
             // The other one may not notice, if it spins.
-            gone = true;
-            let grace_ns = if ends.iter().any(|end| end.failure().is_some()) { GRACE_NS } else { DONE_GRACE_NS };
-            until_ns = until_ns.min(now_ns + grace_ns);
+            until_ns = until_ns.min(now_ns + GRACE_NS);
             late = "one process ended and the other did not";
         }
-        let wait = Duration::from_nanos((until_ns - now_ns).min(POLL_NS));
-        read_some(ends, wait).map_err(Failure::other)?;
-        if done as usize != <[End] as Ends>::all_done as fn(&[End]) -> bool as usize
-            && ends.iter().all(|end| end.out.is_none())
-            && !done(ends)
-        {
-            return Err(Failure::other("the server ended before it listened"));
-        }
+        read_some(ends, Duration::from_nanos((until_ns - now_ns).min(POLL_NS)))
+            .map_err(Failure::other)?;
     }
-    Ok(())
 }
 
 fn read_some(ends: &mut [End], wait: Duration) -> io::Result<()> {
@@ -231,18 +220,16 @@ impl End {
     /// Ends the process: gives it a moment if it is about to end by itself.
     fn reap(&mut self, by_itself: bool) {
         let wait = if by_itself { Duration::from_nanos(GRACE_NS) } else { Duration::ZERO };
-        let status = match self.child.wait(Some(wait)) {
-            Ok(Some(status)) => Ok(status),
-            Ok(None) | Err(_) => {
-                let _ = self.child.kill();
-                return;
-            }
-        };
-        if let Ok(status) = status
-            && !status.success()
-        {
-            self.ended = Some(status.to_string());
+        match self.child.wait(Some(wait)) {
+            Ok(Some(status)) if status.success() => {}
+            Ok(Some(status)) => self.ended = Some(status.to_string()),
+            // Dropping it would do the same; here the order is plain.
+            Ok(None) | Err(_) => drop(self.child.kill()),
         }
+    }
+
+    fn is_listening(&self) -> bool {
+        self.lines.iter().any(|line| matches!(line, Line::Listening))
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -280,11 +267,8 @@ const PADDING: &str = "NEARCALL_PADDING";
 /// How often an interruption is looked for.
 const POLL_NS: u64 = 50_000_000;
 
-/// How long a process may take to end after the other failed.
-const GRACE_NS: u64 = 200_000_000;
-
-/// How long the server may take to end after the client was done.
-const DONE_GRACE_NS: u64 = 1_000_000_000;
+/// How long a process may take to end after the other has.
+const GRACE_NS: u64 = 500_000_000;
 
 /// A report with a whole histogram has some tens of kilobytes.
 const LINE_BYTES_MAX: usize = 16 << 20;
