@@ -105,7 +105,11 @@ impl fmt::Display for BenchError {
             Self::OneCpu => f.write_str("two CPUs are needed and only one is allowed"),
             Self::NotAllowed { cpu, allowed } => {
                 let allowed: Vec<String> = allowed.iter().map(usize::to_string).collect();
-                write!(f, "CPU {cpu} does not exist or is not allowed; allowed: {}", allowed.join(", "))
+                write!(
+                    f,
+                    "CPU {cpu} does not exist or is not allowed; allowed: {}",
+                    allowed.join(", ")
+                )
             }
             Self::Corrupt { cell, what } => {
                 write!(f, "payload damaged in {cell}: {what}; no figure of this run can be trusted")
@@ -217,8 +221,7 @@ impl Bench<'_> {
     /// What each of the cells that are left may take, so that all end in time.
     fn cell_budget_ns(&self, launches_left: usize, cells_left: usize) -> u64 {
         let left_ns = self.until_ns.saturating_sub(clock::monotonic_ns());
-        let overhead_ns =
-            LAUNCH_NS * launches_left as u64 + CELL_OVERHEAD_NS * cells_left as u64;
+        let overhead_ns = LAUNCH_NS * launches_left as u64 + CELL_OVERHEAD_NS * cells_left as u64;
         let share_ns = left_ns.saturating_sub(overhead_ns) / cells_left.max(1) as u64;
         share_ns.clamp(CELL_NS_MIN, self.cell_ns_max)
     }
@@ -234,7 +237,11 @@ impl Bench<'_> {
             role,
             subject: cells[0].subject,
             wait: cells[0].wait,
-            meet_at: format!("nearcall-bench-{}-{order}-{:x}", process::pid(), clock::monotonic_ns()),
+            meet_at: format!(
+                "nearcall-bench-{}-{order}-{:x}",
+                process::pid(),
+                clock::monotonic_ns()
+            ),
             cpu,
             cells: cells.clone(),
             seed: self.plan.seed ^ order as u64,
@@ -307,8 +314,10 @@ impl Bench<'_> {
             for (spec, launches) in self.units[unit].iter().zip(&self.found[unit]) {
                 let made = match launches.is_empty() {
                     true => Err(failure.as_ref().map(|failure| failure.text.clone())),
-                    false => assemble::cell(spec, launches, &self.placed, timer.as_ref(), self.plan.seed)
-                        .map_err(Some),
+                    false => {
+                        assemble::cell(spec, launches, &self.placed, timer.as_ref(), self.plan.seed)
+                            .map_err(Some)
+                    }
                 };
                 match made {
                     Ok(cell) => {

@@ -39,7 +39,8 @@ pub fn cells(
         }
         for wait in waits(plan, mechanism) {
             if !mechanism.waits().contains(&wait) {
-                let reason = format!("cannot wait by {wait}; it can by {}", words(mechanism.waits()));
+                let reason =
+                    format!("cannot wait by {wait}; it can by {}", words(mechanism.waits()));
                 tour.skip(mechanism.name(), reason, false);
                 continue;
             }

@@ -32,10 +32,6 @@ impl ChannelEnd {
         Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// Sends text. Not for the measured region.
     pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
         loop {

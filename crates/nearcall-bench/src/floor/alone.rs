@@ -72,7 +72,8 @@ fn measure(
     let before = Counts::before()?;
     let begin = job.stamps.start();
     let mut sum_ns = 0;
-    while batches_ns.len() < SAMPLES_MIN || (sum_ns < job.budget_ns / 2 && batches_ns.len() < SAMPLES_MAX)
+    while batches_ns.len() < SAMPLES_MIN
+        || (sum_ns < job.budget_ns / 2 && batches_ns.len() < SAMPLES_MAX)
     {
         let ns = timed_ns()?;
         sum_ns += ns;

@@ -203,7 +203,8 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref()?.p50;
     for (large, large_cell) in specs.iter().zip(cells) {
         let is_small = |small: &CellSpec| {
-            let same = (small.subject, small.shape, small.wait) == (large.subject, large.shape, large.wait);
+            let same = (small.subject, small.shape, small.wait)
+                == (large.subject, large.shape, large.wait);
             same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
         };
         let Subject::Mechanism(_) = large.subject else { continue };

@@ -55,7 +55,9 @@ pub(crate) fn resolve(
         Place::Same => Ok(pinned(last, last, topology)),
         Place::Auto | Place::Cross => match cross_pair(allowed, topology) {
             Some((client, server)) => Ok(pinned(client, server, topology)),
-            None if place == Place::Auto => Ok(Placed { no_spinning: one_cpu, ..pinned(last, last, topology) }),
+            None if place == Place::Auto => {
+                Ok(Placed { no_spinning: one_cpu, ..pinned(last, last, topology) })
+            }
             None => Err(BenchError::OneCpu),
         },
         Place::Pin { client, server } => {
@@ -122,6 +124,9 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_allowed_is_refused_with_those_that_are() {
         let error = resolved(Place::Pin { client: 0, server: 7 }, &[0, 1]).unwrap_err();
-        assert!(error.to_string().contains("CPU 7") && error.to_string().contains("0, 1"), "{error}");
+        assert!(
+            error.to_string().contains("CPU 7") && error.to_string().contains("0, 1"),
+            "{error}"
+        );
     }
 }

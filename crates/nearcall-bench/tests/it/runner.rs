@@ -65,9 +65,21 @@ fn check_fields(run: &Run) {
     assert!(!cells.is_empty());
     for cell in cells {
         for field in [
-            "kind", "mechanism", "shape", "message_bytes", "wait", "placement", "load",
-            "definition", "launches", "count", "cpu_ns_per_message", "floor", "ratio_to_floor",
-            "grade", "histogram",
+            "kind",
+            "mechanism",
+            "shape",
+            "message_bytes",
+            "wait",
+            "placement",
+            "load",
+            "definition",
+            "launches",
+            "count",
+            "cpu_ns_per_message",
+            "floor",
+            "ratio_to_floor",
+            "grade",
+            "histogram",
         ] {
             assert!(cell.get(field).is_some(), "{field} in {}", cell["mechanism"]);
         }
