@@ -64,6 +64,9 @@ pub trait Channel: Send {
     /// Gives the claimed message up. The receiver never sees it as a message.
     fn abort(&mut self);
 
+    /// Sends a copy of `message`: claim, write and commit in one step.
+    fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError>;
+
     /// Hands what a committed message still has in this process to the mechanism.
     ///
     /// # Errors
@@ -97,6 +100,13 @@ pub trait Channel: Send {
         }
         Ok(())
     }
+
+    /// Receives a message into `into`: receive, read and release in one step. Its length.
+    ///
+    /// # Errors
+    ///
+    /// `DoesNotFit`: it is longer than `into`. It is still there for [`receive`](Channel::receive).
+    fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
 
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);

@@ -1,7 +1,7 @@
 //! What can go wrong with a channel: one type per operation, "not now" apart from "never again".
 //!
 //! Always true: after `PeerGone`, `PeerBroken` or `Os` the connection is of no further use; after
-//! `Full`, `Empty`, `TooLarge`, `Incomplete` and `Aborted` it is as good as before.
+//! `Full`, `Empty`, `TooLarge`, `DoesNotFit`, `Incomplete` and `Aborted` it is as good as before.
 
 use std::fmt;
 use std::io;
@@ -36,6 +36,11 @@ pub enum SendError {
 pub enum ReceiveError {
     /// Nothing by the deadline. Try again later, or wait for the channel to become readable.
     Empty,
+    /// The message is longer than the buffer. It is still there: receive it with more room.
+    DoesNotFit {
+        /// Its length.
+        message_bytes: usize,
+    },
     /// The sender gave up this message half way. The next one can be received as usual.
     Aborted,
     /// The other end has closed or died, and everything that it sent has been received.
@@ -115,6 +120,9 @@ impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("no message now"),
+            Self::DoesNotFit { message_bytes } => {
+                write!(f, "the next message has {message_bytes} bytes, more than the buffer")
+            }
             Self::Aborted => f.write_str("the sender gave the message up"),
             Self::PeerGone => f.write_str("the other end is gone"),
             Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),

@@ -130,7 +130,9 @@ impl From<ReceiveError> for MeetError {
     fn from(error: ReceiveError) -> Self {
         match error {
             ReceiveError::Empty => Self::TimedOut,
-            ReceiveError::PeerGone | ReceiveError::Aborted => Self::PeerGone,
+            ReceiveError::PeerGone | ReceiveError::Aborted | ReceiveError::DoesNotFit { .. } => {
+                Self::PeerGone
+            }
             ReceiveError::PeerBroken(misdeed) => Self::PeerBroken(misdeed),
             ReceiveError::Os(error) => Self::Os(error),
         }

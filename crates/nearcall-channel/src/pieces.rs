@@ -55,6 +55,11 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.outgoing.abort(&mut self.way);
     }
 
+    #[inline]
+    fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError> {
+        self.outgoing.send(&mut self.way, message, until)
+    }
+
     fn flush(&mut self, until: Deadline) -> Result<(), SendError> {
         self.outgoing.settle(&mut self.way, until)?;
         self.way.drain(until)
@@ -76,6 +81,11 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> Result<(), ReceiveError> {
         self.incoming.read(&mut self.way, into)
+    }
+
+    #[inline]
+    fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
+        self.incoming.receive_into(&mut self.way, into, until)
     }
 
     #[inline]

@@ -23,7 +23,10 @@ use crate::way::PieceWay;
 use std::sync::Arc;
 
 pub(crate) mod bell;
+pub(crate) mod condvar;
 pub(crate) mod layout;
+pub(crate) mod monitor;
+pub(crate) mod queue;
 pub(crate) mod ring;
 
 /// One end: two rings and a doorbell.
@@ -35,7 +38,7 @@ struct ShmWay<D> {
     sleeper: Sleeper,
     ringer: Ringer,
     /// Where the reserved piece begins, and its length.
-    reserved: Option<(usize, usize)>,
+    reserved: (usize, usize),
     /// Where the unread rest of the current piece begins, and its length.
     current: (usize, usize),
     /// Half of the ring: a sleeper for room is rung when so much has been freed.
@@ -108,7 +111,7 @@ impl<D: Doorbell> ShmWay<D> {
             consumer: Consumer::new(capacity),
             sleeper: Sleeper::default(),
             ringer: Ringer::default(),
-            reserved: None,
+            reserved: (layout::FRAMES, 0),
             current: (0, 0),
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
@@ -118,97 +121,92 @@ impl<D: Doorbell> ShmWay<D> {
         })
     }
 
-    #[inline]
-    fn try_reserve(&mut self, piece_bytes: usize) -> Result<bool, SendError> {
-        let Memory { own, peer } = &self.memory;
-        let place = self.producer.try_reserve(own, peer, piece_bytes)?;
-        self.reserved = place.map(|place| (place, piece_bytes));
-        Ok(place.is_some())
-    }
-
-    #[inline]
-    fn try_next(&mut self) -> Result<Option<PieceHeader>, ReceiveError> {
-        let Memory { own, peer } = &self.memory;
-        let Some((header, place)) = self.consumer.try_next(own, peer)? else { return Ok(None) };
-        let piece = piece_range(place, header.piece_bytes as usize);
-        self.current = (piece.start, piece.len());
-        Ok(Some(header))
-    }
-
-    /// Asks `attempt` until it gives something, sleeping in between as the policy says.
-    /// `None`: the deadline has passed, or the other end is gone.
-    #[inline]
-    fn wait_for<T, E>(
+    /// Waits until `ready` gives anything but zero, as the policy says. Zero: the deadline has passed,
+    /// or the other end is gone and nothing more is to be had.
+    #[inline(always)]
+    fn wait_until(
         &mut self,
         interest: Interest,
         until: Deadline,
-        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
-    ) -> Result<Option<T>, E> {
+        ready: impl Fn(&mut Self) -> u64,
+    ) -> u64 {
         if self.sleeper.is_announced() {
-            // An event loop slept on our descriptor and has come back.
-            self.sleeper.end(&self.memory.own);
-            self.doorbell.silence();
+            self.come_back();
         }
-        if let Some(found) = attempt(self)? {
-            return Ok(Some(found));
-        }
-        if until == Deadline::Now {
-            return Ok(None);
-        }
-        match self.wait {
-            WaitPolicy::Spin => self.spin_for(until, attempt),
-            WaitPolicy::Block | WaitPolicy::Poll => self.sleep_for(interest, until, attempt),
+        match ready(self) {
+            0 if until != Deadline::Now => self.wait_long(interest, until, ready),
+            word => word,
         }
     }
 
-    #[inline]
-    fn spin_for<T, E>(
+    /// An event loop slept on our descriptor and has come back.
+    #[cold]
+    fn come_back(&mut self) {
+        self.sleeper.end(&self.memory.own);
+        self.doorbell.silence();
+    }
+
+    #[inline(always)]
+    fn wait_long(
         &mut self,
+        interest: Interest,
         until: Deadline,
-        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
-    ) -> Result<Option<T>, E> {
+        ready: impl Fn(&mut Self) -> u64,
+    ) -> u64 {
+        match self.wait {
+            WaitPolicy::Spin => self.spin_until(until, ready),
+            WaitPolicy::Block | WaitPolicy::Poll => self.sleep_until(interest, until, ready),
+        }
+    }
+
+    #[inline(always)]
+    fn spin_until(&mut self, until: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
-                if let Some(found) = attempt(self)? {
-                    return Ok(Some(found));
+                let word = ready(self);
+                if word != 0 {
+                    return word;
                 }
             }
             if self.life.is_gone() || until.has_passed() {
-                // What was published before the end is still to be had.
-                return attempt(self);
+                return ready(self);
             }
         }
     }
 
-    fn sleep_for<T, E>(
+    #[inline(never)]
+    fn sleep_until(
         &mut self,
         interest: Interest,
         until: Deadline,
-        mut attempt: impl FnMut(&mut Self) -> Result<Option<T>, E>,
-    ) -> Result<Option<T>, E> {
+        ready: impl Fn(&mut Self) -> u64,
+    ) -> u64 {
         self.ring_for_room_if_owed(0);
         loop {
+            self.doorbell.prepare(&self.memory);
             self.sleeper.begin(&self.memory.own, interest);
             let ticket = self.doorbell.ticket(&self.memory);
-            let found = attempt(self);
-            if !matches!(found, Ok(None)) {
+            let word = ready(self);
+            if word != 0 {
                 self.sleeper.end(&self.memory.own);
-                return found;
+                return word;
             }
             let timeout = until.timeout();
             let slept = self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
             self.sleeper.end(&self.memory.own);
-            let found = attempt(self)?;
-            if found.is_some() || slept.is_none() || self.life.is_gone() || until.has_passed() {
-                // Gone or late: what was published before is still to be had.
-                return if found.is_some() { Ok(found) } else { attempt(self) };
+            let word = ready(self);
+            if word != 0 {
+                return word;
+            }
+            if slept.is_none() || self.life.is_gone() || until.has_passed() {
+                return ready(self);
             }
         }
     }
 
     /// After reading: lets a sender that sleeps for room go on, once that is worth it.
-    #[inline]
+    #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
         let read = self.consumer.head();
         if D::SLEEPS && read - self.rung_at >= worth.max(1) {
@@ -230,31 +228,35 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
         self.producer.has_room_for(&self.memory.peer, message_bytes).unwrap_or(false)
     }
 
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.life.is_gone() {
             return Err(SendError::PeerGone);
         }
-        let attempt = |way: &mut Self| way.try_reserve(piece_bytes).map(|ok| ok.then_some(()));
-        match self.wait_for(Interest::Send, until, attempt)? {
-            Some(()) => Ok(()),
-            None if self.life.is_gone() => Err(SendError::PeerGone),
+        let ready = |way: &mut Self| way.producer.may_reserve(&way.memory.peer, piece_bytes).into();
+        if self.wait_until(Interest::Send, until, ready) == 0 {
+            return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
+        }
+        let Memory { own, peer } = &self.memory;
+        match self.producer.try_reserve(own, peer, piece_bytes)? {
+            Some(place) => {
+                self.reserved = (place, piece_bytes);
+                Ok(())
+            }
             None => Err(SendError::Full),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn room(&mut self) -> &mut [u8] {
-        let (place, piece_bytes) = self.reserved.unwrap_or((layout::FRAMES, 0));
+        let (place, piece_bytes) = self.reserved;
         self.memory.own.slice_mut(piece_range(place, piece_bytes))
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
-        let Memory { own, peer } = &self.memory;
-        self.reserved = None;
-        self.producer.publish(own, header);
-        if D::SLEEPS && self.ringer.owes_for_message(peer) {
+        self.producer.publish(&self.memory.own, header);
+        if D::SLEEPS && self.ringer.owes_for_message(&self.memory.peer) {
             self.doorbell.ring(&self.memory)?;
         }
         Ok(())
@@ -262,37 +264,50 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     fn unreserve(&mut self) {
         // The word of the frame was never written, so nothing was published.
-        self.reserved = None;
-        self.producer.forget(&self.memory.own);
+        self.producer.forget(self.reserved.1);
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
-        match self.wait_for(Interest::Receive, until, Self::try_next)? {
-            Some(header) => Ok(header),
-            None if self.life.is_gone() => self.try_next()?.ok_or(ReceiveError::PeerGone),
-            None => Err(ReceiveError::Empty),
+        loop {
+            let ready = |way: &mut Self| way.consumer.look(&way.memory.peer);
+            let word = self.wait_until(Interest::Receive, until, ready);
+            if word == 0 {
+                let gone = self.life.is_gone();
+                return Err(if gone { ReceiveError::PeerGone } else { ReceiveError::Empty });
+            }
+            let Memory { own, peer } = &self.memory;
+            if let Some((header, place)) = self.consumer.try_plain(word) {
+                let piece = piece_range(place, header.piece_bytes as usize);
+                self.current = (piece.start, piece.len());
+                return Ok(header);
+            }
+            // Nothing, although something was there: that was a pad before a frame to come.
+            if let Some((header, place)) = self.consumer.try_next(own, peer)? {
+                self.current = (piece_range(place, 0).start, header.piece_bytes as usize);
+                return Ok(header);
+            }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_whole(&mut self, _piece_bytes: usize) -> bool {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let (start, bytes) = self.current;
         Ok(self.memory.peer.bytes(start..start + bytes))
     }
 
-    #[inline]
+    #[inline(always)]
     fn consume(&mut self, bytes: usize) {
         self.current.0 += bytes;
         self.current.1 -= bytes;
     }
 
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self) {
         self.consumer.finish(&self.memory.own);
         self.ring_for_room_if_owed(self.room_worth_ringing);
@@ -304,9 +319,10 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     fn arm(&mut self, interest: Interest) -> bool {
         self.ring_for_room_if_owed(0);
+        self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest);
         let ready = match interest {
-            Interest::Receive => self.consumer.is_something_there(&self.memory.peer),
+            Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
             // The largest frame: whoever waits for less finds room even earlier.
             Interest::Send => {
                 let frame = frame_bytes(self.producer.piece_bytes_max());
@@ -319,3 +335,6 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
         self.sleeper.is_announced()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -14,7 +14,6 @@ use nearcall_os::region::{OwnRegion, PeerRegion};
 
 /// Words that only this end writes.
 pub(crate) trait Own {
-    fn load32(&self, at: usize, order: Ordering) -> u32;
     fn store32(&self, at: usize, value: u32, order: Ordering);
     fn store64(&self, at: usize, value: u64, order: Ordering);
 }
@@ -26,11 +25,6 @@ pub(crate) trait Peer {
 }
 
 impl Own for OwnRegion {
-    #[inline]
-    fn load32(&self, at: usize, order: Ordering) -> u32 {
-        self.word32(at).load(order)
-    }
-
     #[inline]
     fn store32(&self, at: usize, value: u32, order: Ordering) {
         self.word32(at).store(value, order);

@@ -8,7 +8,7 @@
 use nearcall_os::region::SharedBytes;
 
 use crate::error::{Misdeed, ReceiveError};
-use crate::piece::{Assembly, Step};
+use crate::piece::{Assembly, PieceHeader, Step};
 use crate::wait::Deadline;
 use crate::way::PieceWay;
 
@@ -36,14 +36,20 @@ enum State {
         piece: Option<Piece>,
         until: Deadline,
     },
+    /// Begun, but did not fit its reader; to be handed out by the next receive.
+    Offered {
+        piece: Piece,
+        message_bytes: usize,
+    },
     /// Not handed out yet.
     Collecting {
         piece: Option<Piece>,
         message_bytes: usize,
     },
-    /// Handed out; read from what was collected.
+    /// Whole; read from what was collected, once it is handed out.
     Collected {
         read_bytes: usize,
+        handed_out: bool,
     },
     /// Handed out and done with before it was whole: its other pieces are dropped as they come.
     Skipping,
@@ -70,6 +76,13 @@ impl Incoming {
                 State::Nothing => self.begin(way, until)?,
                 State::Collecting { .. } => self.collect(way, until)?,
                 State::Skipping => self.skip(way, until)?,
+                State::Offered { piece, message_bytes } => {
+                    self.hand_out(way, piece, message_bytes, until)
+                }
+                State::Collected { read_bytes, handed_out: false } => {
+                    self.state = State::Collected { read_bytes, handed_out: true };
+                    Some(self.collected.len())
+                }
                 State::Streaming { .. } | State::Collected { .. } => {
                     self.release(way);
                     None
@@ -81,12 +94,66 @@ impl Incoming {
         }
     }
 
+    /// Receive, read and release; for one piece without a detour through the state.
+    #[inline(always)]
+    pub(super) fn receive_into(
+        &mut self,
+        way: &mut impl PieceWay,
+        into: &mut [u8],
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        if let (State::Nothing, None) = (self.state, self.broken) {
+            let header = match way.next(until) {
+                Ok(header) => header,
+                Err(error) => return Err(self.remember(error)),
+            };
+            let message_bytes = header.message_bytes as usize;
+            if self.assembly.is_whole_message(header)
+                && message_bytes <= into.len()
+                && (until != Deadline::Now || way.is_whole(message_bytes))
+            {
+                let outcome = way.read(&mut into[..message_bytes], until);
+                way.finish();
+                return outcome.map(|()| message_bytes);
+            }
+            let (message_bytes, step, piece) = self.judge(way, header)?;
+            if step != Step::Aborted {
+                self.state = State::Offered { piece, message_bytes };
+            }
+        }
+        self.receive_long(way, into, until)
+    }
+
+    #[inline(never)]
+    fn receive_long(
+        &mut self,
+        way: &mut impl PieceWay,
+        into: &mut [u8],
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        let message_bytes = self.receive(way, until)?;
+        if message_bytes > into.len() {
+            // Nothing of it has been read: as good as not received.
+            self.state = match self.state {
+                State::Streaming { piece: Some(piece), .. } => {
+                    State::Offered { piece, message_bytes }
+                }
+                State::Collected { .. } => State::Collected { read_bytes: 0, handed_out: false },
+                other => other,
+            };
+            return Err(ReceiveError::DoesNotFit { message_bytes });
+        }
+        let outcome = self.read(way, &mut into[..message_bytes]);
+        self.release(way);
+        outcome.map(|()| message_bytes)
+    }
+
     #[inline]
     pub(super) fn piece<'a>(
         &'a mut self,
         way: &'a mut impl PieceWay,
     ) -> Result<SharedBytes<'a>, ReceiveError> {
-        if let State::Collected { read_bytes } = self.state {
+        if let State::Collected { read_bytes, .. } = self.state {
             return Ok(SharedBytes::from_slice(&self.collected[read_bytes..]));
         }
         match self.current(way)? {
@@ -101,7 +168,7 @@ impl Incoming {
 
     pub(super) fn consume(&mut self, way: &mut impl PieceWay, bytes: usize) {
         match &mut self.state {
-            State::Collected { read_bytes } => *read_bytes += bytes,
+            State::Collected { read_bytes, .. } => *read_bytes += bytes,
             State::Streaming { piece: Some(piece), .. } => {
                 piece.left_bytes -= bytes;
                 way.consume(bytes);
@@ -116,7 +183,7 @@ impl Incoming {
         way: &mut impl PieceWay,
         into: &mut [u8],
     ) -> Result<(), ReceiveError> {
-        if let State::Collected { read_bytes } = &mut self.state {
+        if let State::Collected { read_bytes, .. } = &mut self.state {
             let end = *read_bytes + into.len();
             into.copy_from_slice(&self.collected[*read_bytes..end]);
             *read_bytes = end;
@@ -180,7 +247,7 @@ impl Incoming {
     }
 
     /// Takes the next header: the message's length, what the piece means, the piece.
-    #[inline]
+    #[inline(always)]
     fn next(
         &mut self,
         way: &mut impl PieceWay,
@@ -189,20 +256,37 @@ impl Incoming {
         if let Some(misdeed) = self.broken {
             return Err(misdeed.into());
         }
-        let outcome = way.next(until);
-        let outcome = outcome
-            .and_then(|header| Ok((header, self.assembly.handle(header)?)))
-            .inspect_err(|error| {
-                if let ReceiveError::PeerBroken(misdeed) = error {
-                    self.broken = Some(*misdeed);
-                }
-            });
-        let (header, step) = outcome?;
+        let header = match way.next(until) {
+            Ok(header) => header,
+            Err(error) => return Err(self.remember(error)),
+        };
+        self.judge(way, header)
+    }
+
+    #[inline]
+    fn judge(
+        &mut self,
+        way: &mut impl PieceWay,
+        header: PieceHeader,
+    ) -> Result<(usize, Step, Piece), ReceiveError> {
+        let step = match self.assembly.handle(header) {
+            Ok(step) => step,
+            Err(misdeed) => return Err(self.remember(misdeed.into())),
+        };
         if step == Step::Aborted {
             way.finish();
         }
         let piece = Piece { left_bytes: header.piece_bytes as usize, last: step == Step::Complete };
         Ok((header.message_bytes as usize, step, piece))
+    }
+
+    /// A misdeed is never forgiven.
+    #[cold]
+    fn remember(&mut self, error: ReceiveError) -> ReceiveError {
+        if let ReceiveError::PeerBroken(misdeed) = error {
+            self.broken = Some(misdeed);
+        }
+        error
     }
 
     /// Begins the next message. Its length, if it can be handed out now.
@@ -217,16 +301,28 @@ impl Incoming {
             // Nobody has heard of this message, so nobody needs to hear of its end.
             return Ok(None);
         }
+        Ok(self.hand_out(way, piece, message_bytes, until))
+    }
+
+    /// Hands a begun message out, or starts to collect it if that could wait.
+    #[inline]
+    fn hand_out(
+        &mut self,
+        way: &mut impl PieceWay,
+        piece: Piece,
+        message_bytes: usize,
+        until: Deadline,
+    ) -> Option<usize> {
         if until != Deadline::Now || (piece.last && way.is_whole(piece.left_bytes)) {
             self.state = State::Streaming { piece: Some(piece), until };
-            return Ok(Some(message_bytes));
+            return Some(message_bytes);
         }
         self.collected.clear();
         self.state = State::Collecting { piece: Some(piece), message_bytes };
-        Ok(None)
+        None
     }
 
-    /// Collects what has come. The message's length once it is whole.
+    /// Collects what has come.
     fn collect(
         &mut self,
         way: &mut impl PieceWay,
@@ -246,8 +342,8 @@ impl Incoming {
             Some(Piece { last, .. }) => {
                 way.finish();
                 if last {
-                    self.state = State::Collected { read_bytes: 0 };
-                    return Ok(Some(message_bytes));
+                    self.state = State::Collected { read_bytes: 0, handed_out: false };
+                    return Ok(None);
                 }
                 None
             }

@@ -77,6 +77,46 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Claim, write and commit; for one piece without a detour through the state.
+    #[inline(always)]
+    pub(super) fn send(
+        &mut self,
+        way: &mut impl PieceWay,
+        message: &[u8],
+        until: Deadline,
+    ) -> Result<(), SendError> {
+        let message_bytes = message.len();
+        if message_bytes > way.piece_bytes_max() {
+            return self.send_in_pieces(way, message, until);
+        }
+        self.settle(way, until)?;
+        way.reserve(message_bytes, until)?;
+        copy(message, way.room());
+        way.publish(PieceHeader::data(message_bytes, message_bytes, 0), until)
+    }
+
+    #[inline(never)]
+    fn send_in_pieces(
+        &mut self,
+        way: &mut impl PieceWay,
+        message: &[u8],
+        until: Deadline,
+    ) -> Result<(), SendError> {
+        self.claim(way, message.len(), until)?;
+        let mut rest = message;
+        while !rest.is_empty() {
+            let written = self.space(way).map(|space| {
+                let (now, later) = rest.split_at(rest.len().min(space.len()));
+                space[..now.len()].copy_from_slice(now);
+                rest = later;
+                now.len()
+            });
+            let outcome = written.and_then(|bytes| self.written(way, bytes));
+            outcome.inspect_err(|_| self.abort(way))?;
+        }
+        self.commit(way).inspect_err(|_| self.abort(way))
+    }
+
     #[inline]
     pub(super) fn space<'a>(
         &'a mut self,
@@ -148,7 +188,7 @@ impl Outgoing {
     }
 
     /// Sends what earlier messages left here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(
         &mut self,
         way: &mut impl PieceWay,
@@ -178,6 +218,15 @@ impl Outgoing {
             way.publish(PieceHeader::data(whole, piece_bytes, left_bytes), until)?;
         }
         Ok(())
+    }
+}
+
+/// Copies all of `from`. One word is so common that it has a copy of its own, without a call.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    match (<&[u8; 8]>::try_from(from), <&mut [u8; 8]>::try_from(&mut *to)) {
+        (Ok(from), Ok(to)) => *to = *from,
+        _ => to.copy_from_slice(from),
     }
 }
 

@@ -27,8 +27,18 @@ use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
 
+pub(crate) mod eventfd;
 pub(crate) mod futex;
+pub(crate) mod pipe;
+pub(crate) mod posix_mq;
+pub(crate) mod semaphore;
+pub(crate) mod signal;
 pub(crate) mod spin;
+pub(crate) mod unix;
+
+/// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
+/// once for each sleep.
+const RINGS_PER_READ: usize = 64;
 
 /// Both memory files of a connection, as one end sees them.
 pub(crate) struct Memory {
@@ -42,6 +52,10 @@ pub(crate) struct Memory {
 pub(crate) trait Doorbell: Send {
     /// Whether an end ever sleeps. If not, nobody looks at sleep words.
     const SLEEPS: bool = true;
+
+    /// Called by the thread that is about to sleep, before it announces its sleep.
+    #[inline]
+    fn prepare(&self, _memory: &Memory) {}
 
     /// Taken after the sleep was announced, given to `sleep`: rings in between end it at once.
     fn ticket(&self, _memory: &Memory) -> u32 {

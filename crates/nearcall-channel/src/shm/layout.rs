@@ -14,11 +14,12 @@
 //!
 //! ```text
 //! | word: u64 | piece_bytes bytes | up to the next multiple of 64 |
-//!   word: bits 0..32 length of the message, 32..60 of the piece, 60 READY, 61 PAD, 62 ABORT,
-//!         63 LAST; zero while nothing is there
+//!   word: bits 0..32 length of the message, 32..59 of the piece, 59 LAP, 60 READY, 61 PAD,
+//!         62 ABORT, 63 LAST
 //! ```
 //!
-//! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload.
+//! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload. LAP
+//! tells a word from the one that stood there a lap ago.
 //! Words of different writers are 128 bytes apart, because x86 fetches lines in pairs.
 
 use std::mem::{offset_of, size_of};
@@ -42,6 +43,9 @@ pub(crate) const FRAME_ALIGN: usize = 64;
 
 /// Size of the word in front of a piece.
 pub(crate) const FRAME_WORD_BYTES: usize = 8;
+
+/// In the frame's word: the parity of the lap in which it was written.
+pub(crate) const LAP: u64 = 1 << 59;
 
 /// In the frame's word: a frame is there.
 pub(crate) const READY: u64 = 1 << 60;
@@ -121,28 +125,34 @@ impl Capacity {
     }
 
     /// Where in the region the frame at `position` begins, counted from the ring's first byte ever.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(self, position: u64) -> usize {
         #[allow(clippy::cast_possible_truncation, reason = "masked to less than the capacity")]
         let offset = position as usize & (self.0 - 1);
         FRAMES + offset
     }
 
+    /// What LAP says in the word of a frame at `position`.
+    #[inline(always)]
+    pub(crate) fn lap(self, position: u64) -> u64 {
+        if position & self.0 as u64 == 0 { 0 } else { LAP }
+    }
+
     /// How many bytes follow `position` before the ring starts again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bytes_to_end(self, position: u64) -> usize {
         self.region_bytes() - self.place(position)
     }
 }
 
 /// How much of the ring a piece takes.
-#[inline]
+#[inline(always)]
 pub(crate) const fn frame_bytes(piece_bytes: usize) -> usize {
     (FRAME_WORD_BYTES + piece_bytes).next_multiple_of(FRAME_ALIGN)
 }
 
 /// Where the bytes of the piece lie whose frame begins at `place`.
-#[inline]
+#[inline(always)]
 pub(crate) const fn piece_range(place: usize, piece_bytes: usize) -> Range<usize> {
     place + FRAME_WORD_BYTES..place + FRAME_WORD_BYTES + piece_bytes
 }

@@ -2,26 +2,34 @@
 //! consumer another.
 //!
 //! A frame's word is its ready flag, published last. There is no index of what was written: the
-//! consumer looks at the place where the next frame must begin, and finds zero or a frame. So that
-//! it never takes old bytes for a frame, the producer clears that next place before it publishes.
-//! It does so ahead of time, after an earlier publication, so that the way of a small message is
-//! one store to one cache line.
+//! consumer looks at the place where the next frame must begin. A word with the parity of this lap
+//! is a frame; zero or the word of a lap ago is none. Where something else stands, bytes of a
+//! longer frame or a word of many laps ago, the producer puts a zero before it publishes the frame
+//! in front. So the way of a small message is stores to one cache line and nothing else.
+//! While the consumer keeps up, the producer stays near the ring's start: it wraps early, with a pad
+//! over the rest, so that few cache lines and pages are in use. A backlog uses the whole ring.
 //! Always true, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
-//! The words at all frame places in `tail..cleared` are zero.
+//! The word at each place that is not `stale` is zero or of the lap before.
 //! Not here: the payload (whoever calls writes and reads it in place), sleeping and waking
 //! (`bell.rs`), what headers mean together (`piece.rs`).
 
+use std::ops::Range;
+
 use crate::error::Misdeed;
 use crate::piece::PieceHeader;
-use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, PAD, READY, frame_bytes};
+use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, READY, frame_bytes};
 use crate::sync::{Ordering, Own, Peer};
 
-/// How many frame places the producer clears ahead.
+/// How far into the ring small messages go before they wrap early, in bytes.
 ///
-/// Clearing also fetches the line for writing, so it hides that latency in a stream of small
-/// messages. More than a few would only evict lines.
-const CLEAR_AHEAD: u64 = 4;
+/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
+/// messages does not show.
+const WINDOW_BYTES: usize = 8 << 10;
+
+/// How many pieces of one size follow each other before they wrap early. A long message rotates
+/// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
+const WINDOW_PIECES: usize = 8;
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
@@ -31,41 +39,92 @@ pub(crate) struct Producer {
     capacity: Capacity,
     /// Where the next frame begins.
     tail: u64,
-    /// Frame places in `tail..cleared` hold zero.
-    cleared: u64,
+    /// Places whose word must be zeroed before the consumer looks there.
+    stale: Places,
     /// How far the consumer has read, as far as we have looked; judged.
     consumed: u64,
+    /// From here on the producer looks whether it can go back to the ring's start.
+    wrap_at: u64,
+    /// No piece is longer.
+    piece_bytes_max: usize,
 }
 
 impl Producer {
     pub(crate) fn new(capacity: Capacity) -> Self {
-        // A new memory file is all zero: one lap is clear.
-        Self { capacity, tail: 0, cleared: capacity.bytes() as u64, consumed: 0 }
+        let piece_bytes_max = capacity.piece_bytes_max();
+        Self {
+            capacity,
+            tail: 0,
+            stale: Places::none(capacity),
+            consumed: 0,
+            wrap_at: WINDOW_BYTES as u64,
+            piece_bytes_max,
+        }
     }
 
     /// Room for a piece of `piece_bytes`, which is at most the capacity's `piece_bytes_max`: where
     /// its frame begins in the region. `None`: no room now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_reserve(
         &mut self,
         own: &impl Own,
         peer: &impl Peer,
         piece_bytes: usize,
     ) -> Result<Option<usize>, Misdeed> {
-        let frame = frame_bytes(piece_bytes);
-        let to_end = self.capacity.bytes_to_end(self.tail);
-        let pad = if frame <= to_end { 0 } else { to_end };
-        if !self.has_room(peer, (pad + frame) as u64)? {
+        if !self.has_room(peer, self.bytes_for(piece_bytes))? {
             return Ok(None);
         }
-        if pad > 0 {
-            self.publish_word(own, READY | PAD, pad);
+        let frame = frame_bytes(piece_bytes);
+        if self.tail >= self.wrap_at {
+            self.wrap_early(own, peer, frame)?;
+        }
+        let to_end = self.capacity.bytes_to_end(self.tail);
+        if frame > to_end {
+            self.publish_word(own, READY | PAD, to_end);
         }
         Ok(Some(self.capacity.place(self.tail)))
     }
 
+    /// Whether a look with `try_reserve` would give room or a misdeed.
+    #[inline(always)]
+    pub(crate) fn may_reserve(&mut self, peer: &impl Peer, piece_bytes: usize) -> bool {
+        let bytes = self.bytes_for(piece_bytes);
+        self.tail + bytes + ALIGN <= self.limit() || self.has_room(peer, bytes).unwrap_or(true)
+    }
+
+    /// What a piece takes here and now: its frame, and the pad in front of it if it must wrap.
+    #[inline(always)]
+    fn bytes_for(&self, piece_bytes: usize) -> u64 {
+        let frame = frame_bytes(piece_bytes);
+        let to_end = self.capacity.bytes_to_end(self.tail);
+        let pad = if frame <= to_end { 0 } else { to_end };
+        (pad + frame) as u64
+    }
+
+    /// Goes back to the ring's start if we are far enough and the consumer has kept up.
+    #[cold]
+    fn wrap_early(
+        &mut self,
+        own: &impl Own,
+        peer: &impl Peer,
+        frame: usize,
+    ) -> Result<(), Misdeed> {
+        let to_end = self.capacity.bytes_to_end(self.tail);
+        let offset = self.capacity.bytes() - to_end;
+        let window = WINDOW_BYTES.max(WINDOW_PIECES * frame);
+        self.wrap_at = self.tail + WINDOW_BYTES as u64;
+        if offset < window {
+            self.wrap_at = self.tail + (window - offset) as u64;
+        } else if self.has_room(peer, (to_end + frame) as u64)? {
+            self.publish_word(own, READY | PAD, to_end);
+            self.wrap_at = self.tail + WINDOW_BYTES as u64;
+        }
+        // Otherwise the consumer is behind: use the ring, and look again a window later.
+        Ok(())
+    }
+
     /// Whether the consumer has left `bytes` and the place behind them free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_room(&mut self, peer: &impl Peer, bytes: u64) -> Result<bool, Misdeed> {
         if self.tail + bytes + ALIGN <= self.limit() {
             return Ok(true);
@@ -97,41 +156,82 @@ impl Producer {
     }
 
     /// Publishes the reserved frame, whose bytes have been written.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&mut self, own: &impl Own, header: PieceHeader) {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32 | READY;
         self.publish_word(own, word, frame_bytes(header.piece_bytes as usize));
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish_word(&mut self, own: &impl Own, word: u64, frame: usize) {
-        let place = self.capacity.place(self.tail);
-        let next = self.tail + frame as u64;
-        if self.cleared <= next {
-            own.store64(self.capacity.place(next), 0, Ordering::Relaxed);
-            self.cleared = next + ALIGN;
+        let (place, next) = (self.capacity.place(self.tail), self.tail + frame as u64);
+        let next_place = self.capacity.place(next);
+        if self.stale.contains(next_place) {
+            own.store64(next_place, 0, Ordering::Relaxed);
+            self.stale.remove(next_place);
         }
-        // Release: the payload and the cleared place are visible to whoever sees the word.
-        own.store64(place, word, Ordering::Release);
+        if frame > FRAME_ALIGN {
+            self.stale.insert(place + FRAME_ALIGN..place + frame);
+        }
+        // Release: the payload and the zero behind it are visible to whoever sees the word.
+        own.store64(place, word | self.capacity.lap(self.tail), Ordering::Release);
         self.tail = next;
-        let ahead = (next + CLEAR_AHEAD * ALIGN).min(self.limit());
-        while self.cleared < ahead {
-            own.store64(self.capacity.place(self.cleared), 0, Ordering::Relaxed);
-            self.cleared += ALIGN;
-        }
     }
 
-    /// Forgets a reserved frame whose bytes may have been written.
-    pub(crate) fn forget(&mut self, own: &impl Own) {
-        // The places that were cleared ahead may hold those bytes now; this one is looked at next.
-        own.store64(self.capacity.place(self.tail), 0, Ordering::Relaxed);
-        self.cleared = self.tail + ALIGN;
+    /// Forgets a reserved frame of a piece of `piece_bytes`, some of which may have been written.
+    pub(crate) fn forget(&mut self, piece_bytes: usize) {
+        let place = self.capacity.place(self.tail);
+        self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(piece_bytes));
     }
 
     /// The longest piece that can be reserved.
     #[inline]
     pub(crate) fn piece_bytes_max(&self) -> usize {
-        self.capacity.piece_bytes_max()
+        self.piece_bytes_max
+    }
+}
+
+/// A set of frame places, one bit each. Private to the producer.
+#[derive(Debug)]
+struct Places {
+    bits: Box<[u64]>,
+}
+
+impl Places {
+    fn none(capacity: Capacity) -> Self {
+        let places = capacity.bytes() / FRAME_ALIGN;
+        Self { bits: vec![0; places.div_ceil(64)].into_boxed_slice() }
+    }
+
+    #[inline(always)]
+    fn bit(place: usize) -> (usize, u64) {
+        let number = (place - FRAMES) / FRAME_ALIGN;
+        (number / 64, 1 << (number % 64))
+    }
+
+    #[inline(always)]
+    fn contains(&self, place: usize) -> bool {
+        let (at, bit) = Self::bit(place);
+        self.bits[at] & bit != 0
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, place: usize) {
+        let (at, bit) = Self::bit(place);
+        self.bits[at] &= !bit;
+    }
+
+    /// All places in a range of bytes; a word of the set at a time, since a pad covers thousands.
+    fn insert(&mut self, places: Range<usize>) {
+        let first = (places.start - FRAMES) / FRAME_ALIGN;
+        let last = (places.end - FRAMES).div_ceil(FRAME_ALIGN);
+        let mut number = first;
+        while number < last {
+            let (at, from) = (number / 64, number % 64);
+            let count = (64 - from).min(last - number);
+            self.bits[at] |= (u64::MAX >> (64 - count)) << from;
+            number += count;
+        }
     }
 }
 
@@ -143,83 +243,87 @@ pub(crate) struct Consumer {
     head: u64,
     /// Length of the frame that is being read; it ends at `head + frame`.
     frame: u64,
+    /// No piece is longer.
+    piece_bytes_max: usize,
 }
 
 impl Consumer {
     pub(crate) fn new(capacity: Capacity) -> Self {
-        Self { capacity, head: 0, frame: 0 }
+        Self { capacity, head: 0, frame: 0, piece_bytes_max: capacity.piece_bytes_max() }
     }
 
     /// The next piece and where its frame begins in the peer's region, if one is there.
-    #[inline]
+    /// The word of the next frame: zero while nothing is there.
+    ///
+    /// One load of a word that the peer may change at any moment; only this copy is judged.
+    #[inline(always)]
+    pub(crate) fn look(&self, peer: &impl Peer) -> u64 {
+        let word = peer.load64(self.capacity.place(self.head), Ordering::Acquire);
+        let of_this_lap = word & (READY | LAP) == READY | self.capacity.lap(self.head);
+        if of_this_lap { word & !LAP } else { 0 }
+    }
+
+    /// The next piece, if the word from [`look`](Self::look) is of the plain kind: data, not a pad,
+    /// sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
+    #[inline(always)]
+    pub(crate) fn try_plain(&mut self, word: u64) -> Option<(PieceHeader, usize)> {
+        let place = self.capacity.place(self.head);
+        let header = PieceHeader::plain(word)?;
+        let piece_bytes = header.piece_bytes as usize;
+        let frame = frame_bytes(piece_bytes);
+        let to_end = self.capacity.bytes_to_end(self.head);
+        if piece_bytes > self.piece_bytes_max || frame > to_end {
+            return None;
+        }
+        self.frame = frame as u64;
+        Some((header, place))
+    }
+
+    /// The next piece and where its frame begins in the peer's region, if one is there.
+    #[inline(never)]
     pub(crate) fn try_next(
         &mut self,
         own: &impl Own,
         peer: &impl Peer,
     ) -> Result<Option<(PieceHeader, usize)>, Misdeed> {
-        let place = self.capacity.place(self.head);
-        // One load of a word that the peer may change at any moment; only the copy is judged.
-        let word = peer.load64(place, Ordering::Acquire);
-        if word & READY == 0 {
-            // Anything but zero there would be a producer that forgot to clear.
-            return if word == 0 { Ok(None) } else { Err(Misdeed::BadHeader) };
+        let word = self.look(peer);
+        if word & PAD == 0 {
+            return if word == 0 { Ok(None) } else { self.judge(word).map(Some) };
         }
-        if word & PAD != 0 {
-            return self.skip_pad(own, peer, word);
+        // A pad reaches to the end and is followed by a frame; two in a row would never end.
+        let pad = self.capacity.bytes_to_end(self.head);
+        if word != READY | PAD || pad == self.capacity.bytes() {
+            return Err(Misdeed::BadHeader);
         }
-        self.judge(word, place).map(Some)
+        self.frame = pad as u64;
+        self.finish(own);
+        match self.look(peer) {
+            0 => Ok(None),
+            word if word & PAD != 0 => Err(Misdeed::BadHeader),
+            word => self.judge(word).map(Some),
+        }
     }
 
-    #[inline]
-    fn judge(&mut self, word: u64, place: usize) -> Result<(PieceHeader, usize), Misdeed> {
+    fn judge(&mut self, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY) >> 32) as u32);
         let header = PieceHeader::from_words(low, high)?;
         let piece_bytes = header.piece_bytes as usize;
         let frame = frame_bytes(piece_bytes);
-        let fits = piece_bytes <= self.capacity.piece_bytes_max()
-            && frame <= self.capacity.bytes_to_end(self.head);
-        if !fits {
+        if piece_bytes > self.piece_bytes_max || frame > self.capacity.bytes_to_end(self.head) {
             return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
         }
         self.frame = frame as u64;
-        Ok((header, place))
-    }
-
-    #[cold]
-    fn skip_pad(
-        &mut self,
-        own: &impl Own,
-        peer: &impl Peer,
-        word: u64,
-    ) -> Result<Option<(PieceHeader, usize)>, Misdeed> {
-        // A pad reaches to the end and is followed by a frame; two in a row would never end.
-        let pad = self.capacity.bytes_to_end(self.head) as u64;
-        if word != READY | PAD || pad == self.capacity.bytes() as u64 {
-            return Err(Misdeed::BadHeader);
-        }
-        self.frame = pad;
-        self.finish(own);
-        let place = self.capacity.place(self.head);
-        match peer.load64(place, Ordering::Acquire) {
-            0 => Ok(None),
-            word if word & READY == 0 || word & PAD != 0 => Err(Misdeed::BadHeader),
-            word => self.judge(word, place).map(Some),
-        }
+        Ok((header, self.capacity.place(self.head)))
     }
 
     /// Ends the piece that was read and gives its room back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, own: &impl Own) {
         self.head += self.frame;
         self.frame = 0;
         // Release: our reads of the piece come before the producer's next writes there.
         own.store64(CONSUMED, self.head, Ordering::Release);
-    }
-
-    /// Whether the next look would find something, good or bad.
-    pub(crate) fn is_something_there(&self, peer: &impl Peer) -> bool {
-        peer.load64(self.capacity.place(self.head), Ordering::Acquire) != 0
     }
 
     /// How many bytes have been read since the start.
@@ -228,3 +332,6 @@ impl Consumer {
         self.head
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,8 @@ pub(crate) struct Futex;
 impl Doorbell for Futex {
     #[inline]
     fn ticket(&self, memory: &Memory) -> u32 {
-        memory.peer.load32(BELL, Ordering::Relaxed)
+        // Acquire: whoever sees this ring also sees what was published before it, and does not sleep.
+        memory.peer.load32(BELL, Ordering::Acquire)
     }
 
     #[inline]
@@ -33,7 +34,7 @@ impl Doorbell for Futex {
     #[inline]
     fn ring(&self, memory: &Memory) -> io::Result<()> {
         let bell = memory.own.word32(BELL);
-        bell.fetch_add(1, Ordering::Relaxed);
+        bell.fetch_add(1, Ordering::Release);
         futex::wake(bell, 1);
         Ok(())
     }

@@ -1,0 +1,78 @@
+//! Two POSIX semaphores in shared memory as doorbells, one for each end.
+//!
+//! Always true: a ring is a system call only if the other end is in its wait already; a ring that
+//! finds it awake costs its next sleep one look.
+//! Both ends write the semaphores, so a hostile peer can break them: no isolation is claimed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::pshared::Semaphore;
+use nearcall_os::region::{Backing, SharedRegion};
+
+use crate::open::OpenError;
+use crate::settings::{Parts, Settings};
+use crate::shm::Meet;
+use crate::shm::bell::{Doorbell, Memory};
+
+/// The server waits here.
+const SERVER: usize = 0;
+/// The client waits here; far enough that the two do not share cache lines fetched in pairs.
+const CLIENT: usize = 128;
+/// Size of the memory file: a page, the least there is.
+const REGION_BYTES: usize = 4096;
+
+const _: () = assert!(CLIENT.is_multiple_of(Semaphore::ALIGN));
+const _: () = assert!(SERVER + Semaphore::SIZE <= CLIENT);
+const _: () = assert!(CLIENT + Semaphore::SIZE <= REGION_BYTES);
+
+/// Waits on our semaphore, posts the other end's.
+pub(crate) struct PosixSemaphore {
+    ours: Arc<Semaphore>,
+    theirs: Semaphore,
+}
+
+impl Doorbell for PosixSemaphore {
+    #[inline]
+    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
+        match timeout {
+            None => self.ours.wait(),
+            Some(timeout) => self.ours.wait_timeout(timeout).map(drop),
+        }
+    }
+
+    #[inline]
+    fn ring(&self, _: &Memory) -> io::Result<()> {
+        // It can only fail by being full, and then the bell is rung already.
+        let _ = self.theirs.post();
+        Ok(())
+    }
+
+    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+        let ours = Arc::clone(&self.ours);
+        Box::new(move || {
+            let _ = ours.post();
+        })
+    }
+}
+
+impl Meet for PosixSemaphore {
+    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
+        let (region, fd) =
+            SharedRegion::create("nearcall-semaphores", REGION_BYTES, Backing::Reserved)?;
+        let region = Arc::new(region);
+        let init =
+            |at| Semaphore::init(&region, at, 0).map_err(OpenError::doing("making a semaphore"));
+        let bell = Self { ours: Arc::new(init(SERVER)?), theirs: init(CLIENT)? };
+        Ok((bell, Parts { bytes: Vec::new(), descriptors: vec![fd] }))
+    }
+
+    fn accept(_: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+        let [fd] = parts.take_descriptors()?;
+        parts.expect_nothing_more()?;
+        let region = Arc::new(SharedRegion::open(fd, REGION_BYTES..=REGION_BYTES)?);
+        let ours = Arc::new(Semaphore::attach(&region, CLIENT));
+        Ok(Self { ours, theirs: Semaphore::attach(&region, SERVER) })
+    }
+}

@@ -1,0 +1,209 @@
+//! Every interleaving that loom finds of the ring and of sleeping and waking.
+//!
+//! Two threads stand for two processes. Shared words are loom's; the futex is loom's mutex and
+//! condition variable around the same question that the kernel asks. A lost wake-up is a deadlock,
+//! which loom reports; a frame seen before its bytes is a wrong number.
+//! Run with `cargo xtask loom`.
+
+use loom::sync::atomic::{AtomicU32, AtomicU64};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use crate::channel::Interest;
+use crate::limits;
+use crate::piece::PieceHeader;
+use crate::shm::bell::{Ringer, Sleeper};
+use crate::shm::layout::{
+    BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, SLEEP, frame_bytes,
+};
+use crate::shm::ring::{Consumer, Producer};
+use crate::sync::{Ordering, Own, Peer};
+
+/// Frames that have words in the model. The tests stay below.
+const FRAMES_MODELLED: usize = 4;
+
+/// One end's memory file.
+struct Words {
+    frames: [AtomicU64; FRAMES_MODELLED],
+    payloads: [AtomicU64; FRAMES_MODELLED],
+    consumed: AtomicU64,
+    sleep: AtomicU32,
+    bell: AtomicU32,
+    /// The kernel's queue of sleepers on our bell.
+    kernel: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Words {
+    fn new() -> Self {
+        Self {
+            frames: std::array::from_fn(|_| AtomicU64::new(0)),
+            payloads: std::array::from_fn(|_| AtomicU64::new(0)),
+            consumed: AtomicU64::new(0),
+            sleep: AtomicU32::new(0),
+            bell: AtomicU32::new(0),
+            kernel: Mutex::new(()),
+            woken: Condvar::new(),
+        }
+    }
+
+    fn word64(&self, at: usize) -> &AtomicU64 {
+        match at {
+            CONSUMED => &self.consumed,
+            _ => &self.frames[(at - FRAMES) / FRAME_ALIGN],
+        }
+    }
+
+    fn word32(&self, at: usize) -> &AtomicU32 {
+        match at {
+            SLEEP => &self.sleep,
+            BELL => &self.bell,
+            _ => unreachable!("no other word of 32 bits takes part"),
+        }
+    }
+
+    fn payload(&self, place: usize) -> &AtomicU64 {
+        &self.payloads[(place - FRAMES) / FRAME_ALIGN]
+    }
+
+    /// What the kernel does for `futex(FUTEX_WAIT)`.
+    fn futex_wait(&self, expected: u32) {
+        let guard = self.kernel.lock().unwrap();
+        if self.bell.load(Ordering::SeqCst) == expected {
+            drop(self.woken.wait(guard).unwrap());
+        }
+    }
+
+    /// What an end does to ring: its own bell goes up, then `futex(FUTEX_WAKE)`.
+    fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::Release);
+        let _kernel = self.kernel.lock().unwrap();
+        self.woken.notify_all();
+    }
+}
+
+impl Own for Words {
+    fn store32(&self, at: usize, value: u32, order: Ordering) {
+        self.word32(at).store(value, order);
+    }
+
+    fn store64(&self, at: usize, value: u64, order: Ordering) {
+        self.word64(at).store(value, order);
+    }
+}
+
+impl Peer for Words {
+    fn load32(&self, at: usize, order: Ordering) -> u32 {
+        self.word32(at).load(order)
+    }
+
+    fn load64(&self, at: usize, order: Ordering) -> u64 {
+        self.word64(at).load(order)
+    }
+}
+
+fn capacity() -> Capacity {
+    Capacity::at_least(limits::BUFFER_BYTES_MIN)
+}
+
+fn push(producer: &mut Producer, own: &Words, peer: &Words, value: u64) {
+    let place = producer.try_reserve(own, peer, 8).unwrap().expect("the ring is never full here");
+    own.payload(place).store(value, Ordering::Relaxed);
+    producer.publish(own, PieceHeader::data(8, 8, 0));
+}
+
+fn try_pop(consumer: &mut Consumer, own: &Words, peer: &Words) -> Option<u64> {
+    let (header, place) = consumer.try_next(own, peer).unwrap()?;
+    assert_eq!(header.piece_bytes, 8);
+    let value = peer.payload(place).load(Ordering::Relaxed);
+    consumer.finish(own);
+    Some(value)
+}
+
+#[test]
+fn loom_a_frame_is_seen_with_its_bytes() {
+    const _: () = assert!(FRAME_WORD_BYTES == 8);
+    assert_eq!(frame_bytes(8), FRAME_ALIGN);
+    loom::model(|| {
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
+        let writer = thread::spawn(move || {
+            let mut producer = Producer::new(capacity());
+            for value in 1..=2 {
+                push(&mut producer, &writer_own, &writer_peer, value);
+            }
+        });
+        let mut consumer = Consumer::new(capacity());
+        let mut expected = 1;
+        while expected <= 2 {
+            match try_pop(&mut consumer, &b, &a) {
+                Some(value) => {
+                    assert_eq!(value, expected);
+                    expected += 1;
+                }
+                None => thread::yield_now(),
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!(try_pop(&mut consumer, &b, &a), None);
+    });
+}
+
+#[test]
+fn loom_no_wake_up_for_a_message_is_lost() {
+    loom::model(|| {
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
+        let writer = thread::spawn(move || {
+            let (mut producer, mut ringer) = (Producer::new(capacity()), Ringer::default());
+            for value in 1..=2 {
+                push(&mut producer, &writer_own, &writer_peer, value);
+                if ringer.owes_for_message(&*writer_peer) {
+                    writer_own.ring();
+                }
+            }
+        });
+        let (mut consumer, mut sleeper) = (Consumer::new(capacity()), Sleeper::default());
+        for expected in 1..=2 {
+            let value = loop {
+                if let Some(value) = try_pop(&mut consumer, &b, &a) {
+                    break value;
+                }
+                sleeper.begin(&*b, Interest::Receive);
+                let ticket = a.load32(BELL, Ordering::Acquire);
+                if consumer.look(&*a) == 0 {
+                    a.futex_wait(ticket);
+                }
+                sleeper.end(&*b);
+            };
+            assert_eq!(value, expected);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_no_wake_up_for_room_is_lost() {
+    loom::model(|| {
+        // `a` waits for room that `b` gives by reading; the frames themselves do not matter.
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (reader_own, reader_peer) = (Arc::clone(&b), Arc::clone(&a));
+        let reader = thread::spawn(move || {
+            let mut ringer = Ringer::default();
+            reader_own.store64(CONSUMED, 64, Ordering::Release);
+            if ringer.owes_for_room(&*reader_peer) {
+                reader_own.ring();
+            }
+        });
+        let mut sleeper = Sleeper::default();
+        while b.load64(CONSUMED, Ordering::Acquire) == 0 {
+            sleeper.begin(&*a, Interest::Send);
+            let ticket = b.load32(BELL, Ordering::Acquire);
+            if b.load64(CONSUMED, Ordering::Acquire) == 0 {
+                b.futex_wait(ticket);
+            }
+            sleeper.end(&*a);
+        }
+        reader.join().unwrap();
+    });
+}

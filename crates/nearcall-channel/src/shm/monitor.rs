@@ -1,0 +1,364 @@
+//! A mutex with two condition variables that two processes share, though either may be killed.
+//!
+//! The C library's condition variable was not made for that. A process that is killed inside a
+//! signal, or inside a wait that has timed out, leaves the lock that the variable has of its own
+//! taken for ever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
+//! also waits for dead waiters of an earlier group. What is done about it:
+//! - each variable has one waiter only, so that a signal never waits for a dead one;
+//! - a wait lasts at most [`SLICE`], so that nobody needs to be woken to learn of a death;
+//! - once the other end is gone nobody waits or signals any more;
+//! - who is inside all the same, and does not come out within [`STUCK`], is freed by the watcher:
+//!   it makes the variables anew and wakes everybody in them ([`rescue`]). The standard does not
+//!   allow that. No process but ours is left to be hurt by it, and the variables are never used
+//!   again.
+//!
+//! Always true: a death is noticed within `SLICE`, or `STUCK` and a few milliseconds if it left a
+//! variable broken. The robust mutex goes to the survivor.
+//! An end that is stopped while it holds the mutex, or writes nonsense into it, stops the other
+//! end, too: no isolation is claimed. For the same reason `Deadline::Now` may wait for one copy of
+//! the other end, at most a slice.
+//! Not here: what the mutex guards (`condvar.rs`, `queue.rs`), whole pieces (`monitor/way.rs`).
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
+use nearcall_os::region::SharedRegion;
+use nearcall_os::{clock, futex};
+
+use crate::error::Misdeed;
+use crate::wait::Deadline;
+use crate::watch::Life;
+
+pub(crate) mod way;
+
+/// The longest single wait: short enough that a death is noticed well within 100 ms, long enough
+/// that a sleeping end costs next to nothing.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// Who is still inside a condition variable so long after the death will not come out by itself.
+const STUCK: Duration = Duration::from_millis(25);
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// Waited for by the receiver only.
+    NotEmpty,
+    /// Waited for by the sender only.
+    NotFull,
+}
+
+/// One end's handle on a monitor.
+pub(crate) struct Monitor {
+    region: Arc<SharedRegion>,
+    at: usize,
+    mutex: Mutex,
+    not_empty: Condvar,
+    not_full: Condvar,
+    life: Arc<Life>,
+}
+
+impl Monitor {
+    /// Bytes that it takes in the region, at a multiple of 128.
+    pub(crate) const BYTES: usize = 512;
+
+    /// Makes a monitor at `at`, before the other end attaches.
+    pub(crate) fn init(
+        region: &Arc<SharedRegion>,
+        at: usize,
+        life: &Arc<Life>,
+    ) -> io::Result<Self> {
+        Mutex::init(region, at + MUTEX)?;
+        Condvar::init(region, at + NOT_EMPTY)?;
+        Condvar::init(region, at + NOT_FULL)?;
+        Ok(Self::attach(region, at, life))
+    }
+
+    /// The monitor that the other end has made at `at`.
+    pub(crate) fn attach(region: &Arc<SharedRegion>, at: usize, life: &Arc<Life>) -> Self {
+        Self {
+            region: Arc::clone(region),
+            at,
+            mutex: Mutex::attach(region, at + MUTEX),
+            not_empty: Condvar::attach(region, at + NOT_EMPTY),
+            not_full: Condvar::attach(region, at + NOT_FULL),
+            life: Arc::clone(life),
+        }
+    }
+
+    /// Enters, asks `attempt` until it gives something, and leaves, waiting for `condition` in
+    /// between. Then wakes who waits for `wakes`. `None`: too late, or the other end is gone.
+    #[inline]
+    pub(crate) fn enter<T, E: From<io::Error> + From<Misdeed>>(
+        &self,
+        condition: Condition,
+        wakes: Option<Condition>,
+        until: Deadline,
+        mut attempt: impl FnMut() -> Result<Option<T>, Misdeed>,
+    ) -> Result<Option<T>, E> {
+        let Some(mut guard) = self.lock(until)? else { return Ok(None) };
+        loop {
+            if let Some(found) = attempt()? {
+                let wake = wakes.filter(|wakes| self.take_waiter(*wakes));
+                drop(guard);
+                if let Some(condition) = wake {
+                    self.signal(condition);
+                }
+                return Ok(Some(found));
+            }
+            // Nobody publishes while we hold the lock, so what was sent before a death was seen.
+            if self.life.is_gone() || until.has_passed() {
+                return Ok(None);
+            }
+            self.wait(&mut guard, condition, until)?;
+        }
+    }
+
+    #[inline]
+    fn lock(&self, until: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
+        let guard = match self.mutex.try_lock()? {
+            Some(guard) => Some(guard),
+            None => self.lock_later(until)?,
+        };
+        if let Some(guard) = &guard {
+            self.judge(guard);
+        }
+        Ok(guard)
+    }
+
+    fn lock_later(&self, until: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
+        loop {
+            let guard = self.mutex.lock_timeout(slice(until))?;
+            if guard.is_some() || self.life.is_gone() || until.has_passed() {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// A dead owner's lock is the first sign of its death. What it left is whole: each operation
+    /// takes effect by one store.
+    #[inline]
+    fn judge(&self, guard: &MutexGuard<'_>) {
+        if guard.found() == Lock::OwnerDied {
+            self.life.set_gone();
+        }
+    }
+
+    fn wait(
+        &self,
+        guard: &mut MutexGuard<'_>,
+        condition: Condition,
+        until: Deadline,
+    ) -> io::Result<()> {
+        let waits = self.region.word32(self.at + condition.waits());
+        // Under the lock, so plain order is enough.
+        waits.store(1, Ordering::Relaxed);
+        let slept =
+            self.life.sleep_with(|| self.variable(condition).wait_timeout(guard, slice(until)));
+        waits.store(0, Ordering::Relaxed);
+        slept.transpose()?;
+        self.judge(guard);
+        Ok(())
+    }
+
+    /// Under the lock: whether somebody waits for `condition` and has not been signalled yet.
+    #[inline]
+    fn take_waiter(&self, condition: Condition) -> bool {
+        let waits = self.region.word32(self.at + condition.waits());
+        let waiting = waits.load(Ordering::Relaxed) != 0;
+        if waiting {
+            waits.store(0, Ordering::Relaxed);
+        }
+        waiting
+    }
+
+    #[inline]
+    fn signal(&self, condition: Condition) {
+        // Marked as a sleep: if it hangs, the watcher frees it. It has no other way to fail.
+        let _ = self.life.sleep_with(|| self.variable(condition).signal());
+    }
+
+    #[inline]
+    fn variable(&self, condition: Condition) -> &Condvar {
+        match condition {
+            Condition::NotEmpty => &self.not_empty,
+            Condition::NotFull => &self.not_full,
+        }
+    }
+}
+
+impl Condition {
+    #[inline]
+    fn waits(self) -> usize {
+        match self {
+            Self::NotEmpty => RECEIVER_WAITS,
+            Self::NotFull => SENDER_WAITS,
+        }
+    }
+}
+
+/// For the watcher: called again and again after the other end's death while a thread of ours is
+/// inside a condition variable of the monitors at `places`.
+pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn Fn() + Send> {
+    let region = Arc::clone(region);
+    let first_call = Cell::new(None);
+    Box::new(move || {
+        let now = clock::now();
+        let first = first_call.get().unwrap_or(now);
+        first_call.set(Some(first));
+        if now.duration_since(first) >= STUCK {
+            for at in places.into_iter().flat_map(|at| [at + NOT_EMPTY, at + NOT_FULL]) {
+                renew(&region, at);
+            }
+        }
+    })
+}
+
+/// Makes the condition variable at `at` anew under whoever is inside, and has them look at it.
+///
+/// They sleep on one of its words, and each of them looks again after a wake-up: who waited for
+/// the inner lock finds it free, who waited for a signal runs into the end of its slice.
+fn renew(region: &Arc<SharedRegion>, at: usize) {
+    // It worked when the monitor was made, with the same attributes.
+    let _ = Condvar::init(region, at);
+    for word in (at..at + Condvar::SIZE).step_by(size_of::<u32>()) {
+        futex::wake(region.word32(word), u32::MAX);
+    }
+}
+
+/// The next slice of a wait until `until`; whole if `until` is now, see the file's head.
+fn slice(until: Deadline) -> Duration {
+    match until {
+        Deadline::At(_) => until.timeout().map_or(SLICE, |left| left.min(SLICE)),
+        Deadline::Now | Deadline::Never => SLICE,
+    }
+}
+
+const MUTEX: usize = 0;
+const NOT_EMPTY: usize = 128;
+const NOT_FULL: usize = 256;
+/// Not zero while the receiver waits and nobody has signalled. Under the lock.
+const RECEIVER_WAITS: usize = 384;
+/// The same for the sender.
+const SENDER_WAITS: usize = 388;
+
+const _: () = assert!(Mutex::SIZE <= NOT_EMPTY - MUTEX && 128usize.is_multiple_of(Mutex::ALIGN));
+const _: () = assert!(Condvar::SIZE <= 128 && 128usize.is_multiple_of(Condvar::ALIGN));
+const _: () = assert!(SENDER_WAITS + size_of::<u32>() <= Monitor::BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::thread::scope;
+
+    use nearcall_os::region::Backing;
+
+    use super::*;
+    use crate::error::ReceiveError;
+
+    /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
+    /// just another word that a dead process left wrong.
+    const INNER_LOCK: usize = 32;
+    /// Where it counts waiters, each as 8.
+    const WAITERS: usize = 36;
+
+    /// Ends a test that would otherwise hang.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn one_end() -> (Arc<SharedRegion>, Arc<Life>, Monitor) {
+        let (region, _fd) = SharedRegion::create("test", 4096, Backing::Reserved).unwrap();
+        let (region, life) = (Arc::new(region), Arc::default());
+        let monitor = Monitor::init(&region, 0, &life).unwrap();
+        Monitor::init(&region, Monitor::BYTES, &life).unwrap();
+        (region, life, monitor)
+    }
+
+    fn receive(
+        monitor: &Monitor,
+        attempt: impl FnMut() -> Result<Option<u8>, Misdeed>,
+    ) -> Option<u8> {
+        let entered: Result<_, ReceiveError> =
+            monitor.enter(Condition::NotEmpty, None, Deadline::Never, attempt);
+        entered.unwrap()
+    }
+
+    /// What the watcher does after a death, until `done`.
+    fn nag(region: &Arc<SharedRegion>, life: &Life, done: impl Fn() -> bool) {
+        let wake = rescue(region, [0, Monitor::BYTES]);
+        let end = clock::now() + PATIENCE;
+        life.set_gone();
+        while !done() && clock::now() < end {
+            wake();
+            clock::pause(Duration::from_millis(1));
+        }
+        // A failed assertion could not end the scope: the thread inside would never be joined.
+        if !done() {
+            std::process::abort();
+        }
+    }
+
+    #[test]
+    fn a_waiter_leaves_a_variable_that_a_dead_signaller_left_locked() {
+        let (region, life, monitor) = one_end();
+        scope(|scope| {
+            let waiter = scope.spawn(|| receive(&monitor, || Ok(None)));
+            let waits = region.word32(RECEIVER_WAITS);
+            while waits.load(Ordering::Relaxed) == 0 {
+                clock::spin_hint();
+            }
+            region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
+            nag(&region, &life, || waiter.is_finished());
+            assert_eq!(waiter.join().unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_signaller_leaves_a_variable_that_a_dead_waiter_left_locked() {
+        let (region, life, monitor) = one_end();
+        region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
+        region.word32(NOT_EMPTY + WAITERS).fetch_add(8, Ordering::Relaxed);
+        region.word32(RECEIVER_WAITS).store(1, Ordering::Relaxed);
+        scope(|scope| {
+            let signaller = scope.spawn(|| {
+                let (for_room, wakes) = (Condition::NotFull, Some(Condition::NotEmpty));
+                let entered: Result<_, ReceiveError> =
+                    monitor.enter(for_room, wakes, Deadline::Never, || Ok(Some(5)));
+                entered.unwrap()
+            });
+            while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {
+                clock::spin_hint();
+            }
+            nag(&region, &life, || signaller.is_finished());
+            assert_eq!(signaller.join().unwrap(), Some(5));
+        });
+    }
+
+    #[test]
+    fn after_a_death_with_the_lock_what_is_there_is_received_and_then_no_more() {
+        let (region, life, monitor) = one_end();
+        scope(|scope| {
+            // The lock of a thread that ends without giving it back is that of a dead owner.
+            scope.spawn(|| std::mem::forget(Mutex::attach(&region, MUTEX).lock().unwrap()));
+        });
+        assert_eq!(receive(&monitor, || Ok(Some(7))), Some(7));
+        assert!(life.is_gone());
+        assert_eq!(receive(&monitor, || Ok(None)), None);
+    }
+
+    #[test]
+    fn a_held_lock_is_not_waited_for_past_the_deadline() {
+        let (_region, _life, monitor) = one_end();
+        let _held = monitor.mutex.lock().unwrap();
+        scope(|scope| {
+            let late = scope.spawn(|| {
+                let until = Deadline::after(Duration::from_millis(5));
+                let entered: Result<_, ReceiveError> =
+                    monitor.enter(Condition::NotEmpty, None, until, || Ok(Some(5)));
+                entered.unwrap()
+            });
+            assert_eq!(late.join().unwrap(), None);
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! The way for pieces through memory that a mutex guards, whatever form it has there.
+//!
+//! Always true: bytes are copied in and out under the lock, as the textbook has it, between the
+//! memory and a buffer of this end's own; each operation takes effect by one store at its end.
+//! Not here: the forms (`condvar.rs`, `queue.rs`), the lock and the waiting (`monitor.rs`).
+
+use std::sync::Arc;
+
+use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
+
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::open::{Accepted, Offer, OpenError};
+use crate::piece::PieceHeader;
+use crate::pieces::PieceChannel;
+use crate::settings::{Parts, Settings};
+use crate::shm::layout::Capacity;
+use crate::shm::monitor::{Condition, Monitor, rescue};
+use crate::wait::Deadline;
+use crate::watch::{Life, WatchGuard, watch};
+use crate::way::PieceWay;
+
+/// One direction's memory, as one end sees it. All but `had_room` is called under the lock.
+pub(crate) trait Buffer: Send + Sized + 'static {
+    /// Bytes that it takes in the region.
+    fn region_bytes(capacity: Capacity) -> usize;
+
+    /// The buffer at `at`, a multiple of 128, in memory that was all zero or that the other end
+    /// has initialised.
+    fn new(region: &Arc<SharedRegion>, at: usize, capacity: Capacity) -> Self;
+
+    /// Makes an empty buffer of zeroed memory, before the other end attaches.
+    fn init(&self) {}
+
+    /// The longest piece.
+    fn piece_bytes_max(&self) -> usize;
+
+    /// Whether all pieces of a message had room when last looked. Then they still have: the
+    /// receiver only makes more.
+    fn had_room(&self, message_bytes: usize) -> bool;
+
+    /// Looks how much room there is.
+    fn look(&mut self) -> Result<(), Misdeed>;
+
+    /// Puts a piece in, for which there was room.
+    fn put(&mut self, header: PieceHeader, bytes: &[u8]) -> Result<(), Misdeed>;
+
+    /// Takes the oldest piece out, if there is one; its bytes are at the start of `into`, which
+    /// has room for the longest piece.
+    fn take(&mut self, into: &mut [u8]) -> Result<Option<PieceHeader>, Misdeed>;
+}
+
+/// One end: a monitor and a buffer for each direction.
+struct MonitorWay<B> {
+    sending: Monitor,
+    outgoing: B,
+    /// The reserved piece, written by the user before it is put in.
+    staged: Box<[u8]>,
+    reserved_bytes: usize,
+    receiving: Monitor,
+    incoming: B,
+    /// The current piece, taken out, and where its unread rest begins and ends.
+    taken: Box<[u8]>,
+    unread: (usize, usize),
+    life: Arc<Life>,
+    _watch: WatchGuard,
+}
+
+/// The server's end.
+pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> {
+    let places = Places::new::<B>(settings);
+    let (region, fd) =
+        SharedRegion::create("nearcall-monitor", places.region_bytes, Backing::Reserved)?;
+    let region = Arc::new(region);
+    for at in [places.to_client, places.to_server] {
+        Monitor::init(&region, at, &settings.life)
+            .map_err(OpenError::doing("making a mutex and condition variables"))?;
+        B::new(&region, at + Monitor::BYTES, places.capacity).init();
+    }
+    let settings = settings.clone();
+    let finish = move |answer: Parts| {
+        answer.expect_nothing_more()?;
+        let (sending, receiving) = (places.to_client, places.to_server);
+        let way = MonitorWay::<B>::new(&region, sending, receiving, places.capacity, &settings)?;
+        let channel = PieceChannel::new(way, settings.message_bytes_max);
+        Ok(Box::new(channel) as Box<dyn Channel>)
+    };
+    let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
+    Ok(Offer { parts, finish: Box::new(finish) })
+}
+
+/// The client's end.
+pub(crate) fn accept<B: Buffer>(
+    settings: &Settings,
+    mut parts: Parts,
+) -> Result<Accepted, OpenError> {
+    let [fd] = parts.take_descriptors()?;
+    parts.expect_nothing_more()?;
+    let places = Places::new::<B>(settings);
+    let region = SharedRegion::open(fd, places.region_bytes..=places.region_bytes)?;
+    let (sending, receiving) = (places.to_server, places.to_client);
+    let way =
+        MonitorWay::<B>::new(&Arc::new(region), sending, receiving, places.capacity, settings)?;
+    let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
+    Ok(Accepted { parts: Parts::default(), channel })
+}
+
+/// Where the two directions lie; both ends compute it from what they agreed on.
+struct Places {
+    capacity: Capacity,
+    to_client: usize,
+    to_server: usize,
+    region_bytes: usize,
+}
+
+impl Places {
+    fn new<B: Buffer>(settings: &Settings) -> Self {
+        let capacity = Capacity::at_least(settings.buffer_bytes);
+        let direction = (Monitor::BYTES + B::region_bytes(capacity)).next_multiple_of(128);
+        let region_bytes = (2 * direction).next_multiple_of(PAGE_BYTES);
+        Self { capacity, to_client: 0, to_server: direction, region_bytes }
+    }
+}
+
+/// What memory files are rounded to.
+const PAGE_BYTES: usize = 4096;
+
+impl<B: Buffer> MonitorWay<B> {
+    fn new(
+        region: &Arc<SharedRegion>,
+        sending: usize,
+        receiving: usize,
+        capacity: Capacity,
+        settings: &Settings,
+    ) -> Result<Self, OpenError> {
+        // No page fault under the lock.
+        region
+            .prefault()
+            .map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
+        let outgoing = B::new(region, sending + Monitor::BYTES, capacity);
+        let incoming = B::new(region, receiving + Monitor::BYTES, capacity);
+        let own_buffer = || vec![0; outgoing.piece_bytes_max()].into_boxed_slice();
+        let (staged, taken) = (own_buffer(), own_buffer());
+        let waker = rescue(region, [sending, receiving]);
+        let guard = watch(&settings.control, &settings.life, waker)
+            .map_err(OpenError::doing("watching the other end"))?;
+        Ok(Self {
+            sending: Monitor::attach(region, sending, &settings.life),
+            outgoing,
+            staged,
+            reserved_bytes: 0,
+            receiving: Monitor::attach(region, receiving, &settings.life),
+            incoming,
+            taken,
+            unread: (0, 0),
+            life: Arc::clone(&settings.life),
+            _watch: guard,
+        })
+    }
+
+    /// Waits until a message has room. False: not by `until`, or the other end is gone.
+    fn wait_for_room(&mut self, message_bytes: usize, until: Deadline) -> Result<bool, SendError> {
+        let outgoing = &mut self.outgoing;
+        let room = self.sending.enter(Condition::NotFull, None, until, || {
+            outgoing.look()?;
+            Ok(outgoing.had_room(message_bytes).then_some(()))
+        });
+        room.map(|room: Option<()>| room.is_some())
+    }
+}
+
+impl<B: Buffer> PieceWay for MonitorWay<B> {
+    fn piece_bytes_max(&self) -> usize {
+        self.staged.len()
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        self.outgoing.had_room(message_bytes)
+            || self.wait_for_room(message_bytes, Deadline::Now).unwrap_or(false)
+    }
+
+    #[inline]
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.life.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        if self.outgoing.had_room(piece_bytes) || self.wait_for_room(piece_bytes, until)? {
+            self.reserved_bytes = piece_bytes;
+            return Ok(());
+        }
+        Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full })
+    }
+
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.staged[..self.reserved_bytes]
+    }
+
+    #[inline]
+    fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+        let (outgoing, bytes) = (&mut self.outgoing, &self.staged[..self.reserved_bytes]);
+        // There is room: only the lock is waited for, as long as its owner copies.
+        let wakes = Some(Condition::NotEmpty);
+        let put = self.sending.enter(Condition::NotFull, wakes, Deadline::Never, || {
+            outgoing.put(header, bytes).map(Some)
+        });
+        self.reserved_bytes = 0;
+        put.and_then(|put: Option<()>| put.ok_or(SendError::PeerGone))
+    }
+
+    fn unreserve(&mut self) {
+        self.reserved_bytes = 0;
+    }
+
+    #[inline]
+    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        let (incoming, taken) = (&mut self.incoming, &mut self.taken);
+        let wakes = Some(Condition::NotFull);
+        let taken =
+            self.receiving.enter(Condition::NotEmpty, wakes, until, || incoming.take(taken));
+        taken.and_then(|header: Option<PieceHeader>| match header {
+            Some(header) => {
+                self.unread = (0, header.piece_bytes as usize);
+                Ok(header)
+            }
+            None if self.life.is_gone() => Err(ReceiveError::PeerGone),
+            None => Err(ReceiveError::Empty),
+        })
+    }
+
+    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        Ok(SharedBytes::from_slice(&self.taken[self.unread.0..self.unread.1]))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        self.unread.0 = (self.unread.0 + bytes).min(self.unread.1);
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.unread = (0, 0);
+    }
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        None
+    }
+}

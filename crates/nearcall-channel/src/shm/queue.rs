@@ -1,0 +1,252 @@
+//! `shm-mq`: a queue of messages in shared memory under a mutex, the kind that Boost has.
+//!
+//! A fixed number of slots of a fixed size; an index of the filled ones, oldest first; a stack of
+//! the free ones. Without priorities, which nothing here needs.
+//!
+//! ```text
+//! | first: u32, count: u32 | index: slot numbers | free: slot numbers | slots: header, bytes |
+//! ```
+//!
+//! Always true: an operation takes effect by the one store of `first` and `count`, so one that was
+//! cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
+//! anything, also under the lock.
+//! What condition variables do when a process is killed, and what is done about it: `monitor.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nearcall_os::region::SharedRegion;
+
+use crate::error::Misdeed;
+use crate::limits::PIECE_BYTES;
+use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::shm::layout::Capacity;
+use crate::shm::monitor::way::Buffer;
+
+/// One direction, as its sender or its receiver sees it.
+pub(crate) struct SlotQueue {
+    region: Arc<SharedRegion>,
+    at: usize,
+    shape: Shape,
+    /// Free slots when last looked; the receiver only makes more.
+    free: u32,
+}
+
+/// Boost's max_num_msg and max_msg_size, and where things lie.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    slots: u32,
+    payload_bytes: usize,
+}
+
+/// What is in the queue: the place of the oldest in the index, and how many there are.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    first: u32,
+    count: u32,
+}
+
+impl Shape {
+    /// Slots of a piece each, at least [`SLOTS_MIN`], that hold `capacity` together.
+    fn new(capacity: Capacity) -> Self {
+        let payload_bytes = PIECE_BYTES.min(capacity.bytes() / SLOTS_MIN);
+        let slots = u32::try_from(capacity.bytes() / payload_bytes);
+        Self { slots: slots.expect("rooms are below 2^32 bytes"), payload_bytes }
+    }
+
+    fn list_bytes(self) -> usize {
+        self.slots as usize * size_of::<u32>()
+    }
+
+    fn slot_bytes(self) -> usize {
+        (HEADER_BYTES + self.payload_bytes).next_multiple_of(SLOT_ALIGN)
+    }
+
+    fn index(self, place: u32) -> usize {
+        LISTS + (place % self.slots) as usize * size_of::<u32>()
+    }
+
+    fn free(self, place: u32) -> usize {
+        LISTS + self.list_bytes() + (place % self.slots) as usize * size_of::<u32>()
+    }
+
+    fn slot(self, slot: u32) -> usize {
+        let slots = (LISTS + 2 * self.list_bytes()).next_multiple_of(SLOT_ALIGN);
+        slots + slot as usize * self.slot_bytes()
+    }
+}
+
+impl SlotQueue {
+    fn load_state(&self) -> Result<State, Misdeed> {
+        // The lock orders everything.
+        let word = self.region.word64(self.at + STATE).load(Ordering::Relaxed);
+        #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+        let (first, count) = ((word >> 32) as u32, word as u32);
+        match first < self.shape.slots && count <= self.shape.slots {
+            true => Ok(State { first, count }),
+            false => Err(Misdeed::BadIndex),
+        }
+    }
+
+    fn store_state(&self, state: State) {
+        let word = u64::from(state.first) << 32 | u64::from(state.count);
+        self.region.word64(self.at + STATE).store(word, Ordering::Relaxed);
+    }
+
+    /// The number of a slot, read at `at`.
+    fn load_slot(&self, at: usize) -> Result<u32, Misdeed> {
+        let slot = self.region.word32(self.at + at).load(Ordering::Relaxed);
+        if slot < self.shape.slots { Ok(slot) } else { Err(Misdeed::BadIndex) }
+    }
+
+    fn store_slot(&self, at: usize, slot: u32) {
+        self.region.word32(self.at + at).store(slot, Ordering::Relaxed);
+    }
+}
+
+impl Buffer for SlotQueue {
+    fn region_bytes(capacity: Capacity) -> usize {
+        let shape = Shape::new(capacity);
+        shape.slot(shape.slots)
+    }
+
+    fn new(region: &Arc<SharedRegion>, at: usize, capacity: Capacity) -> Self {
+        let shape = Shape::new(capacity);
+        Self { region: Arc::clone(region), at, shape, free: shape.slots }
+    }
+
+    fn init(&self) {
+        for slot in 0..self.shape.slots {
+            self.store_slot(self.shape.free(slot), slot);
+        }
+    }
+
+    fn piece_bytes_max(&self) -> usize {
+        self.shape.payload_bytes
+    }
+
+    #[inline]
+    fn had_room(&self, message_bytes: usize) -> bool {
+        message_bytes.div_ceil(self.shape.payload_bytes).max(1) <= self.free as usize
+    }
+
+    fn look(&mut self) -> Result<(), Misdeed> {
+        self.free = self.shape.slots - self.load_state()?.count;
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, header: PieceHeader, bytes: &[u8]) -> Result<(), Misdeed> {
+        let State { first, count } = self.load_state()?;
+        let free = self.shape.slots - count;
+        // There was room, and only we fill it.
+        let top = free.checked_sub(1).ok_or(Misdeed::BadIndex)?;
+        let slot = self.load_slot(self.shape.free(top))?;
+        let at = self.at + self.shape.slot(slot);
+        self.region.write(at, &header.encode());
+        self.region.write(at + HEADER_BYTES, bytes);
+        self.store_slot(self.shape.index(first + count), slot);
+        self.store_state(State { first, count: count + 1 });
+        self.free = top;
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self, into: &mut [u8]) -> Result<Option<PieceHeader>, Misdeed> {
+        let State { first, count } = self.load_state()?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let slot = self.load_slot(self.shape.index(first))?;
+        let at = self.at + self.shape.slot(slot);
+        let mut header = [0; HEADER_BYTES];
+        self.region.read(at, &mut header);
+        let header = PieceHeader::decode(header)?;
+        let piece_bytes = header.piece_bytes as usize;
+        if piece_bytes > self.shape.payload_bytes {
+            return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
+        }
+        self.region.read(at + HEADER_BYTES, &mut into[..piece_bytes]);
+        self.store_slot(self.shape.free(self.shape.slots - count), slot);
+        self.store_state(State { first: (first + 1) % self.shape.slots, count: count - 1 });
+        Ok(Some(header))
+    }
+}
+
+/// Fewest slots of a queue, so that a small room still lets sender and receiver work at once.
+const SLOTS_MIN: usize = 4;
+
+/// Slots do not share cache lines.
+const SLOT_ALIGN: usize = 64;
+
+const STATE: usize = 0;
+/// Where the index and after it the free list begin.
+const LISTS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_os::region::Backing;
+
+    use super::*;
+
+    fn two_ends() -> (SlotQueue, SlotQueue) {
+        let capacity = Capacity::at_least(4096);
+        let bytes = SlotQueue::region_bytes(capacity).next_multiple_of(4096);
+        let (region, _fd) = SharedRegion::create("test", bytes, Backing::Reserved).unwrap();
+        let region = Arc::new(region);
+        let new = || SlotQueue::new(&region, 0, capacity);
+        new().init();
+        (new(), new())
+    }
+
+    fn header(piece: &[u8]) -> PieceHeader {
+        PieceHeader::data(piece.len(), piece.len(), 0)
+    }
+
+    #[test]
+    fn messages_come_out_in_their_order_and_slots_are_used_again() {
+        let (mut sender, mut receiver) = two_ends();
+        let mut into = [0; 1024];
+        for turn in 0..50u8 {
+            for piece in [[turn; 3], [turn + 1; 3], [turn + 2; 3]] {
+                sender.put(header(&piece), &piece).unwrap();
+            }
+            for expected in [[turn; 3], [turn + 1; 3], [turn + 2; 3]] {
+                assert_eq!(receiver.take(&mut into), Ok(Some(header(&expected))));
+                assert_eq!(into[..3], expected);
+            }
+            assert_eq!(receiver.take(&mut into), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_full_queue_has_no_room() {
+        let (mut sender, mut receiver) = two_ends();
+        assert!(sender.had_room(4096) && !sender.had_room(4097));
+        for _ in 0..4 {
+            sender.put(header(b"x"), b"x").unwrap();
+        }
+        assert!(!sender.had_room(0));
+        assert_eq!(sender.put(header(b"x"), b"x"), Err(Misdeed::BadIndex));
+        receiver.take(&mut [0; 1024]).unwrap();
+        sender.look().unwrap();
+        assert!(sender.had_room(1024) && !sender.had_room(1025));
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused() {
+        let bad_state = [5, 4 << 32, u64::MAX];
+        for word in bad_state {
+            let (mut sender, mut receiver) = two_ends();
+            sender.region.word64(STATE).store(word, Ordering::Relaxed);
+            assert_eq!(receiver.take(&mut [0; 1024]), Err(Misdeed::BadIndex));
+            assert_eq!(sender.look(), Err(Misdeed::BadIndex));
+        }
+        let (mut sender, mut receiver) = two_ends();
+        sender.put(header(b"x"), b"x").unwrap();
+        sender.store_slot(sender.shape.index(0), 4);
+        assert_eq!(receiver.take(&mut [0; 1024]), Err(Misdeed::BadIndex));
+        sender.store_slot(sender.shape.free(2), u32::MAX);
+        assert_eq!(sender.put(header(b"x"), b"x"), Err(Misdeed::BadIndex));
+    }
+}
