@@ -19,7 +19,7 @@ pub(super) const CPUS_ALLOWED: Check = Check {
         match parse_list(&list).unwrap_or_default().len() {
             1 => warning(
                 format!("only CPU {list} may be used"),
-                "allow a second CPU: taskset, cpuset, the container's or the virtual machine's CPUs",
+                "allow a second CPU: taskset, cpuset, or the CPUs of the container or machine",
             ),
             _ => ok(format!("CPUs {list}")),
         }

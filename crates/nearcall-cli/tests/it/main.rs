@@ -1,0 +1,6 @@
+//! Runs the real program in an empty folder.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod commands;
+mod program;
