@@ -88,7 +88,7 @@ pub(crate) struct BenchArgs {
     pub(crate) mechanism: Option<Vec<Mechanism>>,
 
     /// Payload sizes from 1 byte to 4 MiB, such as 8,1KiB,64KiB,1MiB
-    #[arg(long, value_name = "LIST", help_heading = WHAT)]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) sizes: Option<Sizes>,
 
     /// What comes back in latency cells: the same size (echo), or nothing (sink)
@@ -114,7 +114,13 @@ pub(crate) struct BenchArgs {
     pub(crate) wait: Option<Vec<WaitPolicy>>,
 
     /// Pin the client and the server to these CPUs
-    #[arg(long, value_name = "CLIENT,SERVER", conflicts_with = "placement", help_heading = WHERE)]
+    #[arg(
+        long,
+        value_name = "CLIENT,SERVER",
+        allow_negative_numbers = true,
+        conflicts_with = "placement",
+        help_heading = WHERE
+    )]
     pub(crate) pin: Option<Pin>,
 
     /// Both ends on the same CPU, cross CPUs, or not pinned (none)
@@ -125,13 +131,20 @@ pub(crate) struct BenchArgs {
     #[arg(
         long,
         value_name = "N",
+        allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=LAUNCHES_MAX),
         help_heading = HOW
     )]
     pub(crate) launches: Option<u32>,
 
     /// How long all may take, such as 30s, 2m or plain seconds
-    #[arg(long, value_name = "BUDGET", value_parser = value::budget, help_heading = HOW)]
+    #[arg(
+        long,
+        value_name = "BUDGET",
+        allow_negative_numbers = true,
+        value_parser = value::budget,
+        help_heading = HOW
+    )]
     pub(crate) time: Option<Duration>,
 
     /// Give up accuracy for speed
@@ -139,7 +152,7 @@ pub(crate) struct BenchArgs {
     pub(crate) quick: bool,
 
     /// Decides the order of launches and the payloads [default: a new one each time]
-    #[arg(long, value_name = "N", help_heading = HOW)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) seed: Option<u64>,
 
     /// Store the run here [default: a new file in the data directory of nearcall]
