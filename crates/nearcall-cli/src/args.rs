@@ -73,7 +73,7 @@ pub(crate) enum Command {
 
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
-    PeerProcess(PeerArgs),
+    PeerProcess,
 }
 
 /// Options of `bench`.
@@ -184,14 +184,6 @@ pub(crate) struct ShowArgs {
     /// Print the run as one JSON document instead of the table
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What `bench` tells its second process.
-#[derive(Debug, Args)]
-pub(crate) struct PeerArgs {
-    /// As the runner gives them.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) words: Vec<OsString>,
 }
 
 /// What to measure.

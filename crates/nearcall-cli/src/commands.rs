@@ -31,7 +31,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::PeerProcess(args) => return bench::peer(&args),
+        Command::PeerProcess => return bench::peer(),
     };
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,

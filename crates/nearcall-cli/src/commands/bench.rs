@@ -17,7 +17,7 @@ use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
 use super::{End, Usage};
-use crate::args::{BenchArgs, KindWord, PeerArgs, PlaceWord};
+use crate::args::{BenchArgs, KindWord, PlaceWord};
 use crate::output;
 use crate::places;
 
@@ -44,8 +44,8 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
 }
 
 /// What the second process runs.
-pub(super) fn peer(args: &PeerArgs) -> ExitCode {
-    measure::peer(&args.words)
+pub(super) fn peer() -> ExitCode {
+    measure::peer()
 }
 
 /// Stores the run, then prints it: a closed pipe must not cost what was measured.
