@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, Place};
 use nearcall_bench::report::table::table;
 use nearcall_bench::run::{Kind, Run, Tool, check_writable};
@@ -36,11 +36,18 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         measured => measured?,
     };
     run.tool = tool();
+    if cfg!(debug_assertions) {
+        run.warnings.push("a debug build: nearcall's own part is far slower than it is".to_owned());
+    }
     if interrupted && !run.partial {
         run.mark_partial("interrupted");
     }
     deliver(&run, args, file.as_deref())?;
-    Ok(if interrupted { End::Interrupted } else { End::Done })
+    match (interrupted, run.cells.is_empty()) {
+        (true, _) => Ok(End::Interrupted),
+        (false, true) => bail!("nothing that was asked for could be measured; the run says why"),
+        (false, false) => Ok(End::Done),
+    }
 }
 
 /// What the second process runs.
