@@ -37,7 +37,9 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
     };
     run.tool = tool();
     if cfg!(debug_assertions) {
-        run.warnings.push("a debug build: nearcall's own part is far slower than it is".to_owned());
+        run.warnings.push(
+            "a debug build: nearcall's own part is far slower than in a release build".to_owned(),
+        );
     }
     if interrupted && !run.partial {
         run.mark_partial("interrupted");
