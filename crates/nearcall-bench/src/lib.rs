@@ -1,15 +1,30 @@
 //! Measures IPC mechanisms between two real processes, stores the runs, presents them.
 //!
-//! The modules of this list are pure: statistics, payloads, warm-up, noise grades, plans and
-//! tables are functions of their inputs. Only [`run::Run::load`] and [`run::Run::save`] touch a
-//! file. Nothing here reads a clock or starts a process on its own; the runner does both.
+//! Most modules are pure: statistics, payloads, warm-up, noise grades, plans, tours and tables are
+//! functions of their inputs. [`machine`], [`timers`], [`detector`] and [`doctor`] read this
+//! machine, through judgements that are pure. [`run::Run::load`] and [`run::Run::save`] touch a
+//! file. [`runner`] starts processes and waits for them, [`peer`] is what they run; `exchange` and
+//! [`floor`] hold the measured loops.
 #![forbid(unsafe_code)]
 
+pub mod bench_plan;
+pub mod cell;
+pub mod detector;
+pub mod doctor;
+mod exchange;
+pub mod floor;
 pub mod histogram;
+pub mod launch;
+pub mod machine;
 pub mod noise;
 pub mod payload;
+pub mod peer;
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod runner;
 pub mod stats;
+pub mod system_files;
+pub mod timers;
+pub mod tour;
 pub mod warmup;

@@ -43,6 +43,17 @@ impl Payload {
         Self { pattern, message_bytes, bases, number_weight }
     }
 
+    /// The same payload with one wrong byte, whose receiver must find it.
+    #[must_use]
+    pub(crate) fn with_damage(mut self) -> Self {
+        let middle = self.pattern.len() / 2;
+        // With few bytes the number covers some of them in the first shift, but in no other.
+        if let Some(byte) = self.pattern.get_mut(middle) {
+            *byte ^= 1;
+        }
+        self
+    }
+
     /// The size of every message.
     #[must_use]
     pub fn message_bytes(&self) -> usize {

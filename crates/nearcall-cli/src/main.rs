@@ -1,3 +1,17 @@
-//! The program nearcall.
+//! The program nearcall: its exit code, and nothing else.
+//!
+//! Words become a typed command in `args.rs`; each command is a file in `commands/`; results go out
+//! through `output.rs`.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod commands;
+mod output;
+mod places;
+mod progress;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::run(std::env::args_os())
+}

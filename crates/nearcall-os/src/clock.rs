@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// A clock of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,16 +60,29 @@ impl Clock {
     #[must_use]
     #[inline]
     pub fn read_ns(self) -> u64 {
+        read_ns(self.id())
+    }
+
+    #[inline]
+    fn id(self) -> ClockId {
         match self {
-            Self::Monotonic => read_ns(ClockId::Monotonic),
-            Self::MonotonicRaw => read_ns(ClockId::MonotonicRaw),
-            Self::MonotonicCoarse => read_ns(ClockId::MonotonicCoarse),
-            Self::Realtime => read_ns(ClockId::Realtime),
-            Self::RealtimeCoarse => read_ns(ClockId::RealtimeCoarse),
-            Self::ThreadCpu => read_ns(ClockId::ThreadCPUTime),
-            Self::ProcessCpu => read_ns(ClockId::ProcessCPUTime),
+            Self::Monotonic => ClockId::Monotonic,
+            Self::MonotonicRaw => ClockId::MonotonicRaw,
+            Self::MonotonicCoarse => ClockId::MonotonicCoarse,
+            Self::Realtime => ClockId::Realtime,
+            Self::RealtimeCoarse => ClockId::RealtimeCoarse,
+            Self::ThreadCpu => ClockId::ThreadCPUTime,
+            Self::ProcessCpu => ClockId::ProcessCPUTime,
         }
     }
+}
+
+/// What the kernel says is the step of a clock, in nanoseconds. For the coarse clocks this is the
+/// timer tick, 1/HZ; for the others it says 1 whatever the hardware does.
+#[must_use]
+pub fn stated_resolution_ns(clock: Clock) -> u64 {
+    let time = clock_getres(clock.id());
+    time.tv_sec.unsigned_abs() * NS_PER_S.unsigned_abs() + time.tv_nsec.unsigned_abs()
 }
 
 /// What reading a clock costs, and how finely it divides time.
@@ -231,6 +244,12 @@ mod tests {
         let cost = measure_with(|| monotonic_ns() / 1000 * 1000);
         let step = cost.granularity_ns.unwrap();
         assert!(step.is_multiple_of(1000) && step >= 1000, "{step}");
+    }
+
+    #[test]
+    fn a_coarse_clock_states_the_tick() {
+        let tick_ns = stated_resolution_ns(Clock::MonotonicCoarse);
+        assert!((500_000..=20_000_000).contains(&tick_ns), "{tick_ns}");
     }
 
     #[test]

@@ -44,6 +44,12 @@ pub fn available_bytes() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// The size of a page.
+#[must_use]
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
 /// The setting for anonymous memory.
 #[must_use]
 pub fn huge_pages() -> Option<HugePages> {

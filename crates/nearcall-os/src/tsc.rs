@@ -85,6 +85,28 @@ impl Tsc {
         Self::calibrate_unjudged(repeat)
     }
 
+    /// The result of the calibration, for [`from_calibration`](Self::from_calibration) in another
+    /// process of this machine.
+    #[must_use]
+    pub fn calibration(&self) -> [u64; 2] {
+        [self.ns_per_tick, self.ticks_per_ms]
+    }
+
+    /// The counter as another process of this machine has calibrated it since the last boot.
+    /// Checks the machine again; takes no time otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Says why the counter is not to be trusted here.
+    pub fn from_calibration(calibration: [u64; 2]) -> Result<Self, TscRefusal> {
+        let read = |path| std::fs::read_to_string(path).map_err(|_| TscRefusal::Unreadable);
+        if cfg!(not(all(target_arch = "x86_64", not(miri)))) {
+            return Err(TscRefusal::NoCounter);
+        }
+        judge(&read("/proc/cpuinfo")?, &read(CLOCK_SOURCE_PATH)?)?;
+        Self::calibrated_elsewhere(calibration)
+    }
+
     /// Nanoseconds of `ticks` ticks. One multiplication, exact to the calibration.
     #[must_use]
     #[inline]
@@ -115,6 +137,10 @@ impl Tsc {
     #[inline(always)]
     pub fn stop(&self) -> TscStop {
         read_stop()
+    }
+
+    fn calibrated_elsewhere([ns_per_tick, ticks_per_ms]: [u64; 2]) -> Result<Self, TscRefusal> {
+        Ok(Self { ns_per_tick, ticks_per_ms })
     }
 
     fn calibrate_unjudged(repeat: Duration) -> Result<Self, TscRefusal> {
@@ -152,6 +178,10 @@ impl Tsc {
     #[must_use]
     pub fn stop(&self) -> TscStop {
         match self.never {}
+    }
+
+    fn calibrated_elsewhere(_calibration: [u64; 2]) -> Result<Self, TscRefusal> {
+        Err(TscRefusal::NoCounter)
     }
 
     fn calibrate_unjudged(_repeat: Duration) -> Result<Self, TscRefusal> {

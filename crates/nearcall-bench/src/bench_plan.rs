@@ -1,0 +1,166 @@
+//! What a user asked to have measured, as plain data: the words of a command line, judged.
+//!
+//! `None` means that the default tour decides. Always true of what [`BenchPlan::default`] and the
+//! command line give: no list is empty. Which cells follow from a plan is in `tour.rs`, the order
+//! of launches in `plan.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::run::Kind;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchPlan {
+    /// The kinds of cells.
+    pub kinds: Vec<Kind>,
+    /// The mechanisms; `None` means all that this machine supports.
+    pub mechanisms: Option<Vec<Mechanism>>,
+    /// The payload sizes in bytes, at least 1 each.
+    pub sizes_bytes: Option<Vec<u64>>,
+    /// The shapes of latency cells. Throughput is one way whatever stands here.
+    pub shapes: Option<Vec<Shape>>,
+    /// How both ends wait; `None` means each mechanism's usual way. A combination that a mechanism
+    /// does not have is left out with the reason.
+    pub waits: Option<Vec<WaitPolicy>>,
+    /// Where both ends run.
+    pub placement: Place,
+    /// Launches per cell.
+    pub launches: Option<u32>,
+    /// How long the whole run may take.
+    pub time_budget: Option<Duration>,
+    /// Give up accuracy for speed.
+    pub quick: bool,
+    /// Decides the order of launches, the payloads and the resampling.
+    pub seed: u64,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+impl Default for BenchPlan {
+    /// The tour: everything, each thing as it is usual, with a fixed seed.
+    fn default() -> Self {
+        Self {
+            kinds: vec![Kind::Latency, Kind::Throughput],
+            mechanisms: None,
+            sizes_bytes: None,
+            shapes: None,
+            waits: None,
+            placement: Place::default(),
+            launches: None,
+            time_budget: None,
+            quick: false,
+            seed: 1,
+            arguments: Vec::new(),
+        }
+    }
+}
+
+/// What comes back for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shape {
+    /// The same size.
+    Echo,
+    /// An empty reply.
+    Sink,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Echo, Self::Sink];
+
+    /// The word for it on the command line and in stored runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Sink => "sink",
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Shape {
+    type Err = UnknownShape;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let shape = Self::ALL.into_iter().find(|shape| shape.name() == word);
+        shape.ok_or_else(|| UnknownShape(word.to_owned()))
+    }
+}
+
+/// A word that names no shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownShape(pub String);
+
+impl fmt::Display for UnknownShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown shape {:?}; use echo or sink", self.0)
+    }
+}
+
+impl std::error::Error for UnknownShape {}
+
+/// Where both ends run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Two different CPUs if there are two, otherwise both on the only one.
+    #[default]
+    Auto,
+    /// Both on one CPU.
+    Same,
+    /// On two different CPUs.
+    Cross,
+    /// Wherever the scheduler puts them.
+    None,
+    /// On these CPUs, which exist and are allowed.
+    Pin {
+        /// The client's.
+        client: u32,
+        /// The server's.
+        server: u32,
+    },
+}
+
+impl Place {
+    /// The word for it in stored runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Same => "same",
+            Self::Cross => "cross",
+            Self::None => "none",
+            Self::Pin { .. } => "pin",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_is_parsed_back_from_its_name() {
+        for shape in Shape::ALL {
+            assert_eq!(shape.name().parse(), Ok(shape));
+        }
+        let refused = "ring".parse::<Shape>().expect_err("refused").to_string();
+        assert_eq!(refused, "unknown shape \"ring\"; use echo or sink");
+    }
+
+    #[test]
+    fn the_default_is_the_whole_tour() {
+        let plan = BenchPlan::default();
+        assert_eq!(plan.kinds, [Kind::Latency, Kind::Throughput]);
+        assert_eq!((plan.mechanisms, plan.placement), (None, Place::Auto));
+    }
+}

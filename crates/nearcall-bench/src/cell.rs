@@ -1,0 +1,144 @@
+//! What one cell measures, as plain data that travels from the runner to its two processes.
+//!
+//! Always true: a subject is printed and parsed by the name that stands in stored runs. Where the
+//! ends run and what was found are not here (`run/cell.rs` has both), nor which cells a run has
+//! (`tour.rs`).
+
+use std::fmt;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+use serde::{Deserialize, Serialize};
+
+use crate::bench_plan::Shape;
+use crate::floor::Floor;
+use crate::run::Kind;
+
+/// One thing to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CellSpec {
+    /// What is measured of it.
+    pub kind: Kind,
+    /// Whose cost it is.
+    pub subject: Subject,
+    /// What comes back. A throughput cell is one way and counts as a sink.
+    #[serde(with = "words")]
+    pub shape: Shape,
+    /// Payload bytes of one message, at least 1.
+    pub message_bytes: u64,
+    /// How both ends wait.
+    #[serde(with = "words")]
+    pub wait: WaitPolicy,
+}
+
+impl CellSpec {
+    /// What must be opened to measure it. Cells with the same unit share a launch.
+    #[must_use]
+    pub fn unit(&self) -> (Subject, WaitPolicy) {
+        (self.subject, self.wait)
+    }
+
+    /// Payload bytes as a length in this process's memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.message_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for CellSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Latency => self.shape.name(),
+            Kind::Throughput => "throughput",
+        };
+        write!(f, "{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)
+    }
+}
+
+/// Whose cost is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Subject {
+    /// A way to move messages.
+    Mechanism(Mechanism),
+    /// The same exchange without nearcall.
+    Floor(Floor),
+}
+
+impl Subject {
+    /// Its name in stored runs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mechanism(mechanism) => mechanism.name(),
+            Self::Floor(floor) => floor.name(),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<Subject> for String {
+    fn from(subject: Subject) -> Self {
+        subject.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for Subject {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        match name.parse::<Floor>() {
+            Ok(floor) => Ok(Self::Floor(floor)),
+            Err(_) => name.parse().map(Self::Mechanism).map_err(|error| format!("{error}")),
+        }
+    }
+}
+
+/// Stores a value by the word that it is printed and parsed with.
+pub(crate) mod words {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_survives_the_way_to_another_process() {
+        for subject in [Subject::Mechanism(Mechanism::ShmFutex), Subject::Floor(Floor::Unix)] {
+            let cell = CellSpec {
+                kind: Kind::Latency,
+                subject,
+                shape: Shape::Sink,
+                message_bytes: 65_537,
+                wait: WaitPolicy::Poll,
+            };
+            let text = serde_json::to_string(&cell).unwrap();
+            assert_eq!(serde_json::from_str::<CellSpec>(&text).unwrap(), cell, "{text}");
+        }
+        assert!(serde_json::from_str::<Subject>("\"pip\"").is_err());
+    }
+}

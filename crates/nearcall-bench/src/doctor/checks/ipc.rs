@@ -1,0 +1,250 @@
+//! Checks for programs that talk to each other: limits, permissions, what the kernel lacks.
+
+use super::{Check, Concern, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
+use crate::machine::limits::{process_limit, shm_bytes, sysctl_path};
+use crate::machine::{kernel, surroundings};
+use crate::report::number::size;
+
+pub(super) const MECHANISMS: Check = Check {
+    name: "mechanisms",
+    concerns: Concern::Ipc,
+    why: "a mechanism that does not work here can be neither used nor measured",
+    judge: |facts| match &facts.unsupported[..] {
+        [] => ok("all mechanisms work here"),
+        missing => {
+            let reasons: Vec<String> =
+                missing.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+            problem(reasons.join("; "), "see `nearcall mechanisms`; the others work")
+        }
+    },
+};
+
+pub(super) const RUNTIME_DIR: Check = Check {
+    name: "runtime_directory",
+    concerns: Concern::Ipc,
+    why: "servers put their sockets there, so nobody else may be able to",
+    judge: |facts| match &facts.runtime_dir {
+        (path, Ok(())) => ok(path.as_str()),
+        (path, Err(why)) => problem(
+            format!("{path} {why}"),
+            "set NEARCALL_RUNTIME_DIR to a directory of yours with mode 0700",
+        ),
+    },
+};
+
+pub(super) const DEV_SHM: Check = Check {
+    name: "dev_shm",
+    concerns: Concern::Ipc,
+    why: "programs that use named shared memory fail there when it is full",
+    judge: |facts| match shm_bytes(&facts.files) {
+        None => warning("nothing is mounted on /dev/shm", "mount a tmpfs on /dev/shm"),
+        Some(bytes) if bytes <= SHM_BYTES_SMALL => warning(
+            format!("/dev/shm has {}", size(bytes)),
+            "in a container: start it with --shm-size=1g; else: mount -o remount,size=1g /dev/shm",
+        ),
+        Some(bytes) => ok(format!("/dev/shm has {}", size(bytes))),
+    },
+};
+
+pub(super) const IO_URING: Check = Check {
+    name: "io_uring",
+    concerns: Concern::Ipc,
+    why: "the mechanism uring needs it",
+    judge: |facts| match facts.files.number(&sysctl_path("kernel.io_uring_disabled")) {
+        None => unknown("the kernel has no setting for it"),
+        Some(0) => ok("allowed"),
+        Some(1) => note(
+            "only for members of kernel.io_uring_group",
+            "sysctl kernel.io_uring_disabled=0, or join that group",
+        ),
+        Some(_) => warning("switched off for everybody", "sysctl kernel.io_uring_disabled=0"),
+    },
+};
+
+pub(super) const PTRACE_SCOPE: Check = Check {
+    name: "ptrace_scope",
+    concerns: Concern::Ipc,
+    why: "the mechanism cma reads the other process's memory, which Yama restricts",
+    judge: |facts| match facts.files.number(&sysctl_path("kernel.yama.ptrace_scope")) {
+        None => ok("no restriction by Yama"),
+        Some(0) => ok("processes of one user may read each other"),
+        Some(1) => note(
+            "only descendants, and who was allowed by prctl",
+            "nothing, if both ends allow each other; else sysctl kernel.yama.ptrace_scope=0",
+        ),
+        Some(_) => warning(
+            "only with CAP_SYS_PTRACE, or never",
+            "sysctl kernel.yama.ptrace_scope=1 (3 lasts until the next boot)",
+        ),
+    },
+};
+
+pub(super) const POSIX_QUEUES: Check = Check {
+    name: "posix_queues",
+    concerns: Concern::Ipc,
+    why: "posix-mq and shm-posix-mq put as much into one queue as this allows",
+    judge: |facts| {
+        let number = |name: &str| facts.files.number(&sysctl_path(name));
+        let queue = (number("fs.mqueue.msg_max"), number("fs.mqueue.msgsize_max"));
+        let (Some(messages), Some(bytes)) = queue else {
+            return warning(
+                "the kernel has no POSIX queues, or /proc/sys/fs/mqueue is hidden",
+                "use a kernel with CONFIG_POSIX_MQUEUE",
+            );
+        };
+        let found = format!("{messages} messages of {} per queue", size(bytes));
+        if messages < QUEUE_MESSAGES || bytes < QUEUE_MESSAGE_BYTES {
+            let advice = "sysctl fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192";
+            return warning(found, advice);
+        }
+        ok(found)
+    },
+};
+
+pub(super) const QUEUE_BYTES: Check = Check {
+    name: "rlimit_msgqueue",
+    concerns: Concern::Ipc,
+    why: "all POSIX queues of a user together must fit; a connection needs two",
+    judge: |facts| at_least(facts, "Max msgqueue size", QUEUE_BYTES_DEFAULT, "ulimit -q 819200"),
+};
+
+pub(super) const SYSV_QUEUES: Check = Check {
+    name: "sysv_queues",
+    concerns: Concern::Ipc,
+    why: "sysv-mq sends messages up to msgmax, and msgmnb bytes wait at most",
+    judge: |facts| {
+        let number = |name: &str| facts.files.number(&sysctl_path(name));
+        let (Some(message), Some(queue)) = (number("kernel.msgmax"), number("kernel.msgmnb"))
+        else {
+            return warning(
+                "the kernel has no System V queues",
+                "use a kernel with CONFIG_SYSVIPC",
+            );
+        };
+        let found = format!("messages of {}, queues of {}", size(message), size(queue));
+        if message < QUEUE_MESSAGE_BYTES || queue < message {
+            return warning(found, "sysctl kernel.msgmax=8192 kernel.msgmnb=16384");
+        }
+        ok(found)
+    },
+};
+
+pub(super) const PIPE_SIZE: Check = Check {
+    name: "pipe_max_size",
+    concerns: Concern::Ipc,
+    why: "a pipe holds at most this, and large messages go through it in so many turns",
+    judge: |facts| match facts.files.number(&sysctl_path("fs.pipe-max-size")) {
+        None => unknown("fs.pipe-max-size cannot be read"),
+        Some(bytes) if bytes < PIPE_BYTES_DEFAULT => {
+            note(size(bytes), "sysctl fs.pipe-max-size=1048576")
+        }
+        Some(bytes) => ok(size(bytes)),
+    },
+};
+
+pub(super) const SOCKET_BUFFERS: Check = Check {
+    name: "socket_buffers",
+    concerns: Concern::Ipc,
+    why: "socket mechanisms cannot get larger buffers than this",
+    judge: |facts| {
+        let number = |name: &str| facts.files.number(&sysctl_path(name));
+        let (Some(send), Some(receive)) =
+            (number("net.core.wmem_max"), number("net.core.rmem_max"))
+        else {
+            return unknown("net.core.wmem_max cannot be read in this network namespace");
+        };
+        let found = format!("send {}, receive {}", size(send), size(receive));
+        if send.min(receive) < SOCKET_BYTES_DEFAULT {
+            return note(found, "sysctl net.core.wmem_max=212992 net.core.rmem_max=212992");
+        }
+        ok(found)
+    },
+};
+
+pub(super) const DATAGRAM_QUEUE: Check = Check {
+    name: "datagram_queue",
+    concerns: Concern::Ipc,
+    why: "a sender of unix datagrams waits when so many are on their way",
+    judge: |facts| match facts.files.number(&sysctl_path("net.unix.max_dgram_qlen")) {
+        None => unknown("net.unix.max_dgram_qlen cannot be read"),
+        Some(length) if length < DATAGRAMS_DEFAULT => {
+            note(format!("{length} datagrams"), "sysctl net.unix.max_dgram_qlen=512")
+        }
+        Some(length) => ok(format!("{length} datagrams")),
+    },
+};
+
+pub(super) const DESCRIPTORS: Check = Check {
+    name: "rlimit_nofile",
+    concerns: Concern::Ipc,
+    why: "each connection takes several descriptors",
+    judge: |facts| at_least(facts, "Max open files", DESCRIPTORS_FEW, "ulimit -n 4096"),
+};
+
+pub(super) const LOCKED_MEMORY: Check = Check {
+    name: "rlimit_memlock",
+    concerns: Concern::Ipc,
+    why: "rings that cannot be locked may be swapped out; old kernels count io_uring here too",
+    judge: |facts| at_least(facts, "Max locked memory", LOCKED_BYTES, "ulimit -l 8192"),
+};
+
+pub(super) const MEMORY: Check = Check {
+    name: "memory",
+    concerns: Concern::Ipc,
+    why: "shared memory is memory; without room the kernel ends processes",
+    judge: |facts| match kernel::meminfo_bytes(&facts.files, "MemAvailable") {
+        None => unknown("/proc/meminfo cannot be read"),
+        Some(bytes) if bytes < MEMORY_BYTES_FEW => {
+            warning(format!("{} available", mib(bytes)), "end other programs, or add memory")
+        }
+        Some(bytes) => ok(format!("{} available", mib(bytes))),
+    },
+};
+
+pub(super) const CONTAINER: Check = Check {
+    name: "container",
+    concerns: Concern::Ipc,
+    why: "containers have their own names, small /dev/shm, and often forbid io_uring and cma",
+    judge: |facts| match surroundings::container(&facts.files).as_deref() {
+        None => unknown("whether this is a container cannot be read"),
+        Some("none") => ok("none"),
+        Some(name) => {
+            note(name, "if a mechanism is refused, look at the container's seccomp rules")
+        }
+    },
+};
+
+/// Judges a limit of this process.
+fn at_least(facts: &Facts, label: &str, least: u64, advice: &'static str) -> Judged {
+    let Some(text) = process_limit(&facts.files, label) else {
+        return unknown("/proc/self/limits cannot be read");
+    };
+    match limit_number(&text) {
+        Some(limit) if limit < least => warning(text, advice),
+        _ => ok(text),
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    size(bytes >> 20 << 20)
+}
+
+/// What Docker gives if not told otherwise.
+const SHM_BYTES_SMALL: u64 = 64 << 20;
+
+/// The kernel's defaults; less was set by somebody.
+const QUEUE_MESSAGES: u64 = 10;
+const QUEUE_MESSAGE_BYTES: u64 = 8_192;
+const QUEUE_BYTES_DEFAULT: u64 = 819_200;
+const PIPE_BYTES_DEFAULT: u64 = 1 << 20;
+const SOCKET_BYTES_DEFAULT: u64 = 212_992;
+const DATAGRAMS_DEFAULT: u64 = 10;
+
+/// Fewer are used up by a server with a hundred clients.
+const DESCRIPTORS_FEW: u64 = 1_024;
+
+/// Two rings of the default size, with room for io_uring.
+const LOCKED_BYTES: u64 = 1 << 20;
+
+/// Two processes with buffers for the largest messages need a part of this.
+const MEMORY_BYTES_FEW: u64 = 256 << 20;

@@ -1,0 +1,134 @@
+//! What happens between two processes while a cell is measured: the loops of both ends.
+//!
+//! ```text
+//! client                              server
+//!   cell (text)           -->
+//!                         <--         "ready"
+//!   first exchange, warm-up  <-->
+//!   mark                  -->         begins to count
+//!                         <--         empty reply
+//!   measured exchanges    <-->
+//!   mark                  -->         ends counting
+//!                         <--         empty reply, then its report (text)
+//! ```
+//!
+//! Everything goes over the channel that is measured; there is no other line while it is.
+//! The loops are generic over the [`End`], so that floors and mechanisms run the same code.
+//! Not here: processes (`peer.rs`, `runner.rs`), the floors' ends (`floor/`).
+
+use std::fmt;
+use std::io;
+
+use nearcall_channel::{MeetError, OpenError, ReceiveError, Refusal, SendError};
+use serde::{Deserialize, Serialize};
+
+use crate::payload::{Corruption, Payload, Verifier};
+
+pub(crate) mod channel;
+pub(crate) mod client;
+pub(crate) mod count;
+pub(crate) mod server;
+pub(crate) mod stamps;
+pub(crate) mod stream;
+
+/// What came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    /// The message that was due, read and verified.
+    Message,
+    /// The end of a phase.
+    Mark,
+}
+
+/// One end of what is measured.
+pub(crate) trait End {
+    /// Sends message `number`, every byte of it written.
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure>;
+
+    /// Waits for what comes next, and reads all of it.
+    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure>;
+
+    /// Sends a reply that has no payload.
+    fn send_empty(&mut self) -> Result<(), Failure>;
+
+    /// Waits for a reply that has no payload.
+    fn receive_empty(&mut self) -> Result<(), Failure>;
+
+    /// Tells the server that a phase is over. True if that used up message `number`.
+    fn send_mark(&mut self, payload: &Payload, number: u64) -> Result<bool, Failure>;
+
+    /// From now on many messages come in a row, so look for the next one before sleeping.
+    fn expect_many(&mut self) {}
+}
+
+/// Why a cell was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    /// In words.
+    pub(crate) text: String,
+}
+
+/// What follows from a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cause {
+    /// This machine lacks what is needed: skip it.
+    Unsupported,
+    /// A message was damaged: nothing of this run can be trusted.
+    Corrupt,
+    /// Anything else: the cell has failed.
+    Other,
+}
+
+impl Failure {
+    pub(crate) fn other(text: impl fmt::Display) -> Self {
+        Self { cause: Cause::Other, text: text.to_string() }
+    }
+}
+
+impl From<SendError> for Failure {
+    #[cold]
+    fn from(error: SendError) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<ReceiveError> for Failure {
+    #[cold]
+    fn from(error: ReceiveError) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    #[cold]
+    fn from(error: io::Error) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    #[cold]
+    fn from(error: serde_json::Error) -> Self {
+        Self::other(format!("the other end says what is no report: {error}"))
+    }
+}
+
+impl From<Corruption> for Failure {
+    #[cold]
+    fn from(corruption: Corruption) -> Self {
+        Self { cause: Cause::Corrupt, text: corruption.to_string() }
+    }
+}
+
+impl From<MeetError> for Failure {
+    fn from(error: MeetError) -> Self {
+        let unsupported = matches!(
+            error,
+            MeetError::Refused { code: Refusal::Unsupported, .. }
+                | MeetError::Open(_, OpenError::Unsupported(_))
+        );
+        let cause = if unsupported { Cause::Unsupported } else { Cause::Other };
+        Self { cause, text: error.to_string() }
+    }
+}

@@ -1,0 +1,213 @@
+//! A mechanism's end as the measured loops use it: every byte written in place, every byte read.
+//!
+//! `block` and `spin` wait inside the channel. `poll` waits as an event loop does: it announces the
+//! sleep, sleeps in epoll on the channel's descriptor, then asks without waiting.
+
+use nearcall_channel::{
+    Deadline, Endpoint, Interest, Message, ReceiveError, SendError, WaitPolicy,
+};
+use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::poll;
+
+use crate::exchange::{End, Failure, Got};
+use crate::payload::{Payload, Verifier};
+
+/// An endpoint with what reading and waiting need.
+pub(crate) struct ChannelEnd {
+    endpoint: Endpoint,
+    /// Private memory, small enough that what was copied is still in the first-level cache.
+    piece: Vec<u8>,
+    until: Deadline,
+    poller: Option<Poller>,
+    many: bool,
+}
+
+impl ChannelEnd {
+    pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Failure> {
+        let poller = match endpoint.wait_policy() {
+            WaitPolicy::Poll => Some(Poller::new(&endpoint)?),
+            WaitPolicy::Spin | WaitPolicy::Block => None,
+        };
+        let until = if poller.is_some() { Deadline::Now } else { Deadline::Never };
+        Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
+    }
+
+    /// Sends text. Not for the measured region.
+    pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
+        loop {
+            match self.endpoint.send(text.as_bytes(), self.until) {
+                Err(SendError::Full) if self.poller.is_some() => self.wait(Interest::Send)?,
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+
+    /// Waits for text. Not for the measured region.
+    pub(crate) fn hear(&mut self) -> Result<String, Failure> {
+        self.many = false;
+        loop {
+            match self.endpoint.receive(self.until) {
+                Err(ReceiveError::Empty) if self.poller.is_some() => {}
+                Err(error) => return Err(error.into()),
+                Ok(mut message) => {
+                    let mut text = Vec::new();
+                    message.read_to_end(&mut text)?;
+                    return String::from_utf8(text).map_err(Failure::other);
+                }
+            }
+            self.wait(Interest::Receive)?;
+        }
+    }
+
+    #[inline]
+    fn receive_with<T>(
+        &mut self,
+        read: impl FnOnce(Message<'_>, &mut [u8]) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if let Some(poller) = &mut self.poller {
+            if !self.many {
+                poller.wait(&mut self.endpoint, Interest::Receive)?;
+            }
+            loop {
+                match self.endpoint.receive(Deadline::Now) {
+                    Ok(message) => return read(message, &mut self.piece),
+                    Err(ReceiveError::Empty) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                poller.wait(&mut self.endpoint, Interest::Receive)?;
+            }
+        }
+        read(self.endpoint.receive(self.until)?, &mut self.piece)
+    }
+
+    #[inline]
+    fn send_with(
+        &mut self,
+        bytes: usize,
+        mut fill: impl FnMut(usize, &mut [u8]),
+    ) -> Result<(), Failure> {
+        loop {
+            match self.endpoint.claim(bytes, self.until) {
+                Ok(mut claim) => {
+                    let mut offset = 0;
+                    while offset < bytes {
+                        let space = claim.space()?;
+                        let part = space.len().min(bytes - offset);
+                        fill(offset, &mut space[..part]);
+                        offset += part;
+                        claim.written(part)?;
+                    }
+                    claim.commit()?;
+                    break;
+                }
+                Err(SendError::Full) if self.poller.is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.wait(Interest::Send)?;
+        }
+        if self.poller.is_some() { self.flush() } else { Ok(()) }
+    }
+
+    /// Moves a message on that was longer than the room of the channel.
+    fn flush(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.endpoint.flush(Deadline::Now) {
+                Err(SendError::Full) => self.wait(Interest::Send)?,
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, interest: Interest) -> Result<(), Failure> {
+        match &mut self.poller {
+            Some(poller) => poller.wait(&mut self.endpoint, interest),
+            None => Ok(()),
+        }
+    }
+}
+
+impl End for ChannelEnd {
+    #[inline]
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        self.send_with(payload.message_bytes(), |offset, space| payload.fill(number, offset, space))
+    }
+
+    #[inline]
+    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        self.receive_with(|mut message, piece| {
+            if message.is_empty() {
+                return Ok(Got::Mark);
+            }
+            while message.left_bytes() > 0 {
+                let bytes = message.read(piece)?;
+                verifier.piece(&piece[..bytes]);
+            }
+            drop(message);
+            verifier.end()?;
+            Ok(Got::Message)
+        })
+    }
+
+    #[inline]
+    fn send_empty(&mut self) -> Result<(), Failure> {
+        self.send_with(0, |_, _| {})
+    }
+
+    #[inline]
+    fn receive_empty(&mut self) -> Result<(), Failure> {
+        self.receive_with(|message, _| match message.len() {
+            0 => Ok(()),
+            bytes => Err(Failure::other(format!("a reply of {bytes} bytes where none was due"))),
+        })
+    }
+
+    fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+        self.send_empty()?;
+        Ok(false)
+    }
+
+    fn expect_many(&mut self) {
+        self.many = true;
+    }
+}
+
+/// Sleeps as an event loop does.
+struct Poller {
+    receive: Epoll,
+    send: Epoll,
+    events: Events,
+}
+
+impl Poller {
+    fn new(endpoint: &Endpoint) -> Result<Self, Failure> {
+        let watch = |interest| -> Result<Epoll, Failure> {
+            let readiness = endpoint.readiness(interest);
+            let readiness = readiness.ok_or_else(|| Failure::other("no descriptor to poll"))?;
+            let wanted = match readiness.writable {
+                true => poll::Interest::Writable,
+                false => poll::Interest::Readable,
+            };
+            let epoll = Epoll::create()?;
+            epoll.add(readiness.fd, wanted, 0)?;
+            Ok(epoll)
+        };
+        let (receive, send) = (watch(Interest::Receive)?, watch(Interest::Send)?);
+        Ok(Self { receive, send, events: Events::with_capacity(1) })
+    }
+
+    #[inline]
+    fn wait(&mut self, endpoint: &mut Endpoint, interest: Interest) -> Result<(), Failure> {
+        if endpoint.arm(interest) {
+            let epoll = match interest {
+                Interest::Receive => &self.receive,
+                Interest::Send => &self.send,
+            };
+            epoll.wait(&mut self.events, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Half of the smallest usual first-level cache, and the piece in which long messages travel.
+const PIECE_BYTES: usize = 16 << 10;

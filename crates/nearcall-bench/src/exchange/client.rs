@@ -1,0 +1,247 @@
+//! The client's loop for latency: one exchange at a time, stamped with nothing else in between.
+
+use std::hint::black_box;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench_plan::Shape;
+use crate::cell::CellSpec;
+use crate::exchange::count::{Counts, EndReport};
+use crate::exchange::stamps::Stamps;
+use crate::exchange::{End, Failure};
+use crate::histogram::{Histogram, StoredHistogram};
+use crate::launch::Fault;
+use crate::payload::{Payload, Verifier};
+use crate::warmup::{Warmup, WarmupRule, WarmupState};
+
+/// What the client has to do for one cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) cell: CellSpec,
+    pub(crate) seed: u64,
+    /// Warm-up and measured region together.
+    pub(crate) budget_ns: u64,
+    pub(crate) stamps: Stamps,
+    pub(crate) fault: Fault,
+}
+
+/// What one launch says about one cell.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) client: EndReport,
+    /// `None` where everything stays within one process.
+    pub(crate) server: Option<EndReport>,
+    /// Exchanges, or messages one way.
+    pub(crate) messages: u64,
+    /// The whole measured region, until the server confirmed its end.
+    pub(crate) elapsed_ns: u64,
+    pub(crate) times: Option<StoredHistogram>,
+    pub(crate) median_ns: Option<f64>,
+    /// Medians of successive parts.
+    pub(crate) blocks_ns: Vec<f64>,
+    pub(crate) messages_per_sample: u64,
+    pub(crate) first_message_ns: Option<u64>,
+    pub(crate) warmup_samples: u64,
+    pub(crate) warmup_capped: bool,
+}
+
+impl Job {
+    /// What the client sends.
+    pub(crate) fn payload(&self) -> Payload {
+        let payload = Payload::new(self.seed, self.cell.bytes());
+        match self.fault {
+            // An echo is damaged by the server instead.
+            Fault::Corrupt if self.cell.shape == Shape::Sink => payload.with_damage(),
+            _ => payload,
+        }
+    }
+
+    /// The rule for exchanges that take about `sample_ns` each.
+    pub(crate) fn warmup_rule(&self, sample_ns: u64) -> WarmupRule {
+        let usual = WarmupRule::default();
+        let duration_ns_max = (self.budget_ns / WARMUP_SHARE).min(usual.duration_ns_max);
+        let affordable = duration_ns_max / WARMUP_WINDOWS / sample_ns.max(1);
+        let window_samples = usize::try_from(affordable).unwrap_or(usize::MAX);
+        let window_samples = window_samples.clamp(WINDOW_SAMPLES_MIN, usual.window_samples);
+        WarmupRule { window_samples, duration_ns_max, ..usual }
+    }
+}
+
+/// Measures round trips. The server has said that it is ready.
+pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
+    let (payload, replies) = (job.payload(), Payload::new(job.seed, job.cell.bytes()));
+    let mut exchange = Exchange {
+        end,
+        payload: &payload,
+        verifier: Verifier::new(&replies, 0),
+        number: 0,
+        shape: job.cell.shape,
+        stamps: job.stamps,
+    };
+    let first_message_ns = exchange.timed_ns()?;
+    let warmup = exchange.warm_up(job)?;
+    let mut samples = Samples::new();
+    let spent_ns = warmup.spent_ns.min(job.budget_ns / 2);
+    let budget_ns = job.budget_ns - spent_ns;
+    exchange.mark()?;
+    let before = Counts::before()?;
+    let begin = exchange.stamps.start();
+    let mut messages = 0;
+    let mut sum_ns: u64 = 0;
+    while messages < MESSAGES_MIN || sum_ns < budget_ns {
+        let ns = exchange.timed_ns()?;
+        samples.record(ns, budget_ns);
+        messages += 1;
+        sum_ns += ns;
+    }
+    let elapsed_ns = exchange.stamps.since_ns(begin);
+    let client = before.report(black_box(exchange.verifier.digest()), messages)?;
+    exchange.mark()?;
+    Ok(Measured {
+        client,
+        server: None,
+        messages,
+        elapsed_ns,
+        median_ns: samples.times.median_ns(),
+        blocks_ns: samples.blocks(),
+        times: Some(samples.times.to_stored()),
+        messages_per_sample: 1,
+        first_message_ns: Some(first_message_ns),
+        warmup_samples: warmup.samples,
+        warmup_capped: warmup.capped,
+    })
+}
+
+/// Round trips over one end.
+struct Exchange<'a, E> {
+    end: &'a mut E,
+    payload: &'a Payload,
+    verifier: Verifier<'a>,
+    number: u64,
+    shape: Shape,
+    stamps: Stamps,
+}
+
+impl<E: End> Exchange<'_, E> {
+    /// One round trip. Nothing but the exchange lies between the stamps.
+    #[inline]
+    fn timed_ns(&mut self) -> Result<u64, Failure> {
+        let start = self.stamps.start();
+        self.end.send(self.payload, self.number)?;
+        match self.shape {
+            Shape::Echo => {
+                self.end.receive(&mut self.verifier)?;
+            }
+            Shape::Sink => self.end.receive_empty()?,
+        }
+        let ns = self.stamps.since_ns(start);
+        self.number += 1;
+        Ok(ns)
+    }
+
+    fn mark(&mut self) -> Result<(), Failure> {
+        if self.end.send_mark(self.payload, self.number)? {
+            self.number += 1;
+        }
+        self.end.receive_empty()
+    }
+
+    fn warm_up(&mut self, job: &Job) -> Result<Warmed, Failure> {
+        let mut first = [0; GUESS_SAMPLES];
+        for sample_ns in &mut first {
+            *sample_ns = self.timed_ns()?;
+        }
+        first.sort_unstable();
+        let guess_ns = first[GUESS_SAMPLES / 2];
+        let mut warmup = Warmup::new(job.warmup_rule(guess_ns));
+        let begin = self.stamps.start();
+        let mut state = WarmupState::Warming;
+        while state == WarmupState::Warming {
+            state = warmup.push(self.timed_ns()?);
+        }
+        Ok(Warmed {
+            samples: warmup.samples() + GUESS_SAMPLES as u64,
+            capped: state == WarmupState::Capped,
+            spent_ns: self.stamps.since_ns(begin),
+        })
+    }
+}
+
+/// How a warm-up ended.
+pub(crate) struct Warmed {
+    pub(crate) samples: u64,
+    pub(crate) capped: bool,
+    pub(crate) spent_ns: u64,
+}
+
+/// All times, and the medians of successive parts. Recording allocates nothing and touches no new
+/// page.
+struct Samples {
+    times: Histogram,
+    block: Vec<u64>,
+    block_ns: u64,
+    medians_ns: Vec<f64>,
+}
+
+impl Samples {
+    #[expect(clippy::redundant_clone, reason = "the copy's pages are present, the original's not")]
+    fn new() -> Self {
+        let times = Histogram::new();
+        Self {
+            times: times.clone(),
+            block: Vec::with_capacity(BLOCK_SAMPLES),
+            block_ns: 0,
+            medians_ns: Vec::with_capacity(2 * BLOCKS),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, ns: u64, budget_ns: u64) {
+        self.times.record(ns);
+        self.block_ns += ns;
+        if self.block.len() < BLOCK_SAMPLES {
+            self.block.push(ns);
+        }
+        if self.block_ns >= budget_ns / BLOCKS as u64 {
+            self.close_block();
+        }
+    }
+
+    fn close_block(&mut self) {
+        if self.block.len() >= BLOCK_SAMPLES_MIN && self.medians_ns.len() < 2 * BLOCKS {
+            let middle = self.block.len() / 2;
+            let (_, &mut median_ns, _) = self.block.select_nth_unstable(middle);
+            self.medians_ns.push(median_ns as f64);
+        }
+        self.block.clear();
+        self.block_ns = 0;
+    }
+
+    fn blocks(&self) -> Vec<f64> {
+        self.medians_ns.clone()
+    }
+}
+
+/// Exchanges before the warm-up that tell how long one takes.
+const GUESS_SAMPLES: usize = 8;
+
+/// A launch below this many exchanges has no median worth the name.
+const MESSAGES_MIN: u64 = 20;
+
+/// The warm-up takes at most this part of a cell's time.
+const WARMUP_SHARE: u64 = 3;
+
+/// Windows that a warm-up should have room for: three that agree, and as many before.
+const WARMUP_WINDOWS: u64 = 6;
+
+/// Medians of fewer samples agree only by chance.
+const WINDOW_SAMPLES_MIN: usize = 8;
+
+/// Parts of a launch that show how it drifts.
+const BLOCKS: usize = 16;
+
+/// Samples of a block of which the median is taken.
+const BLOCK_SAMPLES: usize = 256;
+
+/// A shorter block says nothing.
+const BLOCK_SAMPLES_MIN: usize = 5;

@@ -1,0 +1,64 @@
+//! What the kernel counts for one end, read around the measured region and never inside.
+
+use nearcall_os::clock::Clock;
+use nearcall_os::counters::{self, SchedStat, Usage};
+use nearcall_os::cpu;
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::Failure;
+use crate::run::EndCounts;
+
+/// One reading.
+pub(crate) struct Counts {
+    usage: Usage,
+    cpu_ns: u64,
+    sched: Option<SchedStat>,
+    migrations: Option<u64>,
+}
+
+/// What one end used and did inside the measured region.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct EndReport {
+    /// Faults, switches, migrations, times.
+    pub(crate) counts: EndCounts,
+    /// User and system time, exact.
+    pub(crate) cpu_ns: u64,
+    /// Time ready to run but without a CPU.
+    pub(crate) run_delay_ns: Option<u64>,
+    /// Depends on every byte that was read.
+    pub(crate) digest: u64,
+    /// Messages that were received.
+    pub(crate) received: u64,
+    /// Where it ran at the end.
+    pub(crate) cpu: usize,
+}
+
+impl Counts {
+    /// Before the region: what allocates comes first.
+    pub(crate) fn before() -> Result<Self, Failure> {
+        let sched = counters::thread_schedstat();
+        let migrations = counters::thread_migrations();
+        let usage = counters::process_usage()?;
+        Ok(Self { usage, cpu_ns: Clock::ProcessCpu.read_ns(), sched, migrations })
+    }
+
+    /// After the region: what was used since `self`.
+    pub(crate) fn report(&self, digest: u64, received: u64) -> Result<EndReport, Failure> {
+        let cpu_ns = Clock::ProcessCpu.read_ns().saturating_sub(self.cpu_ns);
+        let usage = counters::process_usage()?.since(self.usage);
+        let cpu = cpu::current_cpu();
+        let sched = counters::thread_schedstat();
+        let grown = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let counts = EndCounts {
+            minor_faults: Some(usage.minor_faults),
+            major_faults: Some(usage.major_faults),
+            voluntary_switches: Some(usage.voluntary_switches),
+            involuntary_switches: Some(usage.involuntary_switches),
+            migrations: grown(counters::thread_migrations(), self.migrations),
+            user_ns: Some(usage.user_ns),
+            system_ns: Some(usage.system_ns),
+        };
+        let run_delay_ns = grown(sched.map(|s| s.wait_ns), self.sched.map(|s| s.wait_ns));
+        Ok(EndReport { counts, cpu_ns, run_delay_ns, digest, received, cpu })
+    }
+}

@@ -1,0 +1,91 @@
+//! The server's loops: answer every message until the marks, count between them.
+
+use nearcall_os::clock;
+
+use crate::bench_plan::Shape;
+use crate::cell::CellSpec;
+use crate::exchange::count::{Counts, EndReport};
+use crate::exchange::{End, Failure, Got};
+use crate::launch::Fault;
+use crate::payload::{Payload, Verifier};
+use crate::run::Kind;
+
+/// Serves one cell from its first message to its second mark.
+pub(crate) fn serve<E: End>(
+    end: &mut E,
+    cell: &CellSpec,
+    seed: u64,
+    fault: Fault,
+) -> Result<EndReport, Failure> {
+    let payload = Payload::new(seed, cell.bytes());
+    let replies = match fault {
+        Fault::Corrupt => payload.clone().with_damage(),
+        _ => payload.clone(),
+    };
+    let mut serving = Serving {
+        verifier: Verifier::new(&payload, 0),
+        replies: &replies,
+        replied: 0,
+        received: 0,
+        slow_left: if fault == Fault::SlowStart { SLOW_MESSAGES } else { 0 },
+    };
+    if cell.kind == Kind::Throughput {
+        end.expect_many();
+    }
+    serving.until_mark(end, cell)?;
+    let before = Counts::before()?;
+    let received = serving.received;
+    end.send_empty()?;
+    serving.until_mark(end, cell)?;
+    let digest = std::hint::black_box(serving.verifier.digest());
+    let report = before.report(digest, serving.received - received)?;
+    end.send_empty()?;
+    Ok(report)
+}
+
+struct Serving<'a> {
+    verifier: Verifier<'a>,
+    replies: &'a Payload,
+    replied: u64,
+    received: u64,
+    /// Messages that are still answered late, in a test of the warm-up.
+    slow_left: u32,
+}
+
+impl Serving<'_> {
+    fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
+        match (cell.kind, cell.shape) {
+            (Kind::Throughput, _) => self.answer(end, |_, _, _| Ok(())),
+            (Kind::Latency, Shape::Sink) => self.answer(end, |_, end, _| end.send_empty()),
+            (Kind::Latency, Shape::Echo) => self.answer(end, |replies, end, replied| {
+                let number = *replied;
+                *replied += 1;
+                end.send(replies, number)
+            }),
+        }
+    }
+
+    #[inline]
+    fn answer<E: End>(
+        &mut self,
+        end: &mut E,
+        mut reply: impl FnMut(&Payload, &mut E, &mut u64) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        while end.receive(&mut self.verifier)? == Got::Message {
+            self.received += 1;
+            if self.slow_left > 0 {
+                self.slow_left -= 1;
+                let until = clock::monotonic_ns() + SLOW_NS;
+                while clock::monotonic_ns() < until {}
+            }
+            reply(self.replies, end, &mut self.replied)?;
+        }
+        Ok(())
+    }
+}
+
+/// As long as MEASURING.md wants a slow start to be.
+const SLOW_MESSAGES: u32 = 500;
+
+/// Several times what any exchange of a few bytes takes.
+const SLOW_NS: u64 = 20_000;

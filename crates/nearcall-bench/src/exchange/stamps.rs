@@ -1,0 +1,50 @@
+//! The clock of a measured interval: the processor's counter where it can be trusted, else
+//! `CLOCK_MONOTONIC`. Both ends of an interval are read in one process.
+
+use nearcall_os::clock;
+use nearcall_os::tsc::Tsc;
+
+/// A clock for intervals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stamps {
+    /// The calibrated counter.
+    Tsc(Tsc),
+    /// The kernel's clock.
+    Clock,
+}
+
+impl Stamps {
+    /// The counter as the runner calibrated it, or the kernel's clock.
+    pub(crate) fn new(calibration: Option<[u64; 2]>) -> Self {
+        match calibration.map(Tsc::from_calibration) {
+            Some(Ok(tsc)) => Self::Tsc(tsc),
+            Some(Err(_)) | None => Self::Clock,
+        }
+    }
+
+    /// The beginning of an interval.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> u64 {
+        match self {
+            Self::Tsc(tsc) => tsc.start(),
+            Self::Clock => clock::monotonic_ns(),
+        }
+    }
+
+    /// Nanoseconds between two beginnings.
+    pub(crate) fn between_ns(&self, first: u64, second: u64) -> u64 {
+        match self {
+            Self::Tsc(tsc) => tsc.to_ns(second.saturating_sub(first)),
+            Self::Clock => second.saturating_sub(first),
+        }
+    }
+
+    /// Nanoseconds since `start`.
+    #[inline(always)]
+    pub(crate) fn since_ns(&self, start: u64) -> u64 {
+        match self {
+            Self::Tsc(tsc) => tsc.to_ns(tsc.stop().ticks.saturating_sub(start)),
+            Self::Clock => clock::monotonic_ns().saturating_sub(start),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Floors: the same exchanges without nearcall, measured in the same run by the same loops.
+//!
+//! Each floor stands on `nearcall-os` alone and runs in the same two processes as a mechanism.
+//! Always true: where a floor carries a payload, it is written and read in full by the functions
+//! of `payload.rs`, as with a mechanism.
+//! Not here: the loops that measure (`exchange/`), which floors a run has (`tour.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use nearcall_channel::limits::PIECE_BYTES;
+use nearcall_channel::{DataPath, Mechanism, WaitPolicy};
+
+use crate::bench_plan::Shape;
+use crate::cell::{CellSpec, Subject};
+use crate::run::Kind;
+
+pub(crate) mod alone;
+pub(crate) mod carrier;
+pub(crate) mod chunked;
+pub(crate) mod meeting;
+pub(crate) mod ring;
+pub(crate) mod stream;
+pub(crate) mod word;
+
+/// An exchange that a mechanism is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Floor {
+    /// One word each way in memory that both map; both ends spin.
+    Spin,
+    /// The same, and both ends sleep on a futex.
+    Futex,
+    /// One eventfd each way, blocking.
+    Eventfd,
+    /// A unix stream socket, blocking.
+    Unix,
+    /// A unix stream socket, waited for by epoll.
+    UnixEpoll,
+    /// One pipe each way, blocking.
+    Pipe,
+    /// The payload made and read within one process.
+    Memcpy,
+    /// The payload through a ring of chunks in shared memory; both ends spin.
+    ChunkedCopy,
+    /// Words through a ring in shared memory, one way; both ends spin.
+    Ring,
+    /// A call through a trait object, within one process.
+    Call,
+}
+
+impl Floor {
+    /// All floors, in the order in which they are listed.
+    pub const ALL: [Self; 10] = [
+        Self::Spin,
+        Self::Futex,
+        Self::Eventfd,
+        Self::Unix,
+        Self::UnixEpoll,
+        Self::Pipe,
+        Self::Memcpy,
+        Self::ChunkedCopy,
+        Self::Ring,
+        Self::Call,
+    ];
+
+    /// Its name in stored runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "floor-spin",
+            Self::Futex => "floor-futex",
+            Self::Eventfd => "floor-eventfd",
+            Self::Unix => "floor-unix",
+            Self::UnixEpoll => "floor-unix-epoll",
+            Self::Pipe => "floor-pipe",
+            Self::Memcpy => "floor-memcpy",
+            Self::ChunkedCopy => "floor-chunked-copy",
+            Self::Ring => "floor-ring",
+            Self::Call => "floor-call",
+        }
+    }
+
+    /// How its ends wait.
+    #[must_use]
+    pub const fn wait(self) -> WaitPolicy {
+        match self {
+            Self::Futex | Self::Eventfd | Self::Unix | Self::Pipe => WaitPolicy::Block,
+            Self::UnixEpoll => WaitPolicy::Poll,
+            Self::Spin | Self::Memcpy | Self::ChunkedCopy | Self::Ring | Self::Call => {
+                WaitPolicy::Spin
+            }
+        }
+    }
+
+    /// Whether it only works while both ends hold a CPU.
+    #[must_use]
+    pub const fn needs_two_cpus(self) -> bool {
+        matches!(self, Self::Spin | Self::ChunkedCopy | Self::Ring)
+    }
+
+    /// Whether it stays within one process, so that there is no other end.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        matches!(self, Self::Memcpy | Self::Call)
+    }
+
+    /// Its cell of this kind, shape and size. A floor whose messages have one size only has that.
+    #[must_use]
+    pub fn cell(self, kind: Kind, shape: Shape, message_bytes: u64) -> CellSpec {
+        let sized = matches!(
+            self,
+            Self::Unix | Self::UnixEpoll | Self::Pipe | Self::Memcpy | Self::ChunkedCopy
+        );
+        let (shape, message_bytes) = match self {
+            _ if !sized => (if kind == Kind::Latency { Shape::Echo } else { shape }, WORD_BYTES),
+            Self::Memcpy => (Shape::Sink, message_bytes),
+            _ => (shape, message_bytes),
+        };
+        CellSpec { kind, subject: Subject::Floor(self), shape, message_bytes, wait: self.wait() }
+    }
+}
+
+impl fmt::Display for Floor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Floor {
+    type Err = UnknownFloor;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|floor| floor.name() == name);
+        found.ok_or_else(|| UnknownFloor(name.to_owned()))
+    }
+}
+
+/// A word that names no floor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFloor(pub String);
+
+impl fmt::Display for UnknownFloor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown floor {:?}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownFloor {}
+
+/// The cell that a mechanism's cell is compared with. `None` for cells of floors.
+#[must_use]
+pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
+    let Subject::Mechanism(mechanism) = cell.subject else { return None };
+    let small = cell.message_bytes < PIECE_BYTES as u64;
+    let floor = match (cell.kind, mechanism.data_path()) {
+        (_, DataPath::KernelCopies) => kernel_floor(mechanism, cell.wait, small),
+        (Kind::Latency, DataPath::SharedMemory) if small => wake_up_floor(mechanism, cell.wait),
+        (Kind::Throughput, DataPath::SharedMemory) if cell.message_bytes <= RING_BYTES_MAX => {
+            Floor::Ring
+        }
+        (_, DataPath::SharedMemory) => Floor::ChunkedCopy,
+    };
+    Some(floor.cell(cell.kind, cell.shape, cell.message_bytes))
+}
+
+fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
+    match (mechanism, wait) {
+        (_, WaitPolicy::Spin) if small => Floor::Spin,
+        (_, WaitPolicy::Spin) => Floor::ChunkedCopy,
+        (_, WaitPolicy::Poll) => Floor::UnixEpoll,
+        (Mechanism::Pipe | Mechanism::Fifo | Mechanism::Vmsplice, WaitPolicy::Block) => Floor::Pipe,
+        (_, WaitPolicy::Block) => Floor::Unix,
+    }
+}
+
+fn wake_up_floor(mechanism: Mechanism, wait: WaitPolicy) -> Floor {
+    match (mechanism, wait) {
+        (_, WaitPolicy::Spin) => Floor::Spin,
+        (_, WaitPolicy::Poll) => Floor::UnixEpoll,
+        (Mechanism::ShmEventfd, WaitPolicy::Block) => Floor::Eventfd,
+        (_, WaitPolicy::Block) => Floor::Futex,
+    }
+}
+
+/// What floors without a payload of their own carry.
+const WORD_BYTES: u64 = 8;
+
+/// Up to a cache line a message costs what a word costs; above, its bytes count.
+const RING_BYTES_MAX: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: Kind, name: &str, wait: WaitPolicy, bytes: u64, expected: (Floor, u64)) {
+        let subject = Subject::Mechanism(name.parse().unwrap());
+        let cell = CellSpec { kind, subject, shape: Shape::Sink, message_bytes: bytes, wait };
+        let floor = floor_of(&cell).unwrap();
+        assert_eq!((floor.subject, floor.message_bytes), (Subject::Floor(expected.0), expected.1));
+        assert_eq!(floor_of(&floor), None);
+    }
+
+    #[test]
+    fn each_cell_has_the_floor_of_its_kind() {
+        use WaitPolicy::{Block, Poll, Spin};
+        check(Kind::Latency, "shm-spin", Spin, 1_024, (Floor::Spin, 8));
+        check(Kind::Latency, "shm-spin", Spin, 1 << 20, (Floor::ChunkedCopy, 1 << 20));
+        check(Kind::Latency, "shm-futex", Block, 8, (Floor::Futex, 8));
+        check(Kind::Latency, "shm-unix", Poll, 8, (Floor::UnixEpoll, 8));
+        check(Kind::Latency, "tcp", Block, 1_024, (Floor::Unix, 1_024));
+        check(Kind::Latency, "vmsplice", Block, 65_536, (Floor::Pipe, 65_536));
+        check(Kind::Throughput, "shm-spin", Spin, 8, (Floor::Ring, 8));
+        check(Kind::Throughput, "shm-futex", Block, 65_536, (Floor::ChunkedCopy, 65_536));
+        check(Kind::Throughput, "pipe", Block, 8, (Floor::Pipe, 8));
+    }
+
+    #[test]
+    fn each_name_is_parsed_back_to_its_floor() {
+        for floor in Floor::ALL {
+            assert_eq!(floor.name().parse(), Ok(floor));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Floors within one process: a call through a trait object, and making and reading a payload.
+
+use std::hint::black_box;
+
+use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
+use crate::exchange::count::Counts;
+use crate::histogram::Histogram;
+use crate::payload::{Payload, Verifier};
+use crate::stats;
+use crate::warmup::{Warmup, WarmupState};
+
+/// Measures a call through a trait object in batches.
+pub(crate) fn call(job: &Job) -> Result<Measured, Failure> {
+    let mut callee: Box<dyn Callee> = black_box(Box::new(Sum(0)));
+    let batch = || {
+        for number in 0..CALLS_PER_SAMPLE {
+            black_box(callee.call(black_box(number)));
+        }
+        Ok(())
+    };
+    measure(job, CALLS_PER_SAMPLE, batch)
+}
+
+/// Measures what making and reading the payload costs without moving it.
+pub(crate) fn memcpy(job: &Job) -> Result<Measured, Failure> {
+    let payload = Payload::new(job.seed, job.cell.bytes());
+    let mut verifier = Verifier::new(&payload, 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    let message = || {
+        let (mut offset, number) = (0, verifier.next());
+        while offset < payload.message_bytes() {
+            let bytes = PIECE_BYTES.min(payload.message_bytes() - offset);
+            payload.fill(number, offset, &mut piece[..bytes]);
+            verifier.piece(black_box(&piece[..bytes]));
+            offset += bytes;
+        }
+        Ok(verifier.end()?)
+    };
+    measure(job, 1, message)
+}
+
+/// What a caller sees of an object in its own process.
+trait Callee {
+    fn call(&mut self, number: u64) -> u64;
+}
+
+struct Sum(u64);
+
+impl Callee for Sum {
+    fn call(&mut self, number: u64) -> u64 {
+        self.0 = self.0.wrapping_add(number);
+        self.0
+    }
+}
+
+fn measure(
+    job: &Job,
+    messages_per_sample: u64,
+    mut act: impl FnMut() -> Result<(), Failure>,
+) -> Result<Measured, Failure> {
+    let mut timed_ns = || -> Result<u64, Failure> {
+        let start = job.stamps.start();
+        act()?;
+        Ok(job.stamps.since_ns(start))
+    };
+    let first_ns = timed_ns()?;
+    let mut warmup = Warmup::new(job.warmup_rule(first_ns));
+    while warmup.push(timed_ns()?) == WarmupState::Warming {}
+    let capped = warmup.push(0) == WarmupState::Capped;
+    let (mut times, mut batches_ns) = (Histogram::new(), Vec::with_capacity(SAMPLES_MAX));
+    let before = Counts::before()?;
+    let begin = job.stamps.start();
+    let mut sum_ns = 0;
+    while batches_ns.len() < SAMPLES_MIN
+        || (sum_ns < job.budget_ns / 2 && batches_ns.len() < SAMPLES_MAX)
+    {
+        let ns = timed_ns()?;
+        sum_ns += ns;
+        batches_ns.push(ns as f64 / messages_per_sample as f64);
+    }
+    let elapsed_ns = job.stamps.since_ns(begin);
+    let messages = batches_ns.len() as u64 * messages_per_sample;
+    let client = before.report(0, 0)?;
+    for &ns in &batches_ns {
+        #[expect(clippy::cast_possible_truncation, reason = "a time of one sample")]
+        #[expect(clippy::cast_sign_loss, reason = "no time is negative")]
+        times.record(ns.round() as u64);
+    }
+    let blocks = batches_ns.chunks_exact((batches_ns.len() / BLOCKS).max(1));
+    let blocks_ns: Vec<f64> = blocks.filter_map(stats::median).collect();
+    Ok(Measured {
+        client,
+        messages,
+        elapsed_ns,
+        median_ns: stats::median(&batches_ns),
+        blocks_ns,
+        times: Some(times.to_stored()),
+        messages_per_sample,
+        first_message_ns: (messages_per_sample == 1).then_some(first_ns),
+        warmup_samples: warmup.samples(),
+        warmup_capped: capped,
+        ..Measured::default()
+    })
+}
+
+/// A call takes one or two nanoseconds: a thousand are far above ten steps of any clock.
+const CALLS_PER_SAMPLE: u64 = 1_000;
+
+/// As the channel's reader copies.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// A launch below this many samples has no median worth the name.
+const SAMPLES_MIN: usize = 20;
+
+/// Room for the samples of one launch.
+const SAMPLES_MAX: usize = 1 << 16;
+
+/// Parts of a launch that show how it drifts.
+const BLOCKS: usize = 16;

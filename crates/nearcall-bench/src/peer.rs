@@ -1,0 +1,262 @@
+//! What each of the two processes of a launch runs.
+//!
+//! Reads its orders from standard input, pins itself, meets the other process, measures the cells
+//! and writes what it found to standard output. The program calls [`run`] for its hidden verb.
+//! Not here: starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
+use nearcall_os::{clock, cpu};
+
+use crate::cell::{CellSpec, Subject};
+use crate::exchange::channel::ChannelEnd;
+use crate::exchange::client::{self, Job, Measured};
+use crate::exchange::count::EndReport;
+use crate::exchange::server;
+use crate::exchange::stamps::Stamps;
+use crate::exchange::stream::throughput;
+use crate::exchange::{End, Failure};
+use crate::floor::carrier::{Carrier, FloorEnd};
+use crate::floor::chunked::Chunks;
+use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
+use crate::floor::ring::Words;
+use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
+use crate::floor::word::{Eventfd, Futex, Spin};
+use crate::floor::{Floor, alone};
+use crate::launch::{Fault, Line, Orders, Role};
+use crate::run::{EffectiveSize, Kind};
+
+/// Plays one end of one launch: orders from standard input, results to standard output.
+///
+/// Returns when the launch is over. What went wrong is on standard output for the runner, and in
+/// the error for the exit code.
+///
+/// # Errors
+///
+/// One sentence on why this end gave up.
+pub fn run() -> Result<(), String> {
+    let outcome = play();
+    let line = match &outcome {
+        Ok(()) => Line::Done,
+        Err(failure) => Line::Failed(failure.clone()),
+    };
+    write(&line).map_err(|failure| failure.text)?;
+    outcome.map_err(|failure| failure.text)
+}
+
+fn play() -> Result<(), Failure> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
+    if let Some(cpu) = orders.cpu {
+        cpu::pin_current(cpu)?;
+    }
+    match (orders.subject, orders.role) {
+        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
+        (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
+        (Subject::Floor(floor), Role::Client) => floor_client(floor, &orders),
+        (Subject::Floor(floor), Role::Server) => floor_server(floor, &orders),
+    }
+}
+
+fn write(line: &Line) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(line.to_text().as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn job(orders: &Orders, cell: CellSpec) -> Job {
+    Job {
+        cell,
+        seed: orders.seed,
+        budget_ns: orders.cell_budget_ns,
+        stamps: Stamps::new(orders.tsc),
+        fault: orders.fault,
+    }
+}
+
+fn connected(orders: &Orders, set_up_ns: Option<u64>, sizes: Vec<EffectiveSize>) -> Line {
+    let timer = match Stamps::new(orders.tsc) {
+        Stamps::Tsc(_) => "tsc",
+        Stamps::Clock => "monotonic",
+    };
+    Line::Connected { set_up_ns, sizes, timer: timer.to_owned() }
+}
+
+/// Makes the fault that the server was told to make when a cell begins.
+fn misbehave(fault: Fault) -> Result<(), Failure> {
+    match fault {
+        Fault::Die => Err(Failure::other("told to go away")),
+        Fault::Hang => {
+            clock::pause(HANG);
+            Ok(())
+        }
+        Fault::None | Fault::Corrupt | Fault::SlowStart => Ok(()),
+    }
+}
+
+fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
+    let address = Address::Abstract(orders.meet_at.clone());
+    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let begin_ns = clock::monotonic_ns();
+    let endpoint = connect(&address, mechanism, &options)?;
+    let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+    let size = |name: &str, requested: u32, effective: usize| EffectiveSize {
+        name: name.to_owned(),
+        requested: Some(requested.into()),
+        effective: effective as u64,
+    };
+    let sizes = vec![
+        size("buffer_bytes", options.buffer_bytes, endpoint.buffer_bytes()),
+        size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
+    ];
+    let buffer_bytes = endpoint.buffer_bytes() as u64;
+    let mut end = ChannelEnd::new(endpoint)?;
+    write(&connected(orders, Some(set_up_ns), sizes))?;
+    for &cell in &orders.cells {
+        end.say(&serde_json::to_string(&cell)?)?;
+        end.hear()?;
+        let job = job(orders, cell);
+        let mut measured = ask(&mut end, &job, buffer_bytes)?;
+        measured.server = Some(serde_json::from_str(&end.hear()?)?);
+        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    end.say(GOODBYE)
+}
+
+fn channel_server(orders: &Orders) -> Result<(), Failure> {
+    let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
+    write(&Line::Listening)?;
+    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    loop {
+        let text = end.hear()?;
+        if text == GOODBYE {
+            return Ok(());
+        }
+        misbehave(orders.fault)?;
+        let cell: CellSpec = serde_json::from_str(&text)?;
+        end.say(READY)?;
+        let report = server::serve(&mut end, &cell, orders.seed, orders.fault)?;
+        end.say(&serde_json::to_string(&report)?)?;
+    }
+}
+
+fn floor_client(floor: Floor, orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    write(&connected(orders, None, Vec::new()))?;
+    for &cell in &orders.cells {
+        let job = job(orders, cell);
+        let measured = match floor {
+            Floor::Call => alone::call(&job)?,
+            Floor::Memcpy => alone::memcpy(&job)?,
+            _ => {
+                meeting.say(&serde_json::to_string(&cell)?)?;
+                let mut measured = visit(floor, &meeting, Role::Client, &cell, &Client(job))?;
+                measured.server = Some(serde_json::from_str(&meeting.hear()?)?);
+                measured
+            }
+        };
+        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    meeting.say(GOODBYE)
+}
+
+fn floor_server(floor: Floor, orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
+    loop {
+        let text = meeting.hear()?;
+        if text == GOODBYE {
+            return Ok(());
+        }
+        misbehave(orders.fault)?;
+        let cell: CellSpec = serde_json::from_str(&text)?;
+        let serving = Server { cell, seed: orders.seed, fault: orders.fault };
+        let report = visit(floor, &meeting, Role::Server, &cell, &serving)?;
+        meeting.say(&serde_json::to_string(&report)?)?;
+    }
+}
+
+/// What an end does once it is there. A trait, because it is generic over the end.
+trait Play {
+    type Report;
+    fn play<E: End>(&self, end: &mut E, buffer_bytes: u64) -> Result<Self::Report, Failure>;
+}
+
+struct Client(Job);
+
+struct Server {
+    cell: CellSpec,
+    seed: u64,
+    fault: Fault,
+}
+
+impl Play for Client {
+    type Report = Measured;
+
+    fn play<E: End>(&self, end: &mut E, buffer_bytes: u64) -> Result<Measured, Failure> {
+        ask(end, &self.0, buffer_bytes)
+    }
+}
+
+impl Play for Server {
+    type Report = EndReport;
+
+    fn play<E: End>(&self, end: &mut E, _buffer_bytes: u64) -> Result<EndReport, Failure> {
+        server::serve(end, &self.cell, self.seed, self.fault)
+    }
+}
+
+fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
+    match job.cell.kind {
+        Kind::Latency => client::latency(end, job),
+        Kind::Throughput => throughput(end, job, buffer_bytes),
+    }
+}
+
+/// Opens a floor's end and lets `player` use it.
+fn visit<P: Play>(
+    floor: Floor,
+    meeting: &Meeting,
+    role: Role,
+    cell: &CellSpec,
+    player: &P,
+) -> Result<P::Report, Failure> {
+    let bytes = cell.bytes();
+    match floor {
+        Floor::Spin => play_floor(Spin::meet(meeting)?, meeting, player),
+        Floor::Futex => play_floor(Futex::meet(meeting)?, meeting, player),
+        Floor::Eventfd => play_floor(Eventfd::meet(meeting, role)?, meeting, player),
+        Floor::Unix => play_floor(Bytes::new(Unix::meet(meeting, role)?, bytes), meeting, player),
+        Floor::UnixEpoll => {
+            play_floor(Bytes::new(UnixEpoll::meet(meeting, role)?, bytes), meeting, player)
+        }
+        Floor::Pipe => play_floor(Bytes::new(Pipes::meet(meeting, role)?, bytes), meeting, player),
+        Floor::ChunkedCopy => play_floor(Chunks::meet(meeting, bytes)?, meeting, player),
+        Floor::Ring => play_floor(Words::meet(meeting)?, meeting, player),
+        Floor::Memcpy | Floor::Call => Err(Failure::other("this floor has no other end")),
+    }
+}
+
+fn play_floor<C: Carrier, P: Play>(
+    carrier: C,
+    meeting: &Meeting,
+    player: &P,
+) -> Result<P::Report, Failure> {
+    let mut end = FloorEnd::new(carrier, meeting)?;
+    player.play(&mut end, FLOOR_BUFFER_BYTES)
+}
+
+/// The client has no more cells.
+const GOODBYE: &str = "goodbye";
+
+/// The server has made its payload.
+const READY: &str = "ready";
+
+/// At least what any floor holds: a ring of 16 chunks, a socket's two buffers.
+const FLOOR_BUFFER_BYTES: u64 = 512 << 10;
+
+/// Longer than any watchdog waits.
+const HANG: Duration = Duration::from_secs(3_600);

@@ -1,0 +1,480 @@
+//! Measures a plan: launches two fresh processes per unit again and again, in random order.
+//!
+//! A unit is a subject with a wait policy; all of its cells share a launch. Always true: when
+//! [`bench`] returns, every process that it started is gone; what was measured before an
+//! interruption is kept and the run is marked.
+//! Not here: what the processes do (`peer.rs`), which cells there are (`tour.rs`), what figures
+//! are made of the samples (`runner/assemble.rs`).
+
+use std::fmt;
+use std::time::Duration;
+
+use nearcall_channel::Mechanism;
+use nearcall_os::cpu::{self, Topology};
+use nearcall_os::tsc::Tsc;
+use nearcall_os::{clock, process};
+
+use crate::bench_plan::BenchPlan;
+use crate::cell::CellSpec;
+use crate::detector::{self, Counters, Watch};
+use crate::exchange::{Cause, Failure};
+use crate::launch::{Fault, Line, Orders, Role};
+use crate::run::{Run, Settings, Skipped, Timer, Tool};
+use crate::runner::assemble::CellLaunch;
+use crate::runner::disturbance::Around;
+use crate::runner::placement::Placed;
+use crate::runner::processes::Patience;
+use crate::tour::{self, Tour};
+use crate::{machine, plan, timers};
+
+mod assemble;
+mod disturbance;
+mod placement;
+mod processes;
+
+pub use processes::Program;
+
+/// What the caller brings along.
+pub struct Hooks<'a> {
+    /// How to start a process that calls [`peer::run`](crate::peer::run).
+    pub program: Program,
+    /// Told before each launch and after the last: launches done, launches in all, what is next.
+    pub progress: &'a dyn Fn(usize, usize, &str),
+    /// Asked some times per second; true ends the run early.
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// How much longer than planned a launch may take before it is killed.
+    pub patience: Duration,
+    /// A fault made on purpose, for tests.
+    pub fault: Fault,
+}
+
+impl Hooks<'_> {
+    /// Hooks that do nothing.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self {
+            program,
+            progress: &|_, _, _| {},
+            interrupted: &|| false,
+            patience: PATIENCE,
+            fault: Fault::None,
+        }
+    }
+}
+
+/// Why there is no run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BenchError {
+    /// Nothing of the plan can be measured here.
+    Nothing(Vec<Skipped>),
+    /// Two CPUs were asked for and only one is allowed.
+    OneCpu,
+    /// A CPU was asked for that does not exist or is not allowed.
+    NotAllowed {
+        /// The CPU.
+        cpu: u32,
+        /// Those that are allowed.
+        allowed: Vec<usize>,
+    },
+    /// A message was damaged on its way, so nothing that was measured can be trusted.
+    Corrupt {
+        /// The cell in words.
+        cell: String,
+        /// What was damaged.
+        what: String,
+    },
+    /// A large message cost hardly more than a small one, so its bytes were not moved.
+    Untouched {
+        /// The cell in words.
+        cell: String,
+        /// How many times the small message's time it took.
+        ratio: f64,
+    },
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing(skipped) => {
+                f.write_str("nothing can be measured")?;
+                for one in skipped {
+                    write!(f, "; {}: {}", one.mechanism, one.reason)?;
+                }
+                Ok(())
+            }
+            Self::OneCpu => f.write_str("two CPUs are needed and only one is allowed"),
+            Self::NotAllowed { cpu, allowed } => {
+                let allowed: Vec<String> = allowed.iter().map(usize::to_string).collect();
+                write!(
+                    f,
+                    "CPU {cpu} does not exist or is not allowed; allowed: {}",
+                    allowed.join(", ")
+                )
+            }
+            Self::Corrupt { cell, what } => {
+                write!(f, "payload damaged in {cell}: {what}; no figure of this run can be trusted")
+            }
+            Self::Untouched { cell, ratio } => write!(
+                f,
+                "payload not touched in {cell}: only {ratio:.2} times the time of a small message"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+/// Measures `plan` and returns the run, whole or marked as cut short.
+///
+/// Blocks for the plan's time budget, the tour's being 75 seconds. Call it from a thread that
+/// lives as long as the measurement: its children die with it.
+///
+/// # Errors
+///
+/// [`BenchError`]: nothing could be measured, or what was measured must not be believed. A cell
+/// that failed is no error: it stands in [`Run::skipped`].
+pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let topology = Topology::read();
+    let placed = placement::resolve(plan.placement, &cpu::allowed(), &topology)?;
+    let Tour { cells, skipped } = tour::cells(plan, &Mechanism::supported, placed.no_spinning);
+    if cells.is_empty() {
+        return Err(BenchError::Nothing(skipped));
+    }
+    let tsc = Tsc::calibrate();
+    let timers = timers::measure_with(&tsc);
+    let units = units(&cells);
+    let launches = launches_of(plan);
+    let budget = budget_of(plan, cells.len(), launches);
+    let mut run = Run::new(
+        machine::read(),
+        settings(plan, &cells, launches, budget),
+        clock::realtime_ns() / NS_PER_S,
+    );
+    run.tool = tool();
+    run.timers = timers;
+    run.skipped = skipped;
+    let mut bench = Bench {
+        plan,
+        hooks,
+        placed,
+        tsc: tsc.ok().map(|tsc| tsc.calibration()),
+        rng: fastrand::Rng::with_seed(plan.seed),
+        found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
+        failures: vec![None; units.len()],
+        units,
+        until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
+        cell_ns_max: if plan.time_budget.is_some() { CELL_NS_CEILING } else { CELL_NS_MAX },
+    };
+    let reason = bench.measure(launches)?;
+    bench.fill(&mut run)?;
+    if let Some(reason) = reason {
+        run.mark_partial(reason);
+    }
+    run.finished_unix_s = Some(clock::realtime_ns() / NS_PER_S);
+    Ok(run)
+}
+
+/// A bench under way.
+struct Bench<'a> {
+    plan: &'a BenchPlan,
+    hooks: &'a Hooks<'a>,
+    placed: Placed,
+    tsc: Option<[u64; 2]>,
+    rng: fastrand::Rng,
+    units: Vec<Vec<CellSpec>>,
+    /// Per unit and cell, its launches.
+    found: Vec<Vec<Vec<CellLaunch>>>,
+    /// Per unit, why it is given up.
+    failures: Vec<Option<Failure>>,
+    /// When the time budget is over.
+    until_ns: u64,
+    cell_ns_max: u64,
+}
+
+impl Bench<'_> {
+    /// Runs all launches. Says why it ended early, if it did.
+    fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
+        let schedule = plan::schedule(self.units.len(), launches, self.plan.seed);
+        let mut quiet = self.look_around();
+        for (order, launch) in schedule.iter().enumerate() {
+            if self.failures[launch.cell].is_some() {
+                continue;
+            }
+            let name = self.units[launch.cell][0].subject.name();
+            (self.hooks.progress)(order, schedule.len(), name);
+            if (self.hooks.interrupted)() {
+                return Ok(Some("interrupted"));
+            }
+            let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
+            let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
+            let cell_ns = self.cell_budget_ns(left.count(), cells_left);
+            let launched = self.launch(launch.cell, order, cell_ns);
+            let after = self.look_around();
+            let around = Around::of(&quiet, &after, &self.placed);
+            quiet = after;
+            self.keep(launch.cell, order, launched, &around)?;
+        }
+        (self.hooks.progress)(schedule.len(), schedule.len(), "");
+        Ok((self.hooks.interrupted)().then_some("interrupted"))
+    }
+
+    /// What each of the cells that are left may take, so that all end in time.
+    fn cell_budget_ns(&self, launches_left: usize, cells_left: usize) -> u64 {
+        let left_ns = self.until_ns.saturating_sub(clock::monotonic_ns());
+        let overhead_ns = LAUNCH_NS * launches_left as u64 + CELL_OVERHEAD_NS * cells_left as u64;
+        let share_ns = left_ns.saturating_sub(overhead_ns) / cells_left.max(1) as u64;
+        share_ns.clamp(CELL_NS_MIN, self.cell_ns_max)
+    }
+
+    fn look_around(&self) -> (Watch, Counters) {
+        (detector::watch(&self.placed.cpus(), WATCH), Counters::read())
+    }
+
+    fn launch(&mut self, unit: usize, order: usize, cell_ns: u64) -> processes::Launched {
+        let mut cells = self.units[unit].clone();
+        self.rng.shuffle(&mut cells);
+        let orders = |role, cpu| Orders {
+            role,
+            subject: cells[0].subject,
+            wait: cells[0].wait,
+            meet_at: format!(
+                "nearcall-bench-{}-{order}-{:x}",
+                process::pid(),
+                clock::monotonic_ns()
+            ),
+            cpu,
+            cells: cells.clone(),
+            seed: self.plan.seed ^ order as u64,
+            cell_budget_ns: cell_ns,
+            tsc: self.tsc,
+            fault: self.hooks.fault,
+        };
+        let client = orders(Role::Client, self.placed.client);
+        let server = Orders { role: Role::Server, cpu: self.placed.server, ..client.clone() };
+        let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
+        let planned = Duration::from_nanos(cell_ns.saturating_mul(cells.len() as u64));
+        let patience = Patience {
+            limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
+            interrupted: self.hooks.interrupted,
+        };
+        processes::launch(&self.hooks.program, [&client, &server], padding, &patience)
+    }
+
+    /// Files what a launch gave under its cells.
+    fn keep(
+        &mut self,
+        unit: usize,
+        order: usize,
+        launched: processes::Launched,
+        around: &Around,
+    ) -> Result<(), BenchError> {
+        let (mut set_up, mut given) = ((None, Vec::new()), 0);
+        for line in launched.lines {
+            match line {
+                Line::Connected { set_up_ns, sizes, .. } => set_up = (set_up_ns, sizes),
+                Line::Cell { cell, outcome: Ok(measured) } => {
+                    let at = self.units[unit].iter().position(|spec| *spec == cell);
+                    let Some(at) = at else { continue };
+                    given += 1;
+                    self.found[unit][at].push(CellLaunch {
+                        measured: *measured,
+                        around: around.clone(),
+                        order: u32::try_from(order).unwrap_or(u32::MAX),
+                        pids: launched.pids,
+                        set_up_ns: set_up.0,
+                        sizes: set_up.1.clone(),
+                    });
+                }
+                Line::Cell { .. } | Line::Listening | Line::Failed(_) | Line::Done => {}
+            }
+        }
+        match launched.failure {
+            Some(failure) if failure.cause == Cause::Corrupt => Err(BenchError::Corrupt {
+                cell: self.units[unit][0].subject.name().to_owned(),
+                what: failure.text,
+            }),
+            // What was cut off by the user is no failure of the cell.
+            Some(_) if (self.hooks.interrupted)() => Ok(()),
+            None if given < self.units[unit].len() => {
+                self.failures[unit] = Some(Failure::other("a process gave no result"));
+                Ok(())
+            }
+            failure => {
+                self.failures[unit] = failure;
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts cells, floors and failures into the run.
+    fn fill(&self, run: &mut Run) -> Result<(), BenchError> {
+        let timer: Option<Timer> = run.timers.iter().find(|timer| timer.used).cloned();
+        let (mut specs, mut cells) = (Vec::new(), Vec::new());
+        for (unit, failure) in self.failures.iter().enumerate() {
+            for (spec, launches) in self.units[unit].iter().zip(&self.found[unit]) {
+                let made = match launches.is_empty() {
+                    true => Err(failure.as_ref().map(|failure| failure.text.clone())),
+                    false => {
+                        assemble::cell(spec, launches, &self.placed, timer.as_ref(), self.plan.seed)
+                            .map_err(Some)
+                    }
+                };
+                match made {
+                    Ok(cell) => {
+                        specs.push(*spec);
+                        cells.push(cell);
+                    }
+                    Err(Some(reason)) => run.skipped.push(skipped(spec, failure.as_ref(), reason)),
+                    // Not reached before the interruption.
+                    Err(None) => {}
+                }
+            }
+            if let Some(failure) = failure.as_ref().filter(|_| !self.found[unit][0].is_empty()) {
+                let name = self.units[unit][0].subject;
+                run.warnings.push(format!("{name}: a launch failed: {}", failure.text));
+            }
+        }
+        merge_skips(&mut run.skipped);
+        assemble::compare(&specs, &mut cells);
+        if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
+            return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
+        }
+        for (spec, cell) in specs.iter().zip(cells) {
+            match spec.subject {
+                crate::cell::Subject::Floor(_) => run.floors.push(cell),
+                crate::cell::Subject::Mechanism(_) => run.cells.push(cell),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn skipped(spec: &CellSpec, failure: Option<&Failure>, reason: String) -> Skipped {
+    Skipped {
+        mechanism: spec.subject.name().to_owned(),
+        reason,
+        unsupported: failure.is_some_and(|failure| failure.cause == Cause::Unsupported),
+        kind: Some(spec.kind),
+        message_bytes: Some(spec.message_bytes),
+    }
+}
+
+/// One line for a mechanism of which every cell was skipped for one reason.
+fn merge_skips(skips: &mut Vec<Skipped>) {
+    for one in skips.iter_mut().filter(|one| one.unsupported) {
+        (one.kind, one.message_bytes) = (None, None);
+    }
+    skips.dedup();
+}
+
+/// Cells by what must be opened for them, in the order of the first of each.
+fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
+    let mut units: Vec<Vec<CellSpec>> = Vec::new();
+    for cell in cells {
+        match units.iter_mut().find(|unit| unit[0].unit() == cell.unit()) {
+            Some(unit) => unit.push(*cell),
+            None => units.push(vec![*cell]),
+        }
+    }
+    units
+}
+
+fn launches_of(plan: &BenchPlan) -> u32 {
+    let usual = if plan.quick || tour::is_tour(plan) { LAUNCHES_TOUR } else { LAUNCHES };
+    plan.launches.unwrap_or(usual).max(1)
+}
+
+fn budget_of(plan: &BenchPlan, cells: usize, launches: u32) -> Duration {
+    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    // A short list needs no long run: its cells end at their own cap.
+    let enough = Duration::from_nanos(CELL_NS_MAX).saturating_mul(launches);
+    let enough = enough.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX));
+    plan.time_budget.unwrap_or(usual.min(enough + Duration::from_secs(5)))
+}
+
+fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duration) -> Settings {
+    let mut mechanisms = Vec::new();
+    let (mut sizes_bytes, mut shapes) = (Vec::new(), Vec::new());
+    for cell in cells {
+        if let crate::cell::Subject::Mechanism(mechanism) = cell.subject {
+            push_new(&mut mechanisms, mechanism.name().to_owned());
+            push_new(&mut sizes_bytes, cell.message_bytes);
+            push_new(&mut shapes, cell.shape.name().to_owned());
+        }
+    }
+    sizes_bytes.sort_unstable();
+    let waits = plan.waits.as_ref();
+    Settings {
+        arguments: plan.arguments.clone(),
+        kinds: plan.kinds.clone(),
+        mechanisms,
+        sizes_bytes,
+        shapes,
+        wait: waits.map_or_else(
+            || "default".to_owned(),
+            |waits| waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(","),
+        ),
+        placement: plan.placement.name().to_owned(),
+        touch: "full".to_owned(),
+        launches,
+        budget_s: budget.as_secs_f64(),
+        quick: plan.quick,
+        seed: plan.seed,
+    }
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+fn tool() -> Tool {
+    Tool {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+        compiler: option_env!("NEARCALL_COMPILER").unwrap_or("unknown").to_owned(),
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Rule R12.
+const LAUNCHES: u32 = 5;
+
+/// With 22 mechanisms and 90 seconds, more launches would leave each too little time.
+const LAUNCHES_TOUR: u32 = 3;
+
+/// The tour must end within 90 seconds, start-up and table included.
+const BUDGET: Duration = Duration::from_secs(75);
+
+/// With `--quick`.
+const BUDGET_QUICK: Duration = Duration::from_secs(15);
+
+/// More time per cell and launch does not make a figure better; only more launches do.
+const CELL_NS_MAX: u64 = 500_000_000;
+
+/// With a budget of the user's, who may want long tails.
+const CELL_NS_CEILING: u64 = 20_000_000_000;
+
+/// Less time per cell and launch measures the start.
+const CELL_NS_MIN: u64 = 2_000_000;
+
+/// What a launch takes beside its cells: two processes, the detector.
+const LAUNCH_NS: u64 = 40_000_000;
+
+/// What a cell takes beside its budget: payloads, marks, the report.
+const CELL_OVERHEAD_NS: u64 = 6_000_000;
+
+/// How long the gap detector watches between two launches.
+const WATCH: Duration = Duration::from_millis(5);
+
+/// How much longer than planned a launch may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The environment moves the stack by up to a page.
+const PADDING_BYTES_MAX: usize = 4096;
+
+const NS_PER_S: u64 = 1_000_000_000;

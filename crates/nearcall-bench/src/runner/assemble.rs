@@ -1,0 +1,273 @@
+//! Makes a stored cell from the launches of one cell, and compares cells with their floors.
+//!
+//! A function of its arguments: nothing is started or read here.
+
+use crate::cell::{CellSpec, Subject};
+use crate::exchange::client::Measured;
+use crate::exchange::count::EndReport;
+use crate::floor::floor_of;
+use crate::histogram::Histogram;
+use crate::run::{Cell, CpuNsPerMessage, EffectiveSize, EndCounts, Kind, PerEnd, RttNs, Timer};
+use crate::runner::disturbance::{self, Around};
+use crate::runner::placement::Placed;
+use crate::{stats, timers};
+
+/// One launch of one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct CellLaunch {
+    pub(crate) measured: Measured,
+    pub(crate) around: Around,
+    pub(crate) order: u32,
+    pub(crate) pids: [u32; 2],
+    pub(crate) set_up_ns: Option<u64>,
+    pub(crate) sizes: Vec<EffectiveSize>,
+}
+
+/// Makes the stored cell. Its floor's ratio comes later: see [`compare`].
+///
+/// # Errors
+///
+/// Why the figures may not be given.
+pub(crate) fn cell(
+    spec: &CellSpec,
+    launches: &[CellLaunch],
+    placed: &Placed,
+    timer: Option<&Timer>,
+    seed: u64,
+) -> Result<Cell, String> {
+    let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
+    spec.shape.name().clone_into(&mut cell.shape);
+    spec.wait.name().clone_into(&mut cell.wait);
+    cell.placement = placed.stored();
+    cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
+    cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
+    match spec.kind {
+        Kind::Latency => add_times(&mut cell, launches, timer, seed)?,
+        Kind::Throughput => add_rates(&mut cell, launches, seed),
+    }
+    add_ends(&mut cell, launches);
+    let median = |of: fn(&CellLaunch) -> Option<u64>| {
+        stats::median(&launches.iter().filter_map(of).map(|ns| ns as f64).collect::<Vec<_>>())
+    };
+    cell.first_message_ns = median(|launch| launch.measured.first_message_ns);
+    cell.set_up_ns = median(|launch| launch.set_up_ns);
+    cell.warmup_samples =
+        launches.iter().map(|launch| launch.measured.warmup_samples).max().unwrap_or(0);
+    cell.pids = launches.iter().map(|launch| launch.pids).collect();
+    cell.order = launches.iter().map(|launch| launch.order).collect();
+    cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
+    cell.tags = tags(&cell, launches, placed);
+    let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
+    if let Some(graded) = disturbance::grade(&observed, placed) {
+        cell.grade = Some(graded.grade);
+        cell.noise = graded.reasons;
+    }
+    cell.floor = floor_of(spec).map(|floor| floor.subject.name().to_owned());
+    Ok(cell)
+}
+
+fn add_times(
+    cell: &mut Cell,
+    launches: &[CellLaunch],
+    timer: Option<&Timer>,
+    seed: u64,
+) -> Result<(), String> {
+    let mut times = Histogram::new();
+    for stored in launches.iter().filter_map(|launch| launch.measured.times.as_ref()) {
+        times.merge(&stored.to_histogram().map_err(|error| error.to_string())?);
+    }
+    let batch = launches.iter().map(|launch| launch.measured.messages_per_sample).max();
+    cell.messages_per_sample = batch.unwrap_or(1);
+    let medians = launches.iter().filter_map(|launch| launch.measured.median_ns);
+    cell.launch_medians_ns = medians.collect();
+    let blocks: Vec<_> = launches.iter().map(|launch| launch.measured.blocks_ns.clone()).collect();
+    let step_ns = timer.and_then(|timer| timer.granularity_ns).unwrap_or(0.0);
+    let resolution_ns = step_ns / cell.messages_per_sample as f64;
+    let estimate = stats::estimate(&cell.launch_medians_ns, &blocks, resolution_ns, seed);
+    let mut rtt = RttNs::new(&times, estimate.as_ref().and_then(|estimate| estimate.ci95));
+    if let (true, Some(estimate)) = (cell.messages_per_sample > 1, &estimate) {
+        // Times of a batch are divided: whole nanoseconds would hide them.
+        rtt.p50 = Some(estimate.center);
+        rtt.p50_ci95 = estimate.ci95;
+    }
+    if let (Some(p50), Some(timer)) = (rtt.p50, timer)
+        && !timers::allowed(p50 * cell.messages_per_sample as f64, timer)
+    {
+        return Err(format!("{p50:.0} ns is below ten steps of the clock {}", timer.source));
+    }
+    cell.rtt_ns = Some(rtt);
+    cell.histogram = Some(times.to_stored());
+    if let Some(estimate) = estimate {
+        cell.between_launch_variance = estimate.between_launch_variance;
+        cell.within_launch_variance = estimate.within_launch_variance;
+    }
+    Ok(())
+}
+
+fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) {
+    let rate = |launch: &CellLaunch| {
+        let measured = &launch.measured;
+        (measured.elapsed_ns > 0)
+            .then(|| measured.messages as f64 * 1e9 / measured.elapsed_ns as f64)
+    };
+    cell.launch_messages_per_s = launches.iter().filter_map(rate).collect();
+    cell.messages_per_s = stats::harmonic_mean(&cell.launch_messages_per_s);
+    if let Some(estimate) = stats::estimate(&cell.launch_messages_per_s, &[], 0.0, seed) {
+        cell.messages_per_s_ci95 = estimate.ci95;
+        cell.between_launch_variance = estimate.between_launch_variance;
+    }
+    let bytes = cell.message_bytes as f64;
+    cell.bytes_per_s = cell.messages_per_s.map(|rate| rate * bytes);
+    cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|rate| rate * bytes));
+}
+
+/// CPU time and counts of both ends, over all launches.
+fn add_ends(cell: &mut Cell, launches: &[CellLaunch]) {
+    let clients: Vec<&EndReport> = launches.iter().map(|launch| &launch.measured.client).collect();
+    let servers: Vec<&EndReport> =
+        launches.iter().filter_map(|launch| launch.measured.server.as_ref()).collect();
+    let messages = cell.count.max(1) as f64;
+    let per_message = |ends: &[&EndReport]| {
+        let sum_ns: u64 = ends.iter().map(|end| end.cpu_ns).sum();
+        (!ends.is_empty()).then(|| sum_ns as f64 / messages)
+    };
+    cell.cpu_ns_per_message =
+        CpuNsPerMessage { client: per_message(&clients), server: per_message(&servers) };
+    cell.counts = PerEnd { client: sum_counts(&clients), server: sum_counts(&servers) };
+}
+
+fn sum_counts(ends: &[&EndReport]) -> EndCounts {
+    let sum = |of: fn(&EndCounts) -> Option<u64>| {
+        ends.iter().map(|end| of(&end.counts)).try_fold(0_u64, |sum, one| Some(sum + one?))
+    };
+    if ends.is_empty() {
+        return EndCounts::default();
+    }
+    EndCounts {
+        minor_faults: sum(|counts| counts.minor_faults),
+        major_faults: sum(|counts| counts.major_faults),
+        voluntary_switches: sum(|counts| counts.voluntary_switches),
+        involuntary_switches: sum(|counts| counts.involuntary_switches),
+        migrations: sum(|counts| counts.migrations),
+        user_ns: sum(|counts| counts.user_ns),
+        system_ns: sum(|counts| counts.system_ns),
+    }
+}
+
+fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed) -> Vec<String> {
+    let ends = [&cell.counts.client, &cell.counts.server];
+    let elsewhere = |end: &EndReport, cpu: Option<usize>| cpu.is_some_and(|cpu| cpu != end.cpu);
+    let left = launches.iter().any(|launch| {
+        let measured = &launch.measured;
+        elsewhere(&measured.client, placed.client)
+            || measured.server.as_ref().is_some_and(|server| elsewhere(server, placed.server))
+    });
+    let moved = ends.iter().any(|end| end.migrations.is_some_and(|count| count > 0));
+    let faults = |end: &&EndCounts| end.minor_faults.unwrap_or(0) + end.major_faults.unwrap_or(0);
+    let found = [
+        ("migrated", left || moved),
+        ("page_faults", ends.iter().map(faults).sum::<u64>() > 0),
+        ("warmup_capped", launches.iter().any(|launch| launch.measured.warmup_capped)),
+        ("clock_drift", launches.iter().any(|launch| launch.around.drifted())),
+    ];
+    found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
+}
+
+/// Fills in how many times its floor's cost each cell is. `cells` belong to `specs` one by one.
+pub(crate) fn compare(specs: &[CellSpec], cells: &mut [Cell]) {
+    let ratios: Vec<Option<f64>> = specs
+        .iter()
+        .zip(cells.iter())
+        .map(|(spec, cell)| {
+            let floor = floor_of(spec)?;
+            let at = specs.iter().position(|other| *other == floor)?;
+            ratio(cell, &cells[at])
+        })
+        .collect();
+    for (cell, ratio) in cells.iter_mut().zip(ratios) {
+        cell.ratio_to_floor = ratio;
+    }
+}
+
+fn ratio(cell: &Cell, floor: &Cell) -> Option<f64> {
+    let ratio = match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref()?.p50? / floor.rtt_ns.as_ref()?.p50?,
+        Kind::Throughput => floor.messages_per_s? / cell.messages_per_s?,
+    };
+    ratio.is_finite().then_some(ratio)
+}
+
+/// The first pair of cells which shows that the payload was not touched: a large message costs
+/// hardly more than a small one.
+pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec, f64)> {
+    let p50 = |cell: &Cell| cell.rtt_ns.as_ref()?.p50;
+    for (large, large_cell) in specs.iter().zip(cells) {
+        let is_small = |small: &CellSpec| {
+            let same = (small.subject, small.shape, small.wait)
+                == (large.subject, large.shape, large.wait);
+            same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
+        };
+        let Subject::Mechanism(_) = large.subject else { continue };
+        if large.kind != Kind::Latency || large.message_bytes < LARGE_BYTES_MIN {
+            continue;
+        }
+        let small = specs.iter().zip(cells).find(|(small, _)| is_small(small));
+        let small_ns = small.and_then(|(_, cell)| p50(cell));
+        let Some((small_ns, large_ns)) = small_ns.zip(p50(large_cell)) else { continue };
+        if large_ns < RATIO_MIN * small_ns {
+            return Some((*large, large_ns / small_ns));
+        }
+    }
+    None
+}
+
+/// Rule R5: 4 MiB must cost at least twice what 64 bytes cost.
+const RATIO_MIN: f64 = 2.0;
+
+/// What counts as small for that rule.
+const SMALL_BYTES_MAX: u64 = 64;
+
+/// What counts as large for that rule.
+const LARGE_BYTES_MIN: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Mechanism, WaitPolicy};
+
+    use super::*;
+    use crate::bench_plan::Shape;
+    use crate::floor::Floor;
+
+    fn spec(message_bytes: u64) -> CellSpec {
+        CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Mechanism(Mechanism::ShmSpin),
+            shape: Shape::Echo,
+            message_bytes,
+            wait: WaitPolicy::Spin,
+        }
+    }
+
+    fn measured(spec: &CellSpec, p50: f64) -> Cell {
+        let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
+        cell.rtt_ns = Some(RttNs { p50: Some(p50), ..RttNs::default() });
+        cell
+    }
+
+    #[test]
+    fn a_large_message_at_the_price_of_a_small_one_is_found() {
+        let specs = [spec(64), spec(4 << 20)];
+        let cells = |large_ns| [measured(&specs[0], 400.0), measured(&specs[1], large_ns)];
+        assert_eq!(untouched(&specs, &cells(790.0)).unwrap().0, specs[1]);
+        assert_eq!(untouched(&specs, &cells(810.0)), None);
+    }
+
+    #[test]
+    fn a_cell_is_compared_with_its_own_floor() {
+        let floor = Floor::Spin.cell(Kind::Latency, Shape::Echo, 8);
+        let specs = [floor, spec(8)];
+        let mut cells = vec![measured(&floor, 300.0), measured(&specs[1], 450.0)];
+        compare(&specs, &mut cells);
+        assert_eq!((cells[0].ratio_to_floor, cells[1].ratio_to_floor), (None, Some(1.5)));
+    }
+}

@@ -1,0 +1,83 @@
+//! Adds up what disturbed the launches of one cell, and grades it.
+
+use crate::detector::{self, Counters, DRIFT_MAX, Watch};
+use crate::exchange::client::Measured;
+use crate::noise::{self, Graded, NoiseFacts};
+use crate::runner::placement::Placed;
+
+/// What was observed around one launch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Around {
+    facts: NoiseFacts,
+    drifted: bool,
+}
+
+impl Around {
+    /// From the watches and counters before and after a launch.
+    pub(crate) fn of(
+        before: &(Watch, Counters),
+        after: &(Watch, Counters),
+        placed: &Placed,
+    ) -> Self {
+        let mut facts =
+            detector::facts(&[&before.0, &after.0], &before.1, &after.1, &placed.cpus());
+        if placed.is_shared() {
+            // Both ends want the CPU by turns: they themselves are the pressure.
+            facts.psi_cpu_some_ns = None;
+        }
+        let drifted = detector::drift(&before.0, &after.0).is_some_and(|drift| drift > DRIFT_MAX);
+        Self { facts, drifted }
+    }
+
+    /// Whether the clock speed changed.
+    pub(crate) fn drifted(&self) -> bool {
+        self.drifted
+    }
+}
+
+/// Grades a cell by all of its launches: what was around them, and what the ends saw themselves.
+pub(crate) fn grade(launches: &[(&Around, &Measured)], placed: &Placed) -> Option<Graded> {
+    let around = launches.iter().map(|(around, _)| around.facts.clone()).reduce(sum)?;
+    let inside = launches.iter().map(|(_, measured)| inside(measured)).reduce(sum)?;
+    let inside = if placed.is_shared() { NoiseFacts::default() } else { inside };
+    let (around, inside) = (noise::grade(&around), noise::grade(&inside));
+    match (around, inside) {
+        (Some(a), Some(b)) => {
+            let (first, second) = if a.grade >= b.grade { (a, b) } else { (b, a) };
+            let reasons = first.reasons.into_iter().chain(second.reasons).collect();
+            Some(Graded { grade: first.grade, reasons })
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// What the ends saw inside the measured region; of two ends the more disturbed one.
+fn inside(measured: &Measured) -> NoiseFacts {
+    let ends = || [Some(&measured.client), measured.server.as_ref()].into_iter().flatten();
+    NoiseFacts {
+        cell_ns: measured.elapsed_ns,
+        involuntary_switches: ends().filter_map(|end| end.counts.involuntary_switches).max(),
+        run_delay_ns: ends().filter_map(|end| end.run_delay_ns).max(),
+        ..NoiseFacts::default()
+    }
+}
+
+fn sum(a: NoiseFacts, b: NoiseFacts) -> NoiseFacts {
+    let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+    NoiseFacts {
+        observed_ns: a.observed_ns.saturating_add(b.observed_ns),
+        gaps: add(a.gaps, b.gaps),
+        gap_ns: add(a.gap_ns, b.gap_ns),
+        steal_ns: add(a.steal_ns, b.steal_ns),
+        cell_ns: a.cell_ns.saturating_add(b.cell_ns),
+        involuntary_switches: add(a.involuntary_switches, b.involuntary_switches),
+        run_delay_ns: add(a.run_delay_ns, b.run_delay_ns),
+        psi_cpu_some_ns: add(a.psi_cpu_some_ns, b.psi_cpu_some_ns),
+        throttled_ns: add(a.throttled_ns, b.throttled_ns),
+        // A maximum: one launch with a neighbour is not made good by those without.
+        run_queue_others: match (a.run_queue_others, b.run_queue_others) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (one, other) => one.or(other),
+        },
+    }
+}

@@ -1,0 +1,208 @@
+//! Which cells a run has: those of the plan, the default tour where it says nothing, and floors.
+//!
+//! A function of its arguments. What cannot be measured is listed with the reason; nothing is left
+//! out silently.
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::bench_plan::{BenchPlan, Shape};
+use crate::cell::{CellSpec, Subject};
+use crate::floor::{Floor, floor_of};
+use crate::run::{Kind, Skipped};
+
+/// What to measure and what not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tour {
+    /// Floors first, then mechanisms in the order of their table.
+    pub cells: Vec<CellSpec>,
+    /// What cannot be measured here.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Finds the cells of `plan`.
+///
+/// `supported` asks the kernel. `no_spinning` is why ends that spin cannot work where both will
+/// run, if they cannot.
+#[must_use]
+pub fn cells(
+    plan: &BenchPlan,
+    supported: &dyn Fn(Mechanism) -> Result<(), String>,
+    no_spinning: Option<&str>,
+) -> Tour {
+    let mut tour = Tour::default();
+    let all: Vec<Mechanism> = Mechanism::all().collect();
+    let mut measured = Vec::new();
+    for &mechanism in plan.mechanisms.as_ref().unwrap_or(&all) {
+        if let Err(reason) = supported(mechanism) {
+            tour.skip(mechanism.name(), reason, true);
+            continue;
+        }
+        for wait in waits(plan, mechanism) {
+            if !mechanism.waits().contains(&wait) {
+                let reason =
+                    format!("cannot wait by {wait}; it can by {}", words(mechanism.waits()));
+                tour.skip(mechanism.name(), reason, false);
+                continue;
+            }
+            let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
+            if let (true, Some(reason)) = (spins, no_spinning) {
+                tour.skip(mechanism.name(), reason.to_owned(), false);
+                continue;
+            }
+            measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
+                let subject = Subject::Mechanism(mechanism);
+                CellSpec { kind, subject, shape, message_bytes, wait }
+            }));
+        }
+    }
+    for floor in floors(plan, &measured) {
+        let Subject::Floor(which) = floor.subject else { continue };
+        match no_spinning.filter(|_| which.needs_two_cpus()) {
+            Some(reason) => tour.skip(which.name(), reason.to_owned(), false),
+            None => tour.cells.push(floor),
+        }
+    }
+    tour.cells.extend(measured);
+    tour
+}
+
+/// Whether the plan leaves the choice of cells to the tour.
+#[must_use]
+pub fn is_tour(plan: &BenchPlan) -> bool {
+    plan.mechanisms.is_none() && plan.sizes_bytes.is_none()
+}
+
+impl Tour {
+    /// Notes once that something cannot be measured.
+    fn skip(&mut self, name: &str, reason: String, unsupported: bool) {
+        let mechanism = name.to_owned();
+        let skipped = Skipped { mechanism, reason, unsupported, kind: None, message_bytes: None };
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+    }
+}
+
+fn waits(plan: &BenchPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
+    plan.waits.clone().unwrap_or_else(|| mechanism.waits().iter().take(1).copied().collect())
+}
+
+fn words(waits: &[WaitPolicy]) -> String {
+    waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Kind, shape and size of each cell of a mechanism.
+fn exchanges(plan: &BenchPlan) -> Vec<(Kind, Shape, u64)> {
+    let (latency_sizes, throughput_sizes): (&[u64], &[u64]) = match plan.quick {
+        true => (&QUICK_SIZES, &QUICK_THROUGHPUT_SIZES),
+        false => (&TOUR_SIZES, &TOUR_THROUGHPUT_SIZES),
+    };
+    let mut exchanges = Vec::new();
+    if plan.kinds.contains(&Kind::Latency) {
+        for &size in plan.sizes_bytes.as_deref().unwrap_or(latency_sizes) {
+            exchanges.extend(shapes(plan, size).into_iter().map(|s| (Kind::Latency, s, size)));
+        }
+    }
+    if plan.kinds.contains(&Kind::Throughput) {
+        let sizes = plan.sizes_bytes.as_deref().unwrap_or(throughput_sizes);
+        exchanges.extend(sizes.iter().map(|&size| (Kind::Throughput, Shape::Sink, size)));
+    }
+    exchanges
+}
+
+fn shapes(plan: &BenchPlan, size: u64) -> Vec<Shape> {
+    match (&plan.shapes, &plan.sizes_bytes) {
+        (Some(shapes), _) => shapes.clone(),
+        // A call that carries much mostly carries it one way.
+        (None, None) if size >= SINK_BYTES_MIN => vec![Shape::Sink],
+        (None, _) => vec![Shape::Echo],
+    }
+}
+
+/// Each floor cell that something is compared with, each once; in a tour also those that are told
+/// beside the mechanisms.
+fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
+    let mut floors: Vec<CellSpec> = measured.iter().filter_map(floor_of).collect();
+    if is_tour(plan) {
+        for floor in Floor::ALL {
+            let (kind, size) = match floor {
+                Floor::Ring => (Kind::Throughput, TOUR_SIZES[0]),
+                Floor::ChunkedCopy | Floor::Memcpy => (Kind::Latency, LARGE_BYTES),
+                _ => (Kind::Latency, TOUR_SIZES[0]),
+            };
+            let shape = if size == LARGE_BYTES { Shape::Sink } else { Shape::Echo };
+            if plan.kinds.contains(&kind) {
+                floors.push(floor.cell(kind, shape, size));
+            }
+        }
+    }
+    floors.sort_by_key(|cell| match cell.subject {
+        Subject::Floor(floor) => (Some(floor), cell.kind, cell.shape, cell.message_bytes),
+        Subject::Mechanism(_) => (None, cell.kind, cell.shape, cell.message_bytes),
+    });
+    floors.dedup();
+    floors
+}
+
+/// A word, a small record, a page of text or a picture's row, a picture.
+const TOUR_SIZES: [u64; 4] = [8, 1 << 10, 64 << 10, LARGE_BYTES];
+
+/// Where messages per second and where bytes per second are the point.
+const TOUR_THROUGHPUT_SIZES: [u64; 2] = [8, 64 << 10];
+
+/// With `--quick`.
+const QUICK_SIZES: [u64; 2] = [8, 64 << 10];
+
+/// With `--quick`.
+const QUICK_THROUGHPUT_SIZES: [u64; 1] = [8];
+
+/// The largest message of the tour.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// From this size on the tour sends there and gets an empty reply.
+const SINK_BYTES_MIN: u64 = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tour_has_every_supported_mechanism_and_every_floor() {
+        let lacking = |mechanism| match mechanism {
+            Mechanism::Uring => Err("no io_uring".to_owned()),
+            _ => Ok(()),
+        };
+        let tour = cells(&BenchPlan::default(), &lacking, None);
+        for mechanism in Mechanism::all() {
+            let subject = Subject::Mechanism(mechanism);
+            let found = tour.cells.iter().filter(|cell| cell.subject == subject).count();
+            assert_eq!(found, if mechanism == Mechanism::Uring { 0 } else { 6 }, "{mechanism}");
+        }
+        for floor in Floor::ALL {
+            assert!(tour.cells.iter().any(|cell| cell.subject == Subject::Floor(floor)), "{floor}");
+        }
+        assert!(tour.skipped[0].unsupported && tour.skipped[0].reason == "no io_uring");
+        let needed = tour.cells.iter().filter_map(floor_of);
+        assert!(needed.into_iter().all(|floor| tour.cells.contains(&floor)));
+    }
+
+    #[test]
+    fn what_spins_is_left_out_on_one_cpu_with_the_reason() {
+        let tour = cells(&BenchPlan::default(), &|_| Ok(()), Some("one CPU"));
+        assert!(tour.cells.iter().all(|cell| cell.subject.name() != "shm-spin"));
+        let names: Vec<&str> = tour.skipped.iter().map(|one| one.mechanism.as_str()).collect();
+        assert_eq!(names, ["shm-spin", "floor-spin", "floor-chunked-copy", "floor-ring"]);
+    }
+
+    #[test]
+    fn a_wait_that_a_mechanism_lacks_is_told() {
+        let plan = BenchPlan {
+            mechanisms: Some(vec![Mechanism::SysvMq]),
+            waits: Some(vec![WaitPolicy::Poll]),
+            ..BenchPlan::default()
+        };
+        let tour = cells(&plan, &|_| Ok(()), None);
+        assert_eq!(tour.cells, []);
+        assert_eq!(tour.skipped[0].reason, "cannot wait by poll; it can by block, spin");
+    }
+}

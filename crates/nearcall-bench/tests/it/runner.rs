@@ -1,0 +1,240 @@
+//! Real launches with tiny budgets: this test program itself is both processes.
+
+use std::cell::Cell as Flag;
+use std::ffi::OsString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
+use nearcall_bench::launch::Fault;
+use nearcall_bench::run::{Cell, Kind, Run};
+use nearcall_bench::runner::{BenchError, Hooks, Program, bench};
+use nearcall_bench::{peer, timers};
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+/// What the runner starts: runs as a test that does nothing when nobody gave it orders.
+#[test]
+fn peer_process() {
+    if std::env::var_os("NEARCALL_PADDING").is_some() {
+        peer::run().unwrap();
+    }
+}
+
+/// Spinning pairs of several tests at once would keep each other from running.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hooks() -> Hooks<'static> {
+    let args = ["--exact", "runner::peer_process", "--nocapture", "--test-threads=1"];
+    let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
+    Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
+}
+
+fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
+    let mechanisms = names.iter().map(|name| name.parse().unwrap()).collect();
+    BenchPlan {
+        kinds: kinds.to_vec(),
+        mechanisms: Some(mechanisms),
+        sizes_bytes: Some(sizes.to_vec()),
+        launches: Some(2),
+        time_budget: Some(Duration::from_millis(300)),
+        ..BenchPlan::default()
+    }
+}
+
+/// The spinning mechanisms need a second CPU; without one the runner skips them.
+fn has_two_cpus() -> bool {
+    nearcall_os::cpu::allowed().len() > 1
+}
+
+fn no_children_are_left() {
+    let tid = nearcall_os::process::tid();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
+    assert_eq!(children.unwrap_or_default().trim(), "");
+}
+
+#[track_caller]
+fn check_fields(run: &Run) {
+    let json: serde_json::Value = serde_json::from_str(&run.to_json()).unwrap();
+    for field in ["schema", "machine", "settings", "timers", "floors", "cells"] {
+        assert!(json.get(field).is_some(), "{field}");
+    }
+    let cells = ["floors", "cells"].map(|list| json[list].as_array().unwrap().clone()).concat();
+    assert!(!cells.is_empty());
+    for cell in cells {
+        for field in [
+            "kind",
+            "mechanism",
+            "shape",
+            "message_bytes",
+            "wait",
+            "placement",
+            "load",
+            "definition",
+            "launches",
+            "count",
+            "cpu_ns_per_message",
+            "floor",
+            "ratio_to_floor",
+            "grade",
+            "histogram",
+        ] {
+            assert!(cell.get(field).is_some(), "{field} in {}", cell["mechanism"]);
+        }
+        let figure = match cell["kind"].as_str().unwrap() {
+            "latency" => &cell["rtt_ns"]["p50"],
+            _ => &cell["messages_per_s"],
+        };
+        assert!(figure.as_f64().unwrap() > 0.0, "{cell}");
+        assert_eq!(cell["launches"], 2);
+        let pids = cell["pids"][0].as_array().unwrap();
+        assert_ne!(pids[0], pids[1]);
+    }
+}
+
+#[test]
+fn a_run_has_every_field_that_others_rely_on() {
+    let _alone = alone();
+    let kinds = [Kind::Latency, Kind::Throughput];
+    let run = bench(&plan(&["shm-futex", "shm-spin"], &kinds, &[8, 65_537]), &hooks()).unwrap();
+    check_fields(&run);
+    let expected = if has_two_cpus() { 8 } else { 4 };
+    assert_eq!(run.cells.len(), expected, "{:?} {:?}", run.skipped, run.warnings);
+    for cell in &run.cells {
+        assert!(cell.floor.is_some(), "{}", cell.mechanism);
+        assert_eq!(cell.ratio_to_floor.is_some(), has_two_cpus() || cell.wait != "spin");
+        assert!(cell.set_up_ns.unwrap() > 0.0 && !cell.sizes.is_empty());
+        assert!(cell.cpu_ns_per_message.server.is_some());
+    }
+    assert!(run.timers.iter().any(|timer| timer.used));
+    no_children_are_left();
+}
+
+#[test]
+fn both_ends_on_one_cpu_are_measured_and_spinning_is_skipped() {
+    let _alone = alone();
+    let plan = BenchPlan {
+        placement: Place::Same,
+        ..plan(&["shm-futex", "shm-spin"], &[Kind::Latency], &[8])
+    };
+    let run = bench(&plan, &hooks()).unwrap();
+    let found: Vec<&str> = run.cells.iter().map(|cell| cell.placement.class.as_str()).collect();
+    assert_eq!(found, ["same_cpu"]);
+    let spin = run.skipped.iter().find(|one| one.mechanism == "shm-spin").unwrap();
+    assert!(spin.reason.contains("spin"), "{}", spin.reason);
+}
+
+#[test]
+fn every_size_gets_through() {
+    let _alone = alone();
+    let sizes = [1, 7, 63, 65, 4_095, 65_537, 4 << 20];
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &sizes), &hooks()).unwrap();
+    assert_eq!(run.cells.len(), sizes.len(), "{:?}", run.skipped);
+}
+
+#[test]
+fn a_damaged_byte_fails_the_run() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    for shape in Shape::ALL {
+        let plan = BenchPlan {
+            shapes: Some(vec![shape]),
+            ..plan(&["shm-futex"], &[Kind::Latency], &[1_024])
+        };
+        let error = bench(&plan, &hooks).unwrap_err();
+        assert!(matches!(error, BenchError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains("checksum"), "{error}");
+    }
+    no_children_are_left();
+}
+
+#[test]
+fn a_slow_start_does_not_move_the_median() {
+    let _alone = alone();
+    let plan = BenchPlan {
+        time_budget: Some(Duration::from_secs(2)),
+        ..plan(&["shm-futex"], &[Kind::Latency], &[8])
+    };
+    let p50 = |cell: &Cell| cell.rtt_ns.as_ref().unwrap().p50.unwrap();
+    let usual = bench(&plan, &hooks()).unwrap();
+    let slow = bench(&plan, &Hooks { fault: Fault::SlowStart, ..hooks() }).unwrap();
+    let (usual, slow) = (&usual.cells[0], &slow.cells[0]);
+    assert!(slow.first_message_ns.unwrap() >= 20_000.0);
+    assert!(p50(slow) < p50(usual) + 15_000.0, "{} and {}", p50(slow), p50(usual));
+}
+
+#[test]
+fn a_process_that_dies_is_a_failed_cell() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Die, ..hooks() };
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    assert_eq!(run.cells, []);
+    let failed = run.skipped.iter().find(|one| one.mechanism == "shm-futex").unwrap();
+    assert!(!failed.unsupported && failed.reason.contains("go"), "{}", failed.reason);
+    no_children_are_left();
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_and_a_failed_cell() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Hang, patience: Duration::from_millis(500), ..hooks() };
+    let started = nearcall_os::clock::now();
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let failed = run.skipped.iter().find(|one| one.mechanism == "shm-futex").unwrap();
+    assert!(failed.reason.contains("no result in time"), "{}", failed.reason);
+    no_children_are_left();
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has_and_says_so() {
+    let _alone = alone();
+    let launches = Flag::new(0);
+    let hooks = hooks();
+    let progress = |done: usize, _: usize, _: &str| launches.set(done);
+    let interrupted = || launches.get() >= 2;
+    let hooks = Hooks { progress: &progress, interrupted: &interrupted, ..hooks };
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    assert!(run.partial && run.partial_reason.as_deref() == Some("interrupted"));
+    assert_eq!(run.cells.len() + run.floors.len(), 2, "{:?}", run.skipped);
+    no_children_are_left();
+}
+
+#[test]
+fn what_cannot_be_measured_is_an_error_that_says_why() {
+    let plan = BenchPlan {
+        waits: Some(vec![WaitPolicy::Poll]),
+        ..plan(&["shm-futex"], &[Kind::Latency], &[8])
+    };
+    let error = bench(&plan, &hooks()).unwrap_err().to_string();
+    assert!(error.contains("shm-futex: cannot wait by poll"), "{error}");
+}
+
+#[test]
+fn polled_mechanisms_are_measured_where_there_are_any() {
+    let _alone = alone();
+    let polled = |mechanism: &Mechanism| mechanism.waits().contains(&WaitPolicy::Poll);
+    let names: Vec<&str> = Mechanism::all().filter(polled).map(Mechanism::name).collect();
+    let plan = BenchPlan {
+        waits: Some(vec![WaitPolicy::Poll]),
+        launches: Some(1),
+        ..plan(&names, &[Kind::Latency, Kind::Throughput], &[8, 65_537])
+    };
+    let run = bench(&plan, &hooks()).unwrap();
+    for failed in run.skipped.iter().filter(|one| !one.unsupported) {
+        panic!("{failed:?}");
+    }
+    assert!(run.cells.len().is_multiple_of(4));
+}
+
+#[test]
+fn a_coarse_clock_allows_no_short_time() {
+    let coarse = nearcall_bench::run::Timer {
+        source: "synthetic".to_owned(),
+        granularity_ns: Some(1_000.0),
+        ..Default::default()
+    };
+    assert!(!timers::allowed(9_000.0, &coarse) && timers::allowed(10_000.0, &coarse));
+}

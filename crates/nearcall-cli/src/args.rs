@@ -1,0 +1,291 @@
+//! Words of the command line, and the typed commands that they mean.
+//!
+//! Always true: what leaves this file was judged as far as words alone can be: names exist, sizes
+//! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
+//! `commands/bench.rs`.
+
+mod value;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nearcall_bench::bench_plan::Shape;
+use nearcall_bench::plan::MESSAGE_BYTES_MAX;
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use self::value::{Pin, Sizes};
+
+/// Reads the words, the program's name first.
+///
+/// # Errors
+///
+/// Clap's: also help and version are "errors", whose text goes to standard output.
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
+    Words::try_parse_from(words).map(|words| words.command)
+}
+
+/// Measures what every Linux IPC mechanism costs between two processes of this machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nearcall",
+    version = VERSION,
+    help_template = TEMPLATE,
+    before_help = EXAMPLES,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Words {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One verb with its options.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure mechanisms between two processes, print a table and store the run
+    ///
+    /// Without options: a tour of every mechanism that works here, within 90 seconds. Each figure
+    /// comes from several launches of two new, pinned processes, in random order, and stands beside
+    /// the same exchange without nearcall (the floor).
+    ///
+    /// Exit code: 0 done; 1 something failed; 2 wrong words; 130 interrupted, and what was measured
+    /// until then is kept and marked.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = BENCH_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Bench(BenchArgs),
+
+    /// List the mechanisms: how data travels, how a sleeper is woken, what works here
+    #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]
+    Mechanisms(JsonArgs),
+
+    /// Print the table of a stored run again
+    #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
+    Show(ShowArgs),
+
+    /// Tell what this machine lacks or has badly set for IPC and measuring, and what to do
+    #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES)]
+    Doctor(JsonArgs),
+
+    /// The second process of a measurement; started by `bench` itself
+    #[command(name = "peer-process", hide = true)]
+    PeerProcess,
+}
+
+/// Options of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure: latency, throughput or all
+    #[arg(value_name = "KIND", default_value = "all", hide_possible_values = true)]
+    pub(crate) kind: KindWord,
+
+    /// Mechanisms, separated by commas; see `nearcall mechanisms`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) mechanism: Option<Vec<Mechanism>>,
+
+    /// Payload sizes from 1 byte to 4 MiB, such as 8,1KiB,64KiB,1MiB
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
+    pub(crate) sizes: Option<Sizes>,
+
+    /// What comes back in latency cells: the same size (echo), or nothing (sink)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::shape(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) shape: Option<Vec<Shape>>,
+
+    /// How both ends wait: spin, block (in a call), poll (in epoll)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::wait(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) wait: Option<Vec<WaitPolicy>>,
+
+    /// Pin the client and the server to these CPUs
+    #[arg(
+        long,
+        value_name = "CLIENT,SERVER",
+        allow_negative_numbers = true,
+        conflicts_with = "placement",
+        help_heading = WHERE
+    )]
+    pub(crate) pin: Option<Pin>,
+
+    /// Both ends on the same CPU, cross CPUs, or not pinned (none)
+    #[arg(long, value_name = "PLACE", hide_possible_values = true, help_heading = WHERE)]
+    pub(crate) placement: Option<PlaceWord>,
+
+    /// Launches of new processes per figure; the tour takes what time allows
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=LAUNCHES_MAX),
+        help_heading = HOW
+    )]
+    pub(crate) launches: Option<u32>,
+
+    /// How long all may take, such as 30s, 2m or plain seconds
+    #[arg(
+        long,
+        value_name = "BUDGET",
+        allow_negative_numbers = true,
+        value_parser = value::budget,
+        help_heading = HOW
+    )]
+    pub(crate) time: Option<Duration>,
+
+    /// Give up accuracy for speed
+    #[arg(long, help_heading = HOW)]
+    pub(crate) quick: bool,
+
+    /// Decides the order of launches and the payloads [default: a new one each time]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = HOW)]
+    pub(crate) seed: Option<u64>,
+
+    /// Store the run here [default: a new file in the data directory of nearcall]
+    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print the run as one JSON document (nearcall.run/1) instead of the table
+    ///
+    /// Stores it in a file only if --out is given too.
+    #[arg(long, help_heading = RESULT)]
+    pub(crate) json: bool,
+}
+
+/// Options of verbs that have no others.
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// A run that `bench` has stored
+    #[arg(value_name = "RUN.json")]
+    pub(crate) file: PathBuf,
+
+    /// Print the run as one JSON document instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindWord {
+    /// Round trips, one at a time
+    Latency,
+    /// As much as fits, one way
+    Throughput,
+    /// Both
+    All,
+}
+
+/// Where both ends run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlaceWord {
+    /// Both on one CPU
+    Same,
+    /// On two CPUs
+    Cross,
+    /// Not pinned
+    None,
+}
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARCALL_COMMIT"), ")");
+
+/// Examples come first: most people look for one.
+const TEMPLATE: &str = "\
+{about-with-newline}
+{before-help}{usage-heading} {usage}
+
+{all-args}";
+
+const EXAMPLES: &str = "\
+Examples:
+  nearcall bench                                 measure this machine, within 90 seconds
+  nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
+  nearcall mechanisms                            what there is, and what works here
+  nearcall doctor                                what to set before measuring
+  nearcall show RUN.json                         the table of a stored run";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  nearcall bench                                 everything, within 90 seconds
+  nearcall bench --quick                         a first look
+  nearcall bench latency --mechanism pipe,unix-stream --sizes 8,1KiB --time 30s
+  nearcall bench latency --mechanism shm-spin --wait spin --pin 0,1
+  nearcall bench throughput --sizes 64KiB --launches 10 --out run.json
+  nearcall bench --json | jq '.cells[] | [.mechanism, .rtt_ns.p50]'";
+
+const MECHANISMS_EXAMPLES: &str = "\
+Examples:
+  nearcall mechanisms
+  nearcall mechanisms --json | jq -r '.mechanisms[] | select(.supported) | .name'";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  nearcall show run.json
+  nearcall show run.json --json | jq '.machine'";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  nearcall doctor
+  nearcall doctor --json | jq -r '.findings[] | select(.severity == \"warning\") | .advice'";
+
+const WHAT: &str = "What";
+const WHERE: &str = "Where";
+const HOW: &str = "How long";
+const RESULT: &str = "Result";
+
+/// More launches than this take days.
+const LAUNCHES_MAX: i64 = 1_000;
+
+const _: () = assert!(MESSAGE_BYTES_MAX == 4 << 20, "the help of --sizes names the limit");
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_options_do_not_contradict_each_other() {
+        Words::command().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_100_columns_and_shows_examples_first() {
+        let mut command = Words::command();
+        command.build();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            if command.is_hide_set() {
+                continue;
+            }
+            let mut command = command.clone();
+            let (long, short) = (command.render_long_help(), command.render_help());
+            for help in [long.to_string(), short.to_string()] {
+                let examples = help.find("Examples:").expect("examples");
+                assert!(examples < help.find("Usage:").expect("usage"), "{help}");
+                let wide = help.lines().filter(|line| line.chars().count() > 100);
+                assert_eq!(wide.collect::<Vec<_>>(), [""; 0], "{}", command.get_name());
+            }
+        }
+    }
+}

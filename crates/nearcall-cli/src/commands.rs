@@ -1,0 +1,76 @@
+//! Runs a command and turns its end into an exit code.
+//!
+//! 0: done. 1: something failed. 2: the words are wrong. 130: interrupted. A failure is one line on
+//! standard error.
+
+mod bench;
+mod doctor;
+mod mechanisms;
+mod show;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::args::{self, Command};
+use crate::output;
+
+/// Runs what the words say, the program's name first.
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.collect();
+    let command = match args::parse(words.iter().cloned()) {
+        Ok(command) => command,
+        Err(error) => {
+            // Help goes to standard output, whose reader may have closed it: no failure.
+            let _ = error.print();
+            return code(error.exit_code());
+        }
+    };
+    let outcome = match command {
+        Command::Bench(args) => bench::run(&args, &words),
+        Command::Mechanisms(args) => mechanisms::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::PeerProcess => return bench::peer(),
+    };
+    match outcome {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Interrupted) => code(CODE_INTERRUPTED),
+        Err(error) => {
+            // With its causes, in one line.
+            output::aside(&format!("error: {error:#}"));
+            code(if error.is::<Usage>() { CODE_USAGE } else { CODE_FAILED })
+        }
+    }
+}
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As it should.
+    Done,
+    /// By Ctrl-C or SIGTERM; what was ready is kept.
+    Interrupted,
+}
+
+/// Words that are right in themselves and wrong on this machine, such as a CPU that it lacks.
+#[derive(Debug)]
+struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+const CODE_FAILED: i32 = 1;
+const CODE_USAGE: i32 = 2;
+
+/// As shells report a program that SIGINT has ended.
+const CODE_INTERRUPTED: i32 = 130;

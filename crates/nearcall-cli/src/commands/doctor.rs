@@ -1,0 +1,97 @@
+//! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
+
+use nearcall_bench::doctor::{self, Finding, Severity};
+use serde::Serialize;
+
+use super::End;
+use crate::args::JsonArgs;
+use crate::output::{self, wrap};
+
+pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
+    let findings = doctor::read();
+    if args.json {
+        output::json(&Document { schema: SCHEMA, findings: &findings })?;
+    } else {
+        output::result(&text(&findings))?;
+    }
+    Ok(End::Done)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    findings: &'a [Finding],
+}
+
+/// What is not as it should be, each with reason and advice; the rest by name only.
+fn text(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    let (shown, rest): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.severity > Severity::Unknown);
+    for finding in &shown {
+        let label = format!("{:<8} {:<20} ", finding.severity.name(), finding.what);
+        wrap(&mut out, &label, &finding.found);
+        wrap(&mut out, &format!("{:8}   why  ", ""), &finding.why);
+        wrap(&mut out, &format!("{:8}   do   ", ""), &finding.advice);
+        out.push('\n');
+    }
+    let names = |severity| {
+        let of = rest.iter().filter(|finding| finding.severity == severity);
+        of.map(|finding| finding.what.as_str()).collect::<Vec<_>>()
+    };
+    for (label, names) in
+        [("ok       ", names(Severity::Ok)), ("unknown  ", names(Severity::Unknown))]
+    {
+        if !names.is_empty() {
+            wrap(&mut out, label, &names.join(", "));
+        }
+    }
+    let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
+    out.push_str(&format!(
+        "\n{} checks: {}, {}, {}\n",
+        findings.len(),
+        plural(count(Severity::Problem), "problem"),
+        plural(count(Severity::Warning), "warning"),
+        plural(count(Severity::Note), "note"),
+    ));
+    out
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+const SCHEMA: &str = "nearcall.doctor/1";
+
+#[cfg(test)]
+mod tests {
+    use nearcall_bench::doctor::Concern;
+
+    use super::*;
+
+    fn finding(what: &str, severity: Severity) -> Finding {
+        Finding {
+            what: what.to_owned(),
+            concerns: Concern::Ipc,
+            severity,
+            found: "much ".repeat(40),
+            why: "because".to_owned(),
+            advice: "nothing".to_owned(),
+        }
+    }
+
+    #[test]
+    fn advice_is_shown_only_where_something_is_wrong() {
+        let found = text(&[
+            finding("swap", Severity::Warning),
+            finding("tsc", Severity::Ok),
+            finding("boost", Severity::Unknown),
+        ]);
+        assert!(found.starts_with("warning  swap "), "{found}");
+        assert!(found.contains("           why  because\n           do   nothing\n"), "{found}");
+        assert!(found.contains("ok       tsc\nunknown  boost\n"), "{found}");
+        assert!(found.ends_with("3 checks: 0 problems, 1 warning, 0 notes\n"), "{found}");
+        assert!(found.lines().all(|line| line.chars().count() <= output::COLUMNS));
+    }
+}

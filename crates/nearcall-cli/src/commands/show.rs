@@ -1,0 +1,19 @@
+//! `nearcall show`: prints the table of a stored run again.
+
+use anyhow::Context;
+use nearcall_bench::report::table::table;
+use nearcall_bench::run::Run;
+
+use super::End;
+use crate::args::ShowArgs;
+use crate::output;
+
+pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
+    let run = Run::load(&args.file).with_context(|| args.file.display().to_string())?;
+    if args.json {
+        output::result(&(run.to_json() + "\n"))?;
+    } else {
+        output::result(&table(&run))?;
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,71 @@
+//! Where runs are stored unless the user says where.
+//!
+//! `$XDG_DATA_HOME/nearcall/runs`, else `~/.local/share/nearcall/runs`, else the current directory.
+//! Writing the file is `Run::save`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nearcall_bench::report::number;
+
+/// A path for a new run that began at this moment (seconds since 1970). Makes its directory.
+pub(crate) fn new_run_file(started_unix_s: u64) -> PathBuf {
+    let variable = |name| env::var_os(name).map(PathBuf::from);
+    let directory = runs_directory(variable("XDG_DATA_HOME"), variable("HOME"))
+        .filter(|directory| fs::create_dir_all(directory).is_ok())
+        .unwrap_or_default();
+    free_name(&directory, started_unix_s)
+}
+
+/// The directory, from the values of XDG_DATA_HOME and HOME. The standard says that relative ones
+/// do not count.
+fn runs_directory(data_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let data_home = data_home.filter(|path| path.is_absolute());
+    let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".local/share"));
+    Some(data_home.or(home)?.join("nearcall/runs"))
+}
+
+/// A name that no file has yet. Two runs of one second get different names.
+fn free_name(directory: &Path, started_unix_s: u64) -> PathBuf {
+    let stamp = stamp(started_unix_s);
+    let names = (1..NAMES_TRIED_MAX).map(|number| match number {
+        1 => format!("nearcall-run-{stamp}.json"),
+        _ => format!("nearcall-run-{stamp}-{number}.json"),
+    });
+    let mut paths = names.map(|name| directory.join(name));
+    let last = directory.join(format!("nearcall-run-{stamp}-{}.json", std::process::id()));
+    paths.find(|path| !path.exists()).unwrap_or(last)
+}
+
+/// "20261121-031159", in UTC.
+fn stamp(unix_s: u64) -> String {
+    let date = number::date(unix_s);
+    let digits: String =
+        date.chars().filter(|char| char.is_ascii_digit() || *char == ' ').collect();
+    let digits = digits.trim().replace(' ', "-");
+    format!("{digits}{:02}", unix_s % 60)
+}
+
+/// More runs than this do not begin in one second.
+const NAMES_TRIED_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_directory_comes_before_the_home() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(runs_directory(path("/d"), path("/h")), path("/d/nearcall/runs"));
+        assert_eq!(runs_directory(path("d"), path("/h")), path("/h/.local/share/nearcall/runs"));
+        assert_eq!(runs_directory(None, path("")), None);
+    }
+
+    #[test]
+    fn the_name_has_date_and_time() {
+        assert_eq!(stamp(1_700_000_003), "20231114-221323");
+        let path = free_name(Path::new("/nowhere"), 0);
+        assert_eq!(path, Path::new("/nowhere/nearcall-run-19700101-000000.json"));
+    }
+}

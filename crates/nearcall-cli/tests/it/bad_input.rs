@@ -1,0 +1,103 @@
+//! Every wrong input: its exit code, its message, and that nothing else happens.
+
+use std::fs;
+
+use crate::program::Folder;
+
+/// Words, exit code, and what the message must contain.
+type Case = (&'static [&'static str], i32, &'static [&'static str]);
+
+#[track_caller]
+fn check(folder: &Folder, (words, code, messages): Case) {
+    let ended = folder.run(words);
+    assert_eq!(ended.code, Some(code), "{words:?}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{words:?}");
+    for message in messages {
+        assert!(ended.stderr.contains(message), "{words:?}: no {message:?} in {}", ended.stderr);
+    }
+    assert!(!ended.stderr.contains("panicked"), "{words:?}: {}", ended.stderr);
+}
+
+#[test]
+fn wrong_words_end_with_2_and_say_what_would_be_right() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (&["bnch"], 2, &["'bench'"]),
+        (&["bench", "latncy"], 2, &["latncy", "'latency'"]),
+        (&["bench", "--mechansm", "pipe"], 2, &["'--mechanism'"]),
+        (
+            &["bench", "--mechanism", "shm-futx"],
+            2,
+            &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
+        ),
+        (&["bench", "--mechanism", "pipe,"], 2, &["unknown mechanism ``"]),
+        (&["bench", "--sizes", "0"], 2, &["size \"0\" is zero; the smallest is 1 byte"]),
+        (&["bench", "--sizes", "8,5MiB"], 2, &["\"5MiB\" is above the limit of 4 MiB"]),
+        (&["bench", "--sizes", "eight"], 2, &["\"eight\" is not a size"]),
+        (&["bench", "--sizes", "1KB"], 2, &["\"1KB\" has an unknown unit"]),
+        (&["bench", "--sizes", "-8"], 2, &["\"-8\" is not a size"]),
+        (&["bench", "--sizes", ""], 2, &["--sizes"]),
+        (&["bench", "--shape", "ring"], 2, &["echo, sink"]),
+        (&["bench", "--wait", "spun"], 2, &["spin, block, poll"]),
+        (&["bench", "--placement", "far"], 2, &["same, cross, none"]),
+        (&["bench", "--pin", "0"], 2, &["give two CPU numbers such as 0,1"]),
+        (&["bench", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["bench", "--pin", "0,4294967296"], 2, &["give two CPU numbers"]),
+        (&["bench", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
+        (&["bench", "--launches", "0"], 2, &["1..=1000"]),
+        (&["bench", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+        (&["bench", "--time", "-5"], 2, &["give a time such as 30s, 2m or 90"]),
+        (&["bench", "--time", "0s"], 2, &["nothing can be measured within a second"]),
+        (&["bench", "--seed", "-1"], 2, &["--seed"]),
+        (&["show"], 2, &["RUN.json"]),
+        (&["mechanisms", "--jsn"], 2, &["'--json'"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+    assert!(!folder.home().join(".local").exists(), "nothing was written");
+}
+
+#[test]
+fn no_words_at_all_end_with_2_and_the_help() {
+    let ended = Folder::new().run(&[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains("Examples:"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_run_file_that_is_no_run_ends_with_1() {
+    let folder = Folder::new();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("newer", "{\"schema\": \"nearcall.run/2\"}");
+    write("cut", "{\"schema\": \"nearcall.run/1\", \"machine\": {\"id\": \"x");
+    write("other", "{\"name\": 1}");
+    write("noise", "\u{0}\u{1b}[31m");
+    write("empty", "");
+    let cases: &[Case] = &[
+        (&["show", "absent"], 1, &["error: absent: cannot read", "No such file"]),
+        (&["show", "newer"], 1, &["newer: nearcall.run/2 is newer than this program reads"]),
+        (&["show", "cut"], 1, &["cut: cut off: the file ends at line 1"]),
+        (&["show", "other", "--json"], 1, &["other: not a nearcall run"]),
+        (&["show", "noise"], 1, &["noise: "]),
+        (&["show", "empty"], 1, &["empty: "]),
+        (&["show", "."], 1, &["cannot read"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+}
+
+#[test]
+fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (
+            &["bench", "--out", "absent/run.json"],
+            1,
+            &["error: cannot store a run in absent/run.json: No such file or directory"],
+        ),
+        (&["bench", "--out", "."], 1, &["cannot store a run in .: "]),
+        (&["bench", "--json", "--out", "/proc/run.json"], 1, &["cannot store a run in /proc/"]),
+    ];
+    let start = nearcall_os::clock::now();
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert!(start.elapsed().as_secs() < 20, "measured first?");
+}

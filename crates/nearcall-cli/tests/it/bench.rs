@@ -1,0 +1,96 @@
+//! What `bench` does: a small run, the stored file, and Ctrl-C in the middle.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use nearcall_bench::run::Run;
+use nearcall_os::clock;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{self, Signal};
+use serde_json::Value;
+
+use crate::program::Folder;
+
+/// The smallest run that there is.
+const SMALL: [&str; 10] = [
+    "bench",
+    "latency",
+    "--mechanism",
+    "shm-futex",
+    "--sizes",
+    "8",
+    "--launches",
+    "1",
+    "--time",
+    "2s",
+];
+
+#[test]
+fn a_run_as_json_is_one_document_and_no_file() {
+    let folder = Folder::new();
+    let ended = folder.run(&[&SMALL[..], &["--json", "--seed", "7"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["schema"], "nearcall.run/1");
+    assert_eq!(document["settings"]["seed"], 7);
+    assert_eq!(document["settings"]["arguments"][1], "latency");
+    assert!(document["tool"]["compiler"].as_str().unwrap().starts_with("rustc "));
+    assert!(
+        document["cells"].as_array().unwrap().iter().any(|one| one["mechanism"] == "shm-futex")
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert!(!folder.home().join(".local").exists());
+}
+
+#[test]
+fn a_run_is_stored_in_the_data_directory_and_can_be_shown() {
+    let folder = Folder::new();
+    let ended = folder.run(&SMALL);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let stored = ended.stdout.lines().last().unwrap().strip_prefix("Run stored in ").unwrap();
+    assert!(stored.starts_with(folder.home().join(".local/share/nearcall/runs").to_str().unwrap()));
+    let shown = folder.run(&["show", stored]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+}
+
+#[test]
+fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
+    let folder = Folder::new();
+    let words = ["bench", "--time", "60s", "--out", "run.json", "--launches", "50"];
+    let mut command = folder.command(&words);
+    let stdout = folder.home().join("stdout");
+    command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    // Until its handler is there a signal would just end it; its first children come later.
+    let deadline = clock::now() + Duration::from_secs(20);
+    let mut peers = Vec::new();
+    while peers.is_empty() && clock::now() < deadline {
+        assert_eq!(child.wait(Some(Duration::from_millis(20))).unwrap(), None);
+        peers = children(child.pid());
+    }
+    assert!(!peers.is_empty(), "no launch within 20 s");
+    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    let run = Run::load(&folder.path().join("run.json")).unwrap();
+    assert!(run.partial, "marked");
+    for peer in peers {
+        let process = format!("/proc/{peer}/exe");
+        let is_ours = fs::read_link(process)
+            .is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
+        assert!(!is_ours, "process {peer} is left");
+    }
+}
+
+/// The children of a process. Not every kernel lists them, so all processes are asked.
+fn children(pid: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&process| parent(process) == Some(pid)).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, also blanks and parentheses.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}

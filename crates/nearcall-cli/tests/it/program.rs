@@ -1,0 +1,84 @@
+//! Starts the program in an empty folder of its own, and ends it if it hangs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nearcall_os::process::Child;
+
+/// An empty folder; gone when dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearcall-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::create_dir(path.join("work")).unwrap();
+        Self(path)
+    }
+
+    /// Where the program runs. Its home is beside it.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.0.clone()
+    }
+
+    /// Runs the program to its end.
+    #[track_caller]
+    pub(crate) fn run(&self, words: &[&str]) -> Ended {
+        let stdout = self.0.join("stdout");
+        self.run_into(words, File::create(&stdout).unwrap().into(), &stdout)
+    }
+
+    /// Runs the program with its output going to `stdout`, of which `path` is read afterwards.
+    #[track_caller]
+    pub(crate) fn run_into(&self, words: &[&str], stdout: Stdio, path: &Path) -> Ended {
+        let stderr = self.0.join("stderr");
+        let mut command = self.command(words);
+        command.stdout(stdout).stderr(File::create(&stderr).unwrap());
+        let mut child = Child::spawn(&mut command).unwrap();
+        let status = child.wait(Some(DEADLINE)).unwrap();
+        if status.is_none() {
+            child.kill().unwrap();
+        }
+        Ended {
+            code: status.and_then(|status| status.code()),
+            stdout: fs::read_to_string(path).unwrap_or_default(),
+            stderr: fs::read_to_string(&stderr).unwrap(),
+        }
+    }
+
+    /// The program with these words, in the folder, without our terminal and settings.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearcall"));
+        command.args(words).current_dir(self.path()).stdin(Stdio::null());
+        command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
+        command
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How the program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` if a signal ended it, or the deadline.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// No test asks for more than some seconds of work.
+const DEADLINE: Duration = Duration::from_secs(60);
