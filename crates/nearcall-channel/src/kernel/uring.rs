@@ -1,7 +1,7 @@
 //! A unix stream socket driven by io_uring: sends and receives are entries of a ring.
 //!
 //! A blocking send or receive of a small message is one `io_uring_enter`. Spinning looks at the
-//! completion queue without a system call.
+//! completion queue, and makes a system call only when the kernel has work for this thread.
 //! Always true: one send and one receive are under way at most; a buffer that the kernel uses is
 //! not touched; what came in is judged in our own buffer. A piece that did not go out in time stays
 //! under way, and nothing else is sent before it is done.
