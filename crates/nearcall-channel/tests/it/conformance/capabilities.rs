@@ -1,0 +1,98 @@
+//! What a row of the table claims is so, and what it denies as well.
+
+use std::os::fd::AsFd;
+
+use nearcall_channel::channel::Interest;
+use nearcall_channel::limits::PASSED_DESCRIPTORS_MAX;
+use nearcall_channel::{Deadline, Options, ReceiveError, SendError, WaitPolicy};
+use nearcall_os::{cpu, pipe};
+
+use super::sizes::{expect_message, settle};
+use crate::support::bytes::pattern;
+use crate::support::patient;
+use crate::support::play::Play;
+
+pub(super) fn claims_of_the_table_hold(play: &mut Play) {
+    let claims = play.mechanism.capabilities();
+    let waits = play.mechanism.waits();
+    assert_eq!(claims.needs_spinning, waits == [WaitPolicy::Spin]);
+    assert!(!(claims.needs_spinning && claims.same_cpu_safe));
+    let mut endpoint = play.meet();
+    assert_eq!(endpoint.mechanism(), play.mechanism);
+    assert_eq!(endpoint.wait_policy(), play.wait);
+    for interest in [Interest::Receive, Interest::Send] {
+        let has = endpoint.readiness(interest).is_some();
+        match play.wait {
+            WaitPolicy::Poll => assert!(has && claims.pollable, "{interest:?}"),
+            _ => assert!(!has || claims.pollable, "{interest:?}"),
+        }
+    }
+    // One unit and one byte more: the border must not show.
+    let unit = claims.atomic_message_bytes_max.unwrap_or(1000) as usize;
+    for (number, len) in (0..).zip([unit, unit + 1, unit - 1]) {
+        if play.is_first() {
+            endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
+        } else {
+            expect_message(&mut endpoint, number, len, Deadline::Never);
+        }
+    }
+    if play.is_first() {
+        assert_eq!(endpoint.peer().pid, Some(play.second_pid().cast_signed()));
+    }
+    settle(play);
+}
+
+pub(super) fn both_ends_on_one_cpu(play: &mut Play) {
+    let safe = play.mechanism.capabilities().same_cpu_safe && play.wait != WaitPolicy::Spin;
+    let rounds = if safe { 200 } else { 3 };
+    let mut endpoint = play.meet();
+    cpu::pin_current(cpu::allowed()[0]).unwrap();
+    for number in 0..rounds {
+        if play.is_first() {
+            endpoint.send(&pattern(number, 60), Deadline::Never).unwrap();
+            expect_message(&mut endpoint, number, 60, patient());
+        } else {
+            expect_message(&mut endpoint, number, 60, patient());
+            endpoint.send(&pattern(number, 60), Deadline::Never).unwrap();
+        }
+    }
+    settle(play);
+}
+
+pub(super) fn descriptors_pass(play: &mut Play) {
+    assert!(play.mechanism.capabilities().descriptor_passing, "the only answer there is today");
+    let mut endpoint = play.meet();
+    if play.is_first() {
+        let pipe = pipe::create().unwrap();
+        let none = endpoint.take_descriptors(Deadline::Now).err();
+        assert!(matches!(none, Some(ReceiveError::Empty)), "{none:?}");
+        let many = vec![pipe.write.as_fd(); PASSED_DESCRIPTORS_MAX + 1];
+        let refused = endpoint.pass_descriptors(&many).unwrap_err();
+        assert!(matches!(refused, SendError::TooLarge { .. }), "{refused:?}");
+        endpoint.pass_descriptors(&many[1..]).unwrap();
+        drop(many);
+        drop(pipe.write);
+        endpoint.send(&pattern(1, 30), Deadline::Never).unwrap();
+        let mut bytes = [0; 32];
+        assert_eq!(pipe::read(&pipe.read, &mut bytes).unwrap(), 5);
+        assert_eq!(&bytes[..5], b"hello");
+        assert_eq!(pipe::read(&pipe.read, &mut bytes).unwrap(), 0, "all copies are closed");
+    } else {
+        expect_message(&mut endpoint, 1, 30, Deadline::Never);
+        let fds = endpoint.take_descriptors(patient()).unwrap();
+        assert_eq!(fds.len(), PASSED_DESCRIPTORS_MAX);
+        assert_eq!(pipe::write(&fds[3], b"hello").unwrap(), 5);
+    }
+    settle(play);
+}
+
+pub(super) fn meeting_by_name(play: &mut Play) {
+    let options = Options { message_bytes_max: 1000, ..play.options() };
+    let mut endpoint = play.meet_at(&"some-service".parse().unwrap(), &options);
+    if play.is_first() {
+        endpoint.send(b"by name", Deadline::Never).unwrap();
+    } else {
+        assert_eq!(endpoint.receive(Deadline::Never).unwrap().len(), 7);
+    }
+    settle(play);
+}

@@ -1,0 +1,129 @@
+//! The other end is killed by SIGKILL: the survivor learns of it, soon, wherever it happened.
+
+use std::time::Duration;
+
+use nearcall_channel::{Deadline, Endpoint, Mechanism, Options, ReceiveError};
+use nearcall_os::{clock, process};
+
+use super::closing::{expect_gone, let_it_sleep, send_until_gone};
+use super::sizes::expect_message;
+use crate::support::bytes::pattern;
+use crate::support::play::{Play, note};
+
+const LONG: usize = 400_000;
+
+fn small(play: &Play) -> Options {
+    Options { buffer_bytes: 4 << 10, ..play.options() }
+}
+
+pub(super) fn killed_while_idle(play: &mut Play) {
+    let mut endpoint = play.meet();
+    if !play.is_first() {
+        for number in 0..3 {
+            endpoint.send(&pattern(number, 100), Deadline::Never).unwrap();
+        }
+        play.die();
+    }
+    let death = play.hear_of_death();
+    play.wait_for_death();
+    // Its messages lay in its own memory, which went with it.
+    let lost = play.mechanism == Mechanism::Cma;
+    for number in 0..if lost { 0 } else { 3 } {
+        expect_message(&mut endpoint, number, 100, Deadline::Never);
+    }
+    if lost {
+        while endpoint.receive(Deadline::Never).is_ok() {}
+    }
+    expect_gone(&mut endpoint);
+    death.now("death while idle", play);
+}
+
+pub(super) fn killed_while_we_receive(play: &mut Play) {
+    let mut endpoint = play.meet();
+    if !play.is_first() {
+        let_it_sleep();
+        play.die();
+    }
+    let gone = endpoint.receive(Deadline::Never).err();
+    play.hear_of_death().now("death in receive", play);
+    assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
+    expect_gone(&mut endpoint);
+}
+
+pub(super) fn killed_while_we_send(play: &mut Play) {
+    let mut endpoint = play.meet_with(&small(play));
+    if !play.is_first() {
+        let_it_sleep();
+        play.die();
+    }
+    send_until_gone(&mut endpoint, &[5; 100]);
+    play.hear_of_death().now("death in send", play);
+    expect_gone(&mut endpoint);
+}
+
+pub(super) fn killed_while_sending(play: &mut Play) {
+    let mut endpoint = play.meet_with(&small(play));
+    if !play.is_first() {
+        let mut claim = endpoint.claim(LONG, Deadline::Never).unwrap();
+        claim.write(&pattern(0, LONG / 2)).unwrap();
+        play.die();
+    }
+    let mut bytes = Vec::new();
+    // A mechanism may hand a message out only once it is whole.
+    let error = match endpoint.receive(Deadline::Never) {
+        Ok(mut message) => {
+            assert_eq!(message.len(), LONG);
+            message.read_to_end(&mut bytes).unwrap_err()
+        }
+        Err(error) => error,
+    };
+    play.hear_of_death().now("death amid a message to us", play);
+    assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
+    expect_gone(&mut endpoint);
+}
+
+pub(super) fn killed_while_receiving(play: &mut Play) {
+    let mut endpoint = play.meet_with(&small(play));
+    if !play.is_first() {
+        let mut message = endpoint.receive(Deadline::Never).unwrap();
+        message.read(&mut vec![0; 50_000]).unwrap();
+        play.die();
+    }
+    send_until_gone(&mut endpoint, &pattern(0, LONG));
+    play.hear_of_death().now("death amid a message from us", play);
+    expect_gone(&mut endpoint);
+}
+
+fn echo(endpoint: &mut Endpoint) -> Result<(), ReceiveError> {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        endpoint.receive(Deadline::Never)?.read_to_end(&mut bytes)?;
+        if endpoint.send(&bytes, Deadline::Never).is_err() {
+            return Err(ReceiveError::PeerGone);
+        }
+    }
+}
+
+pub(super) fn killed_while_echoing(play: &mut Play) {
+    let mut endpoint = play.meet();
+    if !play.is_first() {
+        let _ = echo(&mut endpoint);
+        return;
+    }
+    let random = Duration::from_micros(fastrand::Rng::with_seed(play.seed).u64(0..10_000));
+    let victim = play.victim();
+    let killer = std::thread::spawn(move || {
+        clock::pause(random);
+        process::kill_pidfd(&victim).unwrap();
+        clock::monotonic_ns()
+    });
+    endpoint.send(&pattern(0, 60), Deadline::Never).unwrap();
+    let error = echo(&mut endpoint).unwrap_err();
+    let noticed_ns = clock::monotonic_ns();
+    let took = Duration::from_nanos(noticed_ns.saturating_sub(killer.join().unwrap()));
+    note(&format!("{} by {}: death in echo noticed after {took:?}", play.mechanism, play.wait));
+    assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
+    assert!(took < crate::support::DEATH_NOTICED, "noticed only after {took:?}");
+    expect_gone(&mut endpoint);
+}

@@ -1,0 +1,201 @@
+//! Full and empty channels, deadlines, and both directions at once.
+
+use std::time::{Duration, Instant};
+
+use nearcall_channel::channel::Interest;
+use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError, WaitPolicy};
+use nearcall_os::clock;
+use nearcall_os::poll::{PollFd, PollFlags, poll};
+
+use super::claims::expect_given_up_then;
+use super::sizes::{expect_message, settle};
+use crate::support::bytes::{expect_pattern, pattern};
+use crate::support::play::Play;
+use crate::support::{PATIENCE, patient};
+
+/// More small messages than any channel has room for.
+const FULL_MAX: u64 = 1_000_000;
+
+/// Sends messages of 100 bytes, numbered from `from`, without waiting, until the channel is full.
+/// Says how many.
+#[track_caller]
+pub(super) fn fill_up(endpoint: &mut Endpoint, from: u64) -> u64 {
+    for sent in 0..FULL_MAX {
+        match endpoint.send(&pattern(from + sent, 100), Deadline::Now) {
+            Ok(()) => {}
+            Err(SendError::Full) => return sent,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    panic!("never full")
+}
+
+pub(super) fn a_full_channel_refuses_and_loses_nothing(play: &mut Play) {
+    let options = Options { buffer_bytes: 16 << 10, ..play.options() };
+    let mut endpoint = play.meet_with(&options);
+    let mut number = 0;
+    for _ in 0..2 {
+        if play.is_first() {
+            let sent = fill_up(&mut endpoint, number);
+            assert!(sent > 0, "an empty channel has no room");
+            play.tell(sent);
+            endpoint.flush(patient()).unwrap();
+            number += sent;
+        } else {
+            let sent = play.hear();
+            for number in number..number + sent {
+                expect_message(&mut endpoint, number, 100, Deadline::Never);
+            }
+            number += sent;
+        }
+        settle(play);
+        if !play.is_first() {
+            let empty = endpoint.receive(Deadline::Now).err();
+            assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+        }
+        settle(play);
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(30);
+/// What a wait of [`SHORT`] may take on a busy machine.
+const NOT_HOURS: Duration = Duration::from_secs(3);
+
+#[track_caller]
+fn expect_kept(started: Instant) {
+    let took = clock::now() - started;
+    assert!(took >= SHORT, "gave up after {took:?}, before the deadline");
+    assert!(took < NOT_HOURS, "gave up only after {took:?}");
+}
+
+pub(super) fn deadlines_are_kept(play: &mut Play) {
+    let mut endpoint = play.meet_with(&Options { buffer_bytes: 4 << 10, ..play.options() });
+    if play.is_first() {
+        let empty = endpoint.receive(Deadline::Now).err();
+        assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+        let started = clock::now();
+        let empty = endpoint.receive(Deadline::At(started + SHORT)).err();
+        assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+        expect_kept(started);
+        let past = endpoint.receive(Deadline::At(started)).err();
+        assert!(matches!(past, Some(ReceiveError::Empty)), "{past:?}");
+
+        let sent = fill_up(&mut endpoint, 0);
+        let started = clock::now();
+        let full = endpoint.send(&[0; 100], Deadline::At(started + SHORT)).err();
+        assert!(matches!(full, Some(SendError::Full)), "{full:?}");
+        expect_kept(started);
+        play.tell(sent);
+        endpoint.send(&pattern(sent, 100), Deadline::Never).unwrap();
+        endpoint.flush(patient()).unwrap();
+    } else {
+        let sent = play.hear();
+        for number in 0..=sent {
+            expect_message(&mut endpoint, number, 100, patient());
+        }
+    }
+    settle(play);
+}
+
+pub(super) fn a_late_message_is_given_up(play: &mut Play) {
+    const LONG: usize = 150_000;
+    let mut endpoint = play.meet_with(&Options { buffer_bytes: 4 << 10, ..play.options() });
+    if play.is_first() {
+        // Many, because a kernel may have room for several.
+        let late = (0..200).any(|_| {
+            let mut claim = match endpoint.claim(LONG, Deadline::after(SHORT)) {
+                Ok(claim) => claim,
+                Err(SendError::Full) => return true,
+                Err(error) => panic!("{error:?}"),
+            };
+            match claim.write(&pattern(3, LONG)).and_then(|()| claim.commit()) {
+                Ok(()) => false,
+                Err(SendError::Full) => true,
+                Err(error) => panic!("{error:?}"),
+            }
+        });
+        assert!(late, "a channel that nobody reads takes everything");
+        play.tell(0);
+        endpoint.send(&pattern(4, 99), Deadline::Never).unwrap();
+    } else {
+        play.hear();
+        loop {
+            let mut message = endpoint.receive(Deadline::Never).unwrap();
+            let (len, mut bytes) = (message.len(), Vec::new());
+            match message.read_to_end(&mut bytes) {
+                Ok(()) if len == 99 => break expect_pattern(&bytes, 4, 99),
+                Ok(()) => expect_pattern(&bytes, 3, LONG),
+                Err(ReceiveError::Aborted) => {
+                    drop(message);
+                    break expect_given_up_then(&mut endpoint, 4);
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+    settle(play);
+}
+
+/// Sends and receives on one thread, never waiting but for readiness.
+pub(super) fn both_directions_at_once(play: &mut Play) {
+    const MESSAGES: u64 = 4;
+    const LEN: usize = 200_000;
+    let mut endpoint = play.meet_with(&Options { buffer_bytes: 8 << 10, ..play.options() });
+    let (mut sent, mut received, mut flushed) = (0, 0, false);
+    while received < MESSAGES || !flushed {
+        let mut moved = false;
+        if sent < MESSAGES {
+            match endpoint.send(&pattern(sent, LEN), Deadline::Now) {
+                Ok(()) => (sent, moved) = (sent + 1, true),
+                Err(SendError::Full) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        } else if !flushed {
+            match endpoint.flush(Deadline::Now) {
+                Ok(()) => (flushed, moved) = (true, true),
+                Err(SendError::Full) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        match endpoint.receive(Deadline::Now) {
+            Ok(mut message) => {
+                let mut bytes = Vec::new();
+                message.read_to_end(&mut bytes).unwrap();
+                drop(message);
+                expect_pattern(&bytes, received, LEN);
+                (received, moved) = (received + 1, true);
+            }
+            Err(ReceiveError::Empty) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        if !moved && (received < MESSAGES || !flushed) {
+            rest(play, &mut endpoint, !flushed);
+        }
+    }
+    settle(play);
+}
+
+/// Sleeps until something may have become possible.
+fn rest(play: &Play, endpoint: &mut Endpoint, wants_to_send: bool) {
+    if play.wait != WaitPolicy::Poll {
+        return std::thread::yield_now();
+    }
+    let sleep = !wants_to_send || endpoint.arm(Interest::Send);
+    if !(endpoint.arm(Interest::Receive) && sleep) {
+        return;
+    }
+    let mut interests = vec![Interest::Receive];
+    if wants_to_send {
+        interests.push(Interest::Send);
+    }
+    let mut fds: Vec<PollFd<'_>> = interests
+        .into_iter()
+        .map(|interest| {
+            let readiness = endpoint.readiness(interest).unwrap();
+            let flags = if readiness.writable { PollFlags::OUT } else { PollFlags::IN };
+            PollFd::from_borrowed_fd(readiness.fd, flags)
+        })
+        .collect();
+    let ready = poll(&mut fds, Some(PATIENCE)).unwrap();
+    assert!(ready > 0, "nothing wakes an event loop that waits for both");
+}

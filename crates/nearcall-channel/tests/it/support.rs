@@ -1,0 +1,23 @@
+//! What all cases stand on: their processes, what those leave behind, the bytes that they send.
+
+pub(crate) mod bytes;
+pub(crate) mod diagnosis;
+pub(crate) mod leaks;
+pub(crate) mod play;
+pub(crate) mod stage;
+
+use std::time::Duration;
+
+use nearcall_channel::Deadline;
+
+/// Longest wait of one step. Far above what is needed, so that it only ends a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
+
+/// What a survivor may take in a test to notice that the other end is gone. The promise is 100 ms;
+/// a busy machine may keep a process from running for longer than that.
+pub(crate) const DEATH_NOTICED: Duration = Duration::from_secs(2);
+
+/// The deadline of a step that must succeed.
+pub(crate) fn patient() -> Deadline {
+    Deadline::after(PATIENCE)
+}
