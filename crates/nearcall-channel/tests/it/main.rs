@@ -6,4 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod conformance;
+mod handshake;
+mod hostile_region;
+mod killed_peer;
 mod support;

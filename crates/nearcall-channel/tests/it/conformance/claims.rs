@@ -148,7 +148,7 @@ pub(super) fn reading_in_place(play: &mut Play) {
             read.resize(start + bytes, 0);
             piece.slice(0..bytes).copy_to(&mut read[start..]);
             message.consume(bytes);
-            step = step * 2 + 1;
+            step = (step * 2 + 1).min(1 << 16);
         }
         assert!(message.piece().unwrap().is_empty());
         drop(message);
