@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -121,9 +122,14 @@ impl Address {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
             outcome => return outcome,
         };
-        // A socket on which nobody listens refuses; anything else is not ours to remove.
-        match (self.path()?, self.connect(Duration::ZERO)) {
-            (Some(path), Err(refused)) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+        // An abstract name goes with its listener, so one that is taken has a listener.
+        let Some(path) = self.path()? else { return Err(error) };
+        // Connecting to any file that is no socket is refused, too, and that file is not ours.
+        if !std::fs::symlink_metadata(&path)?.file_type().is_socket() {
+            return Err(error);
+        }
+        match self.connect(Duration::ZERO) {
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(path)?;
                 self.with_unix(|address| socket::unix_listen(address, BACKLOG))
             }
