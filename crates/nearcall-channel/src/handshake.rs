@@ -28,7 +28,7 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::{Misdeed, ReceiveError};
 use crate::limits;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, UnknownMechanism};
 use crate::open::OpenError;
 use crate::packet::{Packet, Refusal, VERSION, Version};
 use crate::settings::{Parts, PeerIdentity, Settings};
@@ -68,6 +68,8 @@ pub enum MeetError {
     AddressInUse(Address),
     /// The wait policy or a limit cannot be had; nothing was sent.
     BadOptions(String),
+    /// The client asked for a mechanism that this build does not have.
+    UnknownMechanism(UnknownMechanism),
     /// The other end speaks another major version.
     Version {
         /// What this build speaks.
@@ -100,6 +102,7 @@ impl fmt::Display for MeetError {
             Self::NobodyListens(address) => write!(f, "nobody listens at {address}"),
             Self::AddressInUse(address) => write!(f, "{address} is in use by another server"),
             Self::BadOptions(what) => f.write_str(what),
+            Self::UnknownMechanism(error) => error.fmt(f),
             Self::Version { ours, theirs } => write!(
                 f,
                 "the other end speaks version {}.{}, this program {}.{}: update the older one",
@@ -273,10 +276,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
         return Err(MeetError::PeerBroken(Misdeed::BadPacket));
     };
     check_version(version)?;
-    let mechanism: Mechanism =
-        mechanism.parse().map_err(|error: crate::mechanism::UnknownMechanism| {
-            MeetError::BadOptions(error.to_string())
-        })?;
+    let mechanism: Mechanism = mechanism.parse().map_err(MeetError::UnknownMechanism)?;
     let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = wait_for(mechanism, options)?;
@@ -303,6 +303,7 @@ fn refuse(control: &Control, error: &MeetError) {
     let code = match error {
         MeetError::Version { .. } => Refusal::Version,
         MeetError::BadOptions(_) => Refusal::Limits,
+        MeetError::UnknownMechanism(_) => Refusal::UnknownMechanism,
         MeetError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
         MeetError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
         MeetError::PeerGone | MeetError::Refused { .. } => return,
