@@ -1,0 +1,192 @@
+//! Two ends that mean well meet: what they agree on, and what they are told when they cannot.
+//!
+//! Not here: ends that mean harm (`hostile_region.rs`), killed servers' traffic (`killed_peer.rs`).
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, MeetError, Misdeed, Options, ReceiveError,
+    Refusal, VERSION, Version, WaitPolicy, accept_over, connect, connect_over,
+};
+use nearcall_os::clock;
+use nearcall_os::socket::{self, Kind, UnixAddress};
+
+use crate::support::patient;
+use crate::support::raw::{OFFER, REFUSAL, RawLine, good_hello, hello};
+
+type Met = (Result<Endpoint, MeetError>, Result<Endpoint, MeetError>);
+
+/// Lets a server and a client meet within this process.
+fn meet(server: &Options, client: &Options, mechanism: Mechanism) -> Met {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || accept_over(ours, server));
+        let client = connect_over(theirs, mechanism, client);
+        (server.join().unwrap(), client)
+    })
+}
+
+fn random_name() -> String {
+    format!("nearcall-test-{:016x}", fastrand::u64(..))
+}
+
+#[test]
+fn the_smaller_limit_wins() {
+    let small = Options { message_bytes_max: 1000, buffer_bytes: 8192, ..Options::default() };
+    let large = Options { message_bytes_max: 9000, buffer_bytes: 16_384, ..Options::default() };
+    for (server, client) in [(&small, &large), (&large, &small)] {
+        let (server, client) = meet(server, client, Mechanism::ShmFutex);
+        for endpoint in [server.unwrap(), client.unwrap()] {
+            assert_eq!(endpoint.message_bytes_max(), 1000);
+            assert_eq!(endpoint.buffer_bytes(), 8192);
+        }
+    }
+}
+
+#[test]
+fn each_end_waits_as_it_likes() {
+    let spin = Options { wait: Some(WaitPolicy::Spin), ..Options::default() };
+    let (server, client) = meet(&spin, &Options::default(), Mechanism::ShmSpin);
+    assert_eq!(server.unwrap().wait_policy(), WaitPolicy::Spin);
+    assert_eq!(client.unwrap().wait_policy(), WaitPolicy::Spin);
+}
+
+#[test]
+fn a_wait_policy_that_cannot_be_had_is_named() {
+    let poll = Options { wait: Some(WaitPolicy::Poll), ..Options::default() };
+    let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
+    assert!(matches!(error, MeetError::BadOptions(_)), "{error:?}");
+    assert!(error.to_string().contains("only by block"), "{error}");
+    let (server, client) = meet(&poll, &Options::default(), Mechanism::ShmFutex);
+    assert!(matches!(server, Err(MeetError::BadOptions(_))));
+    let Err(MeetError::Refused { text, .. }) = client else { panic!("not refused") };
+    assert!(text.contains("only by block"), "{text}");
+}
+
+#[test]
+fn an_older_or_newer_minor_version_is_welcome() {
+    for minor in [0, 7, u16::MAX] {
+        let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+        let server = std::thread::spawn(move || accept_over(ours, &Options::default()));
+        let line = RawLine(theirs);
+        let version = Version { major: VERSION.major, minor };
+        line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
+        assert_eq!(line.receive().0[0], OFFER);
+        drop(line);
+        assert!(matches!(server.join().unwrap(), Err(MeetError::PeerGone)));
+    }
+}
+
+/// What a client says of a server that answers its greeting with `answer`.
+fn client_of(answer: &[u8], fds: &[OwnedFd]) -> MeetError {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let answer = answer.to_vec();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let line = RawLine(ours);
+            assert_eq!(line.receive().0[..8], *b"NEARCALL");
+            line.send(&answer, fds);
+            // Until the client has gone.
+            while !line.receive().0.is_empty() {}
+        });
+        let options = Options { message_bytes_max: 5000, ..Options::default() };
+        let options = Options { handshake_timeout: Duration::from_millis(500), ..options };
+        connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap()
+    })
+}
+
+/// An offer with these terms and nothing else.
+fn offer(version: Version, limit: u32, buffer: u32) -> Vec<u8> {
+    let greeting = hello(version, limit, buffer, b"");
+    [&[OFFER], &greeting[9..]].concat()
+}
+
+#[test]
+fn a_client_judges_what_a_server_says() {
+    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
+    for answer in [
+        offer(VERSION, 5001, 4096),
+        offer(VERSION, 5000, 1 << 30),
+        offer(VERSION, 5000, 0),
+        offer(VERSION, 5000, 4096)[..9].to_vec(),
+        good_hello(),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        vec![0x80; 1500],
+    ] {
+        let error = client_of(&answer, &[]);
+        assert!(broken(&error), "{error:?} after {answer:?}");
+    }
+    let error = client_of(&offer(Version { major: 3, minor: 1 }, 5000, 4096), &[]);
+    let text = error.to_string();
+    assert!(text.contains("3.1") && text.contains("1.0"), "{text}");
+    let error = client_of(&offer(VERSION, 5000, 4096), &[]);
+    assert!(matches!(error, MeetError::Open(Mechanism::ShmFutex, _)), "{error:?}");
+    let error = client_of(&[REFUSAL, 77, b'n', b'o'], &[]);
+    assert!(
+        matches!(&error, MeetError::Refused { code: Refusal::Other, text } if text == "no"),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let (_silent, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let timeout = Duration::from_millis(50);
+    let options = Options { handshake_timeout: timeout, ..Options::default() };
+    let started = clock::now();
+    let error = connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap();
+    assert!(matches!(error, MeetError::TimedOut), "{error:?}");
+    let took = clock::now() - started;
+    assert!((timeout..timeout * 40).contains(&took), "{took:?}");
+}
+
+#[test]
+fn an_address_has_one_listener() {
+    let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
+    let nobody = connect(&address, Mechanism::ShmFutex, &Options::default()).err().unwrap();
+    assert!(matches!(nobody, MeetError::NobodyListens(_)), "{nobody:?}");
+    let first = Listener::bind(&address).unwrap();
+    let second = Listener::bind(&address).err().unwrap();
+    assert!(matches!(second, MeetError::AddressInUse(_)), "{second:?}");
+    let nobody = first.accept(Deadline::Now, &Options::default()).err().unwrap();
+    assert!(matches!(nobody, MeetError::TimedOut), "{nobody:?}");
+    drop(first);
+    drop(Listener::bind(&address).unwrap());
+}
+
+#[test]
+fn the_path_of_a_dead_server_is_taken_over_and_nothing_else() {
+    let path = std::env::temp_dir().join(random_name());
+    let address: Address = format!("unix:{}", path.display()).parse().unwrap();
+    // A server that was killed leaves its socket.
+    drop(socket::unix_listen(UnixAddress::Path(&path), 1).unwrap());
+    assert!(path.exists());
+    let listener = Listener::bind(&address).unwrap();
+    let taken = Listener::bind(&address).err().unwrap();
+    assert!(matches!(taken, MeetError::AddressInUse(_)), "{taken:?}");
+    drop(listener);
+    assert!(!path.exists());
+    std::fs::write(&path, "not a socket").unwrap();
+    assert!(Listener::bind(&address).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a socket");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_connection_outlives_its_listener() {
+    let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
+    let listener = Listener::bind(&address).unwrap();
+    let mut client = std::thread::scope(|scope| {
+        let options = Options::default();
+        let client = scope.spawn(|| connect(&address, Mechanism::ShmFutex, &Options::default()));
+        let mut server = listener.accept(patient(), &options).unwrap();
+        drop(listener);
+        server.send(b"last words", patient()).unwrap();
+        client.join().unwrap().unwrap()
+    });
+    assert_eq!(client.receive(patient()).unwrap().len(), 10);
+    let gone = client.receive(patient()).err();
+    assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
+}

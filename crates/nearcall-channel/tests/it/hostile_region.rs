@@ -1,0 +1,52 @@
+//! Peers that mean harm: what they hand over, and what they write into their own memory.
+//!
+//! The first end is an honest server, the second a client that speaks raw packets.
+//! Always true: the server refuses with the right error and within its time, serves the next
+//! client as if nothing had been, and holds nothing of the hostile one.
+
+use std::time::Duration;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::support::play::{self, Case};
+use crate::support::stage::{Run, report};
+
+mod attack;
+mod live;
+
+/// Where the processes begin; nothing when the harness runs it.
+#[test]
+fn entry() {
+    play::enter(CASES);
+}
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+fn run(case: &str, mechanism: Mechanism, wait: WaitPolicy) {
+    let entry = "hostile_region::entry";
+    let run = Run { entry, case, mechanism, wait, first_serves: true, timeout: TIMEOUT };
+    for line in run.run() {
+        report(&format!("{case}: {line}"));
+    }
+}
+
+macro_rules! cases {
+    ($($name:ident $file:ident $mechanism:ident $wait:ident,)*) => {
+        const CASES: &[(&str, Case)] = &[$((stringify!($name), $file::$name),)*];
+        $(
+            #[test]
+            fn $name() {
+                run(stringify!($name), Mechanism::$mechanism, WaitPolicy::$wait);
+            }
+        )*
+    };
+}
+
+cases! {
+    a_stranger_is_refused attack ShmFutex Block,
+    bad_parts_are_refused attack ShmFutex Block,
+    bad_terms_are_refused attack ShmFutex Block,
+    a_client_that_leaves_or_falls_silent_is_given_up attack ShmFutex Block,
+    r03_random_bytes_in_a_live_ring_asleep live ShmFutex Block,
+    r04_random_bytes_in_a_live_ring_spinning live ShmSpin Spin,
+}

@@ -64,7 +64,8 @@ fn talk(endpoint: &mut Endpoint, seed: u64, survives: bool) {
             Traffic::FromSurvivor => survives,
         };
         if sends {
-            let len = if random.bool() { random.usize(0..200) } else { random.usize(0..bytes.len()) };
+            let len =
+                if random.bool() { random.usize(0..200) } else { random.usize(0..bytes.len()) };
             match endpoint.send(&bytes[..len], Deadline::Never) {
                 Ok(()) => {}
                 Err(SendError::PeerGone) => return,

@@ -4,6 +4,7 @@ pub(crate) mod bytes;
 pub(crate) mod diagnosis;
 pub(crate) mod leaks;
 pub(crate) mod play;
+pub(crate) mod raw;
 pub(crate) mod stage;
 
 use std::time::Duration;

@@ -86,7 +86,10 @@ fn receive_in_a_loop(endpoint: &mut Endpoint, number: u64, len: usize) {
             Err(error) => panic!("{error:?}"),
         }
         if endpoint.arm(Interest::Receive) {
-            assert!(sleep(endpoint, Interest::Receive, PATIENCE), "message {number} is not told of");
+            assert!(
+                sleep(endpoint, Interest::Receive, PATIENCE),
+                "message {number} is not told of"
+            );
         }
     }
     panic!("woken again and again for a message that is not there");

@@ -239,6 +239,12 @@ impl Play {
         u64::from_le_bytes(bytes)
     }
 
+    /// Whether the other end has told something that was not heard yet.
+    pub(crate) fn is_told(&self) -> bool {
+        let side = self.side.as_ref().unwrap();
+        poll_one(side, Interest::Readable, Some(Duration::ZERO)).unwrap().is_some()
+    }
+
     /// For the first end: from now on the second may die, and this is when it did.
     pub(crate) fn hear_of_death(&self) -> Noticed {
         let at_ns = self.hear();

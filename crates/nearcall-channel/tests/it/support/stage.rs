@@ -76,7 +76,10 @@ impl Run<'_> {
         if let Some(hangs) = hangs {
             panic!("{who} hangs after {:?}\n{hangs}{output}", self.timeout);
         }
-        assert!(status.is_some_and(|status| status.success()), "{who} failed: {status:?}\n{output}");
+        assert!(
+            status.is_some_and(|status| status.success()),
+            "{who} failed: {status:?}\n{output}"
+        );
         runtime_dir.expect_empty();
         let notes = output.lines().filter_map(|line| line.strip_prefix(super::play::NOTE));
         notes.map(str::to_owned).collect()

@@ -1,0 +1,321 @@
+//! Clients that break the handshake, one attack after the other on one server.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Deadline, Listener, MeetError, Misdeed, OpenError, Options, VERSION, Version, connect,
+};
+use nearcall_os::{clock, pipe};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+use crate::support::patient;
+use crate::support::play::Play;
+use crate::support::raw::{
+    ACCEPT, FRAMES, READY, REFUSAL, REFUSED_LIMITS, REFUSED_MECHANISM, REFUSED_OTHER,
+    REFUSED_PARTS, REFUSED_VERSION, RING_BYTES, RawLine, good_hello, good_region, hello, region,
+};
+
+/// What the server must say of a client.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    BadPacket,
+    BadParts,
+    BadOptions,
+    Mechanism,
+    Version,
+    Gone,
+    Silent,
+}
+
+impl Verdict {
+    fn fits(self, error: &MeetError) -> bool {
+        match self {
+            Self::BadPacket => matches!(error, MeetError::PeerBroken(Misdeed::BadPacket)),
+            Self::BadParts => matches!(error, MeetError::Open(_, OpenError::BadParts(_))),
+            Self::BadOptions => matches!(error, MeetError::BadOptions(_)),
+            Self::Mechanism => error.to_string().contains("unknown mechanism"),
+            Self::Version => matches!(
+                error,
+                MeetError::Version { ours: VERSION, theirs: Version { major: 2, minor: 0 } }
+            ),
+            Self::Gone => matches!(error, MeetError::PeerGone),
+            Self::Silent => matches!(error, MeetError::TimedOut),
+        }
+    }
+
+    /// The code in the refusal that the client gets.
+    fn code(self) -> u8 {
+        match self {
+            Self::BadPacket | Self::Gone | Self::Silent => REFUSED_OTHER,
+            Self::BadParts => REFUSED_PARTS,
+            Self::BadOptions => REFUSED_LIMITS,
+            Self::Mechanism => REFUSED_MECHANISM,
+            Self::Version => REFUSED_VERSION,
+        }
+    }
+}
+
+type Attack = (&'static str, fn(&RawLine), Verdict);
+
+const STEP: Duration = Duration::from_millis(100);
+/// A refusal may not take longer than all steps together, with something for a busy machine.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
+
+fn act(play: &mut Play, attacks: &[Attack]) {
+    let name = format!("nearcall-hostile-{:016x}", play.seed);
+    let address = format!("unix:@{name}").parse().unwrap();
+    let options = Options { handshake_timeout: STEP, ..play.options() };
+    if !play.is_first() {
+        for (what, attack, verdict) in attacks {
+            let line = RawLine::connect(&name);
+            attack(&line);
+            play.hear();
+            if !matches!(verdict, Verdict::Gone) {
+                let (answer, _) = line.receive();
+                assert_eq!(answer[..2], [REFUSAL, verdict.code()], "{what}");
+                let text = String::from_utf8(answer[2..].to_vec()).unwrap();
+                if let Verdict::Version = verdict {
+                    assert!(text.contains("2.0") && text.contains("1.0"), "{text}");
+                }
+            }
+            drop(line);
+            // Whoever comes next finds the server as it was.
+            let mut endpoint = connect(&address, play.mechanism, &play.options()).unwrap();
+            endpoint.send(b"still there?", patient()).unwrap();
+            assert_eq!(endpoint.receive(patient()).unwrap().len(), 12);
+        }
+        return;
+    }
+    let listener = Listener::bind(&address).unwrap();
+    for (what, _, verdict) in attacks {
+        let ready = nearcall_os::poll::Interest::Readable;
+        nearcall_os::poll::poll_one(&listener, ready, Some(REFUSED_WITHIN * 3)).unwrap();
+        let started = clock::now();
+        let Err(error) = listener.accept(patient(), &options) else { panic!("{what}: accepted") };
+        let took = clock::now() - started;
+        assert!(verdict.fits(&error), "{what}: {error:?}, not {verdict:?}");
+        assert!(took < REFUSED_WITHIN, "{what}: refused only after {took:?}");
+        play.tell(0);
+        let mut endpoint = listener.accept(patient(), &play.options()).unwrap();
+        let mut bytes = Vec::new();
+        endpoint.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
+        endpoint.send(&bytes, Deadline::Never).unwrap();
+        let _ = endpoint.receive(patient());
+    }
+}
+
+pub(super) fn a_stranger_is_refused(play: &mut Play) {
+    act(
+        play,
+        &[
+            ("a web browser", |line| line.send(b"GET / HTTP/1.1\r\n\r\n", &[]), Verdict::BadPacket),
+            ("one zero", |line| line.send(&[0], &[]), Verdict::BadPacket),
+            ("only the mark", |line| line.send(b"NEARCALL", &[]), Verdict::BadPacket),
+            ("a greeting cut off", |line| line.send(&good_hello()[..15], &[]), Verdict::BadPacket),
+            ("random bytes", |line| line.send(&random(200), &[]), Verdict::BadPacket),
+            ("a packet too long", |line| line.send(&random(2000), &[]), Verdict::BadPacket),
+            (
+                "descriptors before a greeting is known",
+                |line| line.send(&good_hello(), &[good_region().1]),
+                Verdict::BadPacket,
+            ),
+            (
+                "a name that is no text",
+                |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[0xFF, 0xFE]), &[]),
+                Verdict::BadPacket,
+            ),
+            ("ready at once", |line| line.send(&[READY], &[]), Verdict::BadPacket),
+            (
+                "ready instead of parts",
+                |line| {
+                    line.greet();
+                    line.send(&[READY], &[]);
+                },
+                Verdict::BadPacket,
+            ),
+            (
+                "random bytes after the offer",
+                |line| {
+                    line.greet();
+                    line.send(&random(300), &[]);
+                },
+                Verdict::BadPacket,
+            ),
+        ],
+    );
+}
+
+/// Bytes that are no packet of the handshake, whatever follows the first.
+fn random(len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(len).collect();
+    bytes[0] = 0x80;
+    bytes
+}
+
+pub(super) fn bad_terms_are_refused(play: &mut Play) {
+    const NEXT: Version = Version { major: 2, minor: 0 };
+    act(
+        play,
+        &[
+            (
+                "the next version",
+                |line| line.send(&hello(NEXT, 4096, RING_BYTES, b"shm-futex"), &[]),
+                Verdict::Version,
+            ),
+            (
+                "an unknown mechanism",
+                |line| line.send(&hello(VERSION, 4096, RING_BYTES, b"pigeon"), &[]),
+                Verdict::Mechanism,
+            ),
+            (
+                "a long name",
+                |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[b'x'; 900]), &[]),
+                Verdict::Mechanism,
+            ),
+            (
+                "no name",
+                |line| line.send(&hello(VERSION, 4096, RING_BYTES, b""), &[]),
+                Verdict::Mechanism,
+            ),
+            (
+                "messages of 4 GiB",
+                |line| line.send(&hello(VERSION, u32::MAX, RING_BYTES, b"shm-futex"), &[]),
+                Verdict::BadOptions,
+            ),
+            (
+                "no room",
+                |line| line.send(&hello(VERSION, 4096, 0, b"shm-futex"), &[]),
+                Verdict::BadOptions,
+            ),
+            (
+                "room without end",
+                |line| line.send(&hello(VERSION, 4096, u32::MAX, b"shm-futex"), &[]),
+                Verdict::BadOptions,
+            ),
+        ],
+    );
+}
+
+/// Takes the offer and answers with `fds` and `bytes`.
+fn answer(line: &RawLine, bytes: &[u8], fds: &[OwnedFd]) {
+    line.greet();
+    line.send(&[&[ACCEPT], bytes].concat(), fds);
+}
+
+/// A file that is gone by name, as long as a region.
+fn file(directory: &str) -> OwnedFd {
+    let path = format!("{directory}/nearcall-hostile-{:016x}", fastrand::u64(..));
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    file.set_len((FRAMES + RING_BYTES as usize) as u64).unwrap();
+    file.into()
+}
+
+fn memfd(flags: MemfdFlags, bytes: usize) -> OwnedFd {
+    let fd = memfd_create("hostile", flags | MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&fd, bytes as u64).unwrap();
+    fd
+}
+
+fn fifo() -> OwnedFd {
+    pipe::fifo_unnamed(File::open(std::env::temp_dir()).unwrap()).unwrap()
+}
+
+pub(super) fn bad_parts_are_refused(play: &mut Play) {
+    const BYTES: usize = FRAMES + RING_BYTES as usize;
+    act(
+        play,
+        &[
+            ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
+            (
+                "two descriptors",
+                |line| answer(line, &[], &[good_region().1, good_region().1]),
+                Verdict::BadParts,
+            ),
+            (
+                "more descriptors than any mechanism",
+                |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
+                Verdict::BadPacket,
+            ),
+            (
+                "bytes that nobody asked for",
+                |line| answer(line, b"more", &[good_region().1]),
+                Verdict::BadParts,
+            ),
+            (
+                "memory without seals",
+                |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
+                Verdict::BadParts,
+            ),
+            (
+                "memory that cannot be sealed",
+                |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
+                Verdict::BadParts,
+            ),
+            (
+                "too little memory",
+                |line| {
+                    let backing = nearcall_os::region::Backing::Reserved;
+                    let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
+                    answer(line, &[], &[small.unwrap().1]);
+                },
+                Verdict::BadParts,
+            ),
+            ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
+            (
+                "a file in /dev/shm",
+                |line| answer(line, &[], &[file("/dev/shm")]),
+                Verdict::BadParts,
+            ),
+            ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
+            (
+                "a pipe",
+                |line| answer(line, &[], &[pipe::create().unwrap().read]),
+                Verdict::BadParts,
+            ),
+            (
+                "memory without the mark",
+                |line| answer(line, &[], &[region(*b"nearshn\0", 1, RING_BYTES).1]),
+                Verdict::BadParts,
+            ),
+            (
+                "the layout of another version",
+                |line| answer(line, &[], &[region(*b"nearshm\0", 2, RING_BYTES).1]),
+                Verdict::BadParts,
+            ),
+            (
+                "another ring than agreed",
+                |line| answer(line, &[], &[region(*b"nearshm\0", 1, 1 << 30).1]),
+                Verdict::BadParts,
+            ),
+        ],
+    );
+}
+
+pub(super) fn a_client_that_leaves_or_falls_silent_is_given_up(play: &mut Play) {
+    use nearcall_os::socket::{Half, shutdown};
+    act(
+        play,
+        &[
+            ("silence", |_| {}, Verdict::Silent),
+            (
+                "silence after the offer",
+                |line| {
+                    line.greet();
+                },
+                Verdict::Silent,
+            ),
+            ("leaving at once", |line| shutdown(&line.0, Half::Both).unwrap(), Verdict::Gone),
+            (
+                "leaving after the offer",
+                |line| {
+                    line.greet();
+                    shutdown(&line.0, Half::Both).unwrap();
+                },
+                Verdict::Gone,
+            ),
+        ],
+    );
+}
