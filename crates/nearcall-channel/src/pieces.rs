@@ -16,6 +16,8 @@ use crate::way::PieceWay;
 
 mod incoming;
 mod outgoing;
+#[cfg(test)]
+mod tests;
 
 /// A [`Channel`] made of a [`PieceWay`].
 pub(crate) struct PieceChannel<W> {

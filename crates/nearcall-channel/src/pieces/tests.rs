@@ -1,0 +1,421 @@
+//! Whole messages over a way in this process, against a model: a queue of messages.
+//!
+//! One thread plays both ends, so a deadline that lies ahead passes at once when there is nothing.
+//! Not here: real ways (`tests/it`), single headers (`piece.rs`).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nearcall_os::region::SharedBytes;
+
+use super::PieceChannel;
+use crate::channel::{Channel, Interest, Readiness};
+use crate::error::{ReceiveError, SendError};
+use crate::piece::PieceHeader;
+use crate::wait::Deadline;
+use crate::way::PieceWay;
+
+const PIECE_BYTES_MAX: usize = 64;
+const MESSAGE_BYTES_MAX: u32 = 1000;
+/// Room of one direction, in pieces: less than the longest message has.
+const ROOM: usize = 6;
+/// The first bytes of a message tell which it is, so a piece is never cut before them.
+const NUMBER_BYTES: usize = 8;
+
+type Line = Arc<Mutex<VecDeque<(PieceHeader, Vec<u8>)>>>;
+
+/// One end of two queues. Gives bytes in random portions and is randomly late.
+struct QueueWay {
+    out: Line,
+    come: Line,
+    random: fastrand::Rng,
+    reserved: Option<Vec<u8>>,
+    /// Published, but still in this process.
+    held: Option<(PieceHeader, Vec<u8>)>,
+    current: Vec<u8>,
+    read_bytes: usize,
+    /// Has said that the rest of the current piece is there.
+    is_there: bool,
+}
+
+impl QueueWay {
+    fn pair(seed: u64) -> [Self; 2] {
+        let (a, b) = (Line::default(), Line::default());
+        let end = |out: &Line, come: &Line, seed| Self {
+            out: Arc::clone(out),
+            come: Arc::clone(come),
+            random: fastrand::Rng::with_seed(seed),
+            reserved: None,
+            held: None,
+            current: Vec::new(),
+            read_bytes: 0,
+            is_there: false,
+        };
+        [end(&a, &b, seed), end(&b, &a, !seed)]
+    }
+
+    fn free(&self) -> usize {
+        ROOM - self.out.lock().unwrap().len()
+    }
+
+    fn is_late(&mut self) -> bool {
+        self.random.u8(0..4) == 0
+    }
+}
+
+impl PieceWay for QueueWay {
+    fn piece_bytes_max(&self) -> usize {
+        PIECE_BYTES_MAX
+    }
+
+    fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        self.held.is_none() && message_bytes.div_ceil(PIECE_BYTES_MAX) <= self.free()
+    }
+
+    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        assert!(self.reserved.is_none(), "one piece at a time");
+        assert!(piece_bytes <= PIECE_BYTES_MAX);
+        self.drain(until)?;
+        if self.free() == 0 {
+            return Err(SendError::Full);
+        }
+        self.reserved = Some(vec![0xEE; piece_bytes]);
+        Ok(())
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        self.reserved.as_mut().unwrap()
+    }
+
+    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+        let piece = self.reserved.take().expect("published what was reserved");
+        assert_eq!(piece.len(), header.piece_bytes as usize);
+        match until == Deadline::Now && header.last && self.is_late() {
+            true => self.held = Some((header, piece)),
+            false => self.out.lock().unwrap().push_back((header, piece)),
+        }
+        Ok(())
+    }
+
+    fn unreserve(&mut self) {
+        assert!(self.reserved.take().is_some(), "gave back what was reserved");
+    }
+
+    fn drain(&mut self, _until: Deadline) -> Result<(), SendError> {
+        if self.held.is_some() && (self.free() == 0 || self.is_late()) {
+            return Err(SendError::Full);
+        }
+        self.out.lock().unwrap().extend(self.held.take());
+        Ok(())
+    }
+
+    fn next(&mut self, _until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        let (header, piece) = self.come.lock().unwrap().pop_front().ok_or(ReceiveError::Empty)?;
+        (self.current, self.read_bytes, self.is_there) = (piece, 0, false);
+        Ok(header)
+    }
+
+    fn is_whole(&mut self, piece_bytes: usize) -> bool {
+        assert_eq!(piece_bytes, self.current.len());
+        self.is_there = self.random.bool();
+        self.is_there
+    }
+
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        if self.read_bytes >= NUMBER_BYTES && !self.is_there && self.is_late() {
+            return Err(ReceiveError::Empty);
+        }
+        let left = &self.current[self.read_bytes..];
+        assert!(!left.is_empty(), "asked for bytes of a piece that has none left");
+        let bytes = self.random.usize(1..=left.len()).max(NUMBER_BYTES.min(left.len()));
+        Ok(SharedBytes::from_slice(&left[..bytes]))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.read_bytes += bytes;
+        assert!(self.read_bytes <= self.current.len());
+    }
+
+    fn finish(&mut self) {
+        self.current.clear();
+        self.read_bytes = 0;
+    }
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        None
+    }
+}
+
+fn message(number: u64, len: usize) -> Vec<u8> {
+    number
+        .to_le_bytes()
+        .into_iter()
+        .chain((0..).map(|at: u64| (at * 7 + number).to_le_bytes()[0]))
+        .take(len)
+        .collect()
+}
+
+/// What the receiver must see, and how much of everything happened.
+#[derive(Default)]
+struct Model {
+    expected: VecDeque<(u64, usize)>,
+    number: u64,
+    received: u32,
+    skipped: u32,
+    aborted: u32,
+    full: u32,
+}
+
+impl Model {
+    fn send(&mut self, end: &mut impl Channel, random: &mut fastrand::Rng) {
+        let len = match random.bool() {
+            true => random.usize(0..PIECE_BYTES_MAX * 2),
+            false => random.usize(0..=MESSAGE_BYTES_MAX as usize),
+        };
+        self.number += 1;
+        let bytes = message(self.number, len);
+        let until = deadline(random);
+        if end.claim(len, until).is_err() {
+            self.full += 1;
+            return;
+        }
+        let gives_up_at = if random.u8(0..4) == 0 { random.usize(0..=len) } else { len + 1 };
+        let mut written = 0;
+        while written < len && written < gives_up_at {
+            let Ok(space) = end.space() else { break };
+            assert!(!space.is_empty() && space.len() <= len - written);
+            let now = random.usize(1..=space.len());
+            space[..now].copy_from_slice(&bytes[written..written + now]);
+            end.written(now).unwrap();
+            written += now;
+        }
+        if written < len || gives_up_at <= len {
+            end.abort();
+            self.aborted += 1;
+            return;
+        }
+        assert!(end.space().unwrap().is_empty(), "space after the end");
+        end.commit().unwrap();
+        self.expected.push_back((self.number, len));
+    }
+
+    fn receive(&mut self, end: &mut impl Channel, random: &mut fastrand::Rng) {
+        let until = deadline(random);
+        let len = match end.receive(until) {
+            Ok(len) => len,
+            Err(ReceiveError::Empty) => return,
+            Err(error) => panic!("{error:?}"),
+        };
+        let mut bytes = Vec::new();
+        let stops_at = if random.u8(0..4) == 0 { random.usize(0..=len) } else { len };
+        let outcome = read(end, random, &mut bytes, len, stops_at.max(NUMBER_BYTES.min(len)));
+        end.release();
+        let front = self.expected.front().copied();
+        let is_front = front.is_some_and(|(number, front_len)| {
+            front_len == len && message(number, len)[..bytes.len()] == bytes
+        });
+        match outcome {
+            Ok(()) if bytes.len() == len => {
+                assert!(is_front, "another message than {front:?}: {len} bytes");
+                self.received += 1;
+            }
+            Err(ReceiveError::Aborted) => {
+                assert!(!is_front, "{front:?} was committed");
+                return;
+            }
+            // Late, or stopped half way: the rest is skipped.
+            Ok(()) | Err(ReceiveError::Empty) => {
+                assert!(until != Deadline::Now || outcome.is_ok(), "not there as a whole");
+                self.skipped += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+        if is_front {
+            self.expected.pop_front();
+        }
+    }
+}
+
+/// Reads up to `stop` bytes of a message of `len`, by both ways of reading.
+fn read(
+    end: &mut impl Channel,
+    random: &mut fastrand::Rng,
+    bytes: &mut Vec<u8>,
+    len: usize,
+    stop: usize,
+) -> Result<(), ReceiveError> {
+    while bytes.len() < stop {
+        let start = bytes.len();
+        let now = match start {
+            // First and apart, because the bytes of a read that fails are lost.
+            0 => NUMBER_BYTES.min(stop),
+            _ => random.usize(1..=stop - start),
+        };
+        if random.bool() {
+            let mut into = vec![0; now];
+            end.read(&mut into)?;
+            bytes.extend(into);
+        } else {
+            let piece = end.piece()?;
+            assert!(!piece.is_empty() && piece.len() <= len - start);
+            let now = now.min(piece.len());
+            bytes.resize(start + now, 0);
+            piece.slice(0..now).copy_to(&mut bytes[start..]);
+            end.consume(now);
+        }
+    }
+    if stop == len {
+        assert!(end.piece()?.is_empty(), "bytes behind the end");
+    }
+    Ok(())
+}
+
+fn deadline(random: &mut fastrand::Rng) -> Deadline {
+    match random.bool() {
+        true => Deadline::Now,
+        false => Deadline::after(Duration::ZERO),
+    }
+}
+
+#[test]
+fn messages_arrive_as_the_model_says() {
+    let mut totals = [0; 4];
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let [a, b] = QueueWay::pair(seed).map(|way| PieceChannel::new(way, MESSAGE_BYTES_MAX));
+        let (mut ends, mut models) = ([a, b], [Model::default(), Model::default()]);
+        for _ in 0..400 {
+            let from = random.usize(0..2);
+            match random.u8(0..5) {
+                0 | 1 => models[from].send(&mut ends[from], &mut random),
+                2 | 3 => models[from].receive(&mut ends[1 - from], &mut random),
+                _ => drop(ends[from].flush(deadline(&mut random))),
+            }
+        }
+        for (from, model) in models.iter_mut().enumerate() {
+            for _ in 0..10_000 {
+                if model.expected.is_empty() {
+                    break;
+                }
+                let _ = ends[from].flush(Deadline::Now);
+                model.receive(&mut ends[1 - from], &mut random);
+            }
+            assert!(model.expected.is_empty(), "seed {seed}: lost {:?}", model.expected);
+            let seen = [model.received, model.skipped, model.aborted, model.full];
+            totals = std::array::from_fn(|kind| totals[kind] + seen[kind]);
+        }
+    }
+    assert!(totals.iter().all(|total| *total > 5000), "hardly tried: {totals:?}");
+}
+
+/// A peer that announces whatever it likes.
+struct HostileWay {
+    random: fastrand::Rng,
+    left_bytes: usize,
+    zeros: Vec<u8>,
+}
+
+impl HostileWay {
+    fn header(&mut self) -> Result<PieceHeader, ReceiveError> {
+        let lengths = [0, 1, 8, 99, 100, 101, u32::MAX >> 4, u32::MAX];
+        let [message_bytes, piece_bytes] =
+            [(); 2].map(|()| lengths[self.random.usize(0..lengths.len())]);
+        let second = match self.random.u8(0..8) {
+            0 => self.random.u32(..),
+            1 => 1 << 30,
+            _ => (piece_bytes & 0x0FFF_FFFF) | u32::from(self.random.bool()) << 31,
+        };
+        // Often what a correct peer would send, so that the next lie meets a message under way.
+        let second = if self.random.bool() { message_bytes & 0x7F | 1 << 31 } else { second };
+        let header = PieceHeader::from_words(message_bytes, second)?;
+        self.left_bytes = header.piece_bytes as usize;
+        Ok(header)
+    }
+}
+
+impl PieceWay for HostileWay {
+    fn piece_bytes_max(&self) -> usize {
+        PIECE_BYTES_MAX
+    }
+
+    fn has_room_for(&mut self, _message_bytes: usize) -> bool {
+        false
+    }
+
+    fn reserve(&mut self, _piece_bytes: usize, _until: Deadline) -> Result<(), SendError> {
+        Err(SendError::Full)
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn publish(&mut self, _header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn unreserve(&mut self) {}
+
+    fn next(&mut self, _until: Deadline) -> Result<PieceHeader, ReceiveError> {
+        match self.random.u8(0..8) {
+            0 => Err(ReceiveError::Empty),
+            _ => self.header(),
+        }
+    }
+
+    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+        self.random.bool()
+    }
+
+    fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        assert!(self.left_bytes <= self.zeros.len(), "asked for what is above the limit");
+        assert!(self.left_bytes > 0, "asked for nothing");
+        let bytes = self.random.usize(1..=self.left_bytes);
+        Ok(SharedBytes::from_slice(&self.zeros[..bytes]))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.left_bytes -= bytes;
+    }
+
+    fn finish(&mut self) {}
+
+    fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        None
+    }
+}
+
+#[test]
+fn hostile_headers_end_in_an_error_and_stay_there() {
+    const LIMIT: u32 = 100;
+    let mut misdeeds = 0;
+    for seed in 0..2000 {
+        let mut random = fastrand::Rng::with_seed(!seed);
+        let way = HostileWay {
+            random: fastrand::Rng::with_seed(seed),
+            left_bytes: 0,
+            zeros: vec![0; LIMIT as usize],
+        };
+        let mut end = PieceChannel::new(way, LIMIT);
+        let mut broken = None;
+        for _ in 0..50 {
+            let mut bytes = Vec::new();
+            let outcome = end.receive(deadline(&mut random)).and_then(|len| {
+                assert!(len <= LIMIT as usize, "above the limit");
+                let stop = random.usize(0..=len);
+                read(&mut end, &mut random, &mut bytes, len, stop)
+            });
+            end.release();
+            match (outcome, broken) {
+                (Err(ReceiveError::PeerBroken(misdeed)), None) => broken = Some(misdeed),
+                (Err(ReceiveError::PeerBroken(misdeed)), Some(first)) => assert_eq!(misdeed, first),
+                (outcome, Some(first)) => panic!("{outcome:?} after {first:?}, seed {seed}"),
+                (Ok(()) | Err(ReceiveError::Empty | ReceiveError::Aborted), None) => {}
+                (outcome, None) => panic!("{outcome:?}, seed {seed}"),
+            }
+        }
+        misdeeds += u32::from(broken.is_some());
+    }
+    assert!(misdeeds > 1900, "only {misdeeds} were caught");
+}
