@@ -89,11 +89,15 @@ const REASONS: u32 = FOR_MESSAGE | FOR_ROOM;
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
     number: u32,
-    announced: bool,
+    /// What the announced sleep is for; zero while awake.
+    reasons: u32,
 }
 
 impl Sleeper {
     /// From now on the other end rings when there is something. Look once more before sleeping.
+    ///
+    /// A sleep that is announced already goes on for its reason as well: an event loop may wait
+    /// for a message and for room at once.
     #[inline]
     pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest) {
         self.number = self.number.wrapping_add(REASONS + 1);
@@ -101,16 +105,16 @@ impl Sleeper {
             Interest::Receive => FOR_MESSAGE,
             Interest::Send => FOR_ROOM,
         };
-        self.announced = true;
-        own.store32(SLEEP, self.number | reason, Ordering::Relaxed);
+        self.reasons |= reason;
+        own.store32(SLEEP, self.number | self.reasons, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Awake again.
     #[inline]
     pub(crate) fn end(&mut self, own: &impl Own) {
-        if self.announced {
-            self.announced = false;
+        if self.is_announced() {
+            self.reasons = 0;
             own.store32(SLEEP, 0, Ordering::Relaxed);
         }
     }
@@ -118,7 +122,7 @@ impl Sleeper {
     /// Whether a sleep is announced.
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
-        self.announced
+        self.reasons != 0
     }
 }
 
