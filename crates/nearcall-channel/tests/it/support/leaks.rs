@@ -23,6 +23,7 @@ struct Own {
 pub(crate) struct Before {
     own: Own,
     shm: BTreeSet<String>,
+    queues: BTreeSet<i32>,
 }
 
 fn own() -> Own {
@@ -42,7 +43,7 @@ fn shm() -> BTreeSet<String> {
 }
 
 /// The System V queues that one of `pids` has used.
-pub(crate) fn queues_of(pids: &[u32]) -> Vec<i32> {
+fn queues_of(pids: &[u32]) -> Vec<i32> {
     let used = |pid: i32| u32::try_from(pid).is_ok_and(|pid| pids.contains(&pid));
     let queues = sysv::list().unwrap_or_default().into_iter();
     let ours = queues.filter(|queue| used(queue.last_sender_pid) || used(queue.last_receiver_pid));
@@ -51,7 +52,9 @@ pub(crate) fn queues_of(pids: &[u32]) -> Vec<i32> {
 
 impl Before {
     pub(crate) fn look() -> Self {
-        Self { own: own(), shm: shm() }
+        // Whatever a killed run has left belongs to numbers that others may have by now.
+        let queues = sysv::list().unwrap_or_default().iter().map(|queue| queue.id).collect();
+        Self { own: own(), shm: shm(), queues }
     }
 
     /// Demands that nothing was added. `others` are the processes that took part.
@@ -68,7 +71,8 @@ impl Before {
                 Some(before) => before.intersection(&added).cloned().collect(),
                 None => added,
             };
-            let queues = queues_of(&pids);
+            let mut queues = queues_of(&pids);
+            queues.retain(|queue| !self.queues.contains(queue));
             if own == self.own && stays.is_empty() && queues.is_empty() {
                 return;
             }
