@@ -65,7 +65,16 @@ impl Payload {
     /// # Panics
     ///
     /// If `piece` reaches beyond the end of the message.
+    #[inline]
     pub fn fill(&self, number: u64, offset: usize, piece: &mut [u8]) {
+        match <&mut [u8; NUMBER_BYTES]>::try_from(&mut *piece) {
+            // A message that is only its number, the commonest of the small ones.
+            Ok(word) if self.message_bytes == NUMBER_BYTES => *word = number.to_le_bytes(),
+            _ => self.fill_long(number, offset, piece),
+        }
+    }
+
+    fn fill_long(&self, number: u64, offset: usize, piece: &mut [u8]) {
         let end = offset.checked_add(piece.len()).filter(|&end| end <= self.message_bytes);
         let end = end.expect("a piece lies within its message");
         let start = shift_of(number) * SHIFT_BYTES;
@@ -127,6 +136,27 @@ impl<'a> Verifier<'a> {
         self.sum.reset();
         self.next = self.next.wrapping_add(1);
         outcome
+    }
+
+    /// Reads and ends a message that came in one piece: [`piece`](Self::piece) and
+    /// [`end`](Self::end) in one step.
+    ///
+    /// # Errors
+    ///
+    /// As [`end`](Self::end).
+    #[inline]
+    pub fn whole(&mut self, bytes: &[u8]) -> Result<(), Corruption> {
+        if let Ok(word) = <[u8; NUMBER_BYTES]>::try_from(bytes)
+            && self.payload.message_bytes == NUMBER_BYTES
+            && u64::from_le_bytes(word) == self.next
+        {
+            // A message that is only its number, and the right one.
+            self.digest = self.digest.rotate_left(1) ^ self.next;
+            self.next = self.next.wrapping_add(1);
+            return Ok(());
+        }
+        self.piece(bytes);
+        self.end()
     }
 
     /// The number of the message that is due.

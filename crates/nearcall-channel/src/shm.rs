@@ -206,6 +206,22 @@ impl<D: Doorbell> ShmWay<D> {
         }
     }
 
+    /// Reserves after a look at the consumer, a wait, a pad or an early wrap.
+    #[inline(never)]
+    fn reserve_long(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if self.life.is_gone() {
+            return Err(SendError::PeerGone);
+        }
+        let ready = |way: &mut Self| way.producer.may_reserve(&way.memory.peer, piece_bytes).into();
+        if self.wait_until(Interest::Send, until, ready) == 0 {
+            return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
+        }
+        let Memory { own, peer } = &self.memory;
+        let place = self.producer.try_reserve(own, peer, piece_bytes)?;
+        self.reserved = (place.ok_or(SendError::Full)?, piece_bytes);
+        Ok(())
+    }
+
     /// After reading: lets a sender that sleeps for room go on, once that is worth it.
     #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
@@ -231,20 +247,12 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     #[inline(always)]
     fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if self.life.is_gone() {
-            return Err(SendError::PeerGone);
-        }
-        let ready = |way: &mut Self| way.producer.may_reserve(&way.memory.peer, piece_bytes).into();
-        if self.wait_until(Interest::Send, until, ready) == 0 {
-            return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
-        }
-        let Memory { own, peer } = &self.memory;
-        match self.producer.try_reserve(own, peer, piece_bytes)? {
-            Some(place) => {
+        match self.producer.reserve_plain(piece_bytes) {
+            Some(place) if !self.life.is_gone() && !self.sleeper.is_announced() => {
                 self.reserved = (place, piece_bytes);
                 Ok(())
             }
-            None => Err(SendError::Full),
+            _ => self.reserve_long(piece_bytes, until),
         }
     }
 
