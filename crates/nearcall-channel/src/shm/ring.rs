@@ -156,17 +156,24 @@ impl Producer {
         Ok(self.tail + bytes + ALIGN <= self.limit())
     }
 
-    /// Whether a message of `message_bytes`, in pieces of at most `piece_bytes_max`, fits now.
+    /// Whether a message of `message_bytes`, in pieces of at most `piece_bytes_max`, fits now. If so
+    /// its pieces can be reserved one after the other without waiting.
     pub(crate) fn has_room_for(
         &mut self,
         peer: &impl Peer,
         message_bytes: usize,
     ) -> Result<bool, Misdeed> {
-        let largest = self.capacity.piece_bytes_max();
+        let largest = self.piece_bytes_max;
         let frames = (message_bytes / largest) as u64 * frame_bytes(largest) as u64
             + frame_bytes(message_bytes % largest) as u64;
-        // At most one pad, shorter than the longest frame.
-        self.has_room(peer, frames + frame_bytes(largest) as u64)
+        // At most one pad at the ring's end, shorter than the longest frame.
+        let bytes = frames + frame_bytes(largest) as u64;
+        let fits = self.has_room(peer, bytes)?;
+        if fits {
+            // An early wrap between the pieces would take room that was just promised.
+            self.wrap_at = self.wrap_at.max(self.tail + bytes);
+        }
+        Ok(fits)
     }
 
     fn limit(&self) -> u64 {

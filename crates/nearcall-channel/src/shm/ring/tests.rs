@@ -126,6 +126,29 @@ fn a_ring_that_is_kept_empty_stays_near_its_start() {
 }
 
 #[test]
+fn room_that_was_promised_for_a_message_is_there() {
+    for seed in 0..40 {
+        let (mut rng, mut pair) = (Rng(seed), Pair::new(256 << 10));
+        let largest = pair.producer.piece_bytes_max();
+        for _ in 0..200 {
+            let message_bytes = largest + rng.below(9 * largest);
+            if pair.producer.has_room_for(&pair.progress_read, message_bytes).unwrap() {
+                let mut left = message_bytes;
+                while left > 0 {
+                    let piece = vec![7; left.min(largest)];
+                    assert!(pair.try_push(&piece), "seed {seed}: {left} of {message_bytes} left");
+                    left -= piece.len();
+                }
+            }
+            for _ in 0..rng.below(6) {
+                pair.try_pop();
+            }
+            let _ = pair.try_push(&vec![1; rng.below(300)]);
+        }
+    }
+}
+
+#[test]
 fn a_full_ring_refuses_until_a_frame_is_read() {
     let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
     let mut pushed = 0;
