@@ -111,10 +111,11 @@ impl Floor {
             self,
             Self::Unix | Self::UnixEpoll | Self::Pipe | Self::Memcpy | Self::ChunkedCopy
         );
-        let (shape, message_bytes) = match self {
-            _ if !sized => (if kind == Kind::Latency { Shape::Echo } else { shape }, WORD_BYTES),
-            Self::Memcpy => (Shape::Sink, message_bytes),
-            _ => (shape, message_bytes),
+        let message_bytes = if sized { message_bytes } else { WORD_BYTES };
+        let shape = match (kind, self) {
+            (Kind::Throughput, _) | (_, Self::Memcpy) => Shape::Sink,
+            (Kind::Latency, _) if !sized => Shape::Echo,
+            (Kind::Latency, _) => shape,
         };
         CellSpec { kind, subject: Subject::Floor(self), shape, message_bytes, wait: self.wait() }
     }

@@ -187,12 +187,11 @@ impl Samples {
     #[expect(clippy::redundant_clone, reason = "the copy's pages are present, the original's not")]
     fn new() -> Self {
         let times = Histogram::new();
-        Self {
-            times: times.clone(),
-            block: Vec::with_capacity(BLOCK_SAMPLES),
-            block_ns: 0,
-            medians_ns: Vec::with_capacity(2 * BLOCKS),
-        }
+        // Written once, so that their pages are present.
+        let (mut block, mut medians_ns) = (vec![1; BLOCK_SAMPLES], vec![1.0; 2 * BLOCKS]);
+        block.clear();
+        medians_ns.clear();
+        Self { times: times.clone(), block, block_ns: 0, medians_ns }
     }
 
     #[inline]

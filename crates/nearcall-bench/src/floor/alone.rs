@@ -68,7 +68,10 @@ fn measure(
     let mut warmup = Warmup::new(job.warmup_rule(first_ns));
     while warmup.push(timed_ns()?) == WarmupState::Warming {}
     let capped = warmup.push(0) == WarmupState::Capped;
-    let (mut times, mut batches_ns) = (Histogram::new(), Vec::with_capacity(SAMPLES_MAX));
+    let mut times = Histogram::new();
+    // Written once, so that its pages are present.
+    let mut batches_ns = vec![1.0; SAMPLES_MAX];
+    batches_ns.clear();
     let before = Counts::before()?;
     let begin = job.stamps.start();
     let mut sum_ns = 0;

@@ -87,14 +87,14 @@ fn finish(mut ends: Vec<End>, waited: Option<Failure>) -> Launched {
     for end in &mut ends {
         end.reap(waited.is_none());
     }
-    let said = |cause: Cause| {
-        let failed = ends.iter().filter_map(End::failure);
-        failed.into_iter().find(|failure| failure.cause == cause)
-    };
-    let failure = said(Cause::Corrupt).or_else(|| said(Cause::Unsupported)).or_else(|| {
-        // What a process said of itself explains more than that it did not end.
-        let other = said(Cause::Other).filter(|_| waited.is_some() || ends.len() == 2);
-        other.or(waited)
+    let said: Vec<Failure> = ends.iter().filter_map(End::failure).collect();
+    let of_cause = |cause| said.iter().find(|failure| failure.cause == cause).cloned();
+    let failure = of_cause(Cause::Corrupt).or_else(|| of_cause(Cause::Unsupported)).or_else(|| {
+        // What the processes said of themselves explains more than that they did not end. Often
+        // one of the two only misses the other, so both are told.
+        let mut texts: Vec<&str> = said.iter().map(|failure| failure.text.as_str()).collect();
+        texts.dedup();
+        (!texts.is_empty()).then(|| Failure::other(texts.join("; other end: "))).or(waited)
     });
     let pid = |index: usize| ends.get(index).map_or(0, |end| end.child.pid());
     Launched {
