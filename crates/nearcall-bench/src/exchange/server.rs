@@ -88,4 +88,4 @@ impl Serving<'_> {
 const SLOW_MESSAGES: u32 = 500;
 
 /// Several times what any exchange of a few bytes takes.
-const SLOW_NS: u64 = 20_000;
+const SLOW_NS: u64 = 200_000;
