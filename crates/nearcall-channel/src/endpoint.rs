@@ -117,7 +117,9 @@ impl Endpoint {
 
     /// Receives the next message into `into` and tells its length.
     ///
-    /// The shortest way for small messages: one copy, and no borrow of the endpoint.
+    /// The shortest way for small messages: one copy, and no borrow of the endpoint. With a
+    /// `Deadline::At`, a message that is not there as a whole is collected first, which costs a
+    /// second copy: what has come by then is kept for the next receive.
     ///
     /// # Errors
     ///
