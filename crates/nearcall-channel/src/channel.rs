@@ -103,6 +103,8 @@ pub trait Channel: Send {
 
     /// Receives a message into `into`: receive, read and release in one step. Its length.
     ///
+    /// What has come of a message when `until` passes is kept for the next receive.
+    ///
     /// # Errors
     ///
     /// `DoesNotFit`: it is longer than `into`. It is still there for [`receive`](Channel::receive).

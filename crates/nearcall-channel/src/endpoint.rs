@@ -74,7 +74,8 @@ impl Endpoint {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
         self.channel.claim(message_bytes, until)?;
-        Ok(Claim { channel: &mut *self.channel, left_bytes: message_bytes, ended: false })
+        let channel = &mut *self.channel;
+        Ok(Claim { channel, left_bytes: message_bytes, space_bytes: 0, ended: false })
     }
 
     /// Sends a copy of `message`.
@@ -110,12 +111,15 @@ impl Endpoint {
     #[inline]
     pub fn receive(&mut self, until: Deadline) -> Result<Message<'_>, ReceiveError> {
         let message_bytes = self.channel.receive(until)?;
-        Ok(Message { channel: &mut *self.channel, message_bytes, left_bytes: message_bytes })
+        let channel = &mut *self.channel;
+        Ok(Message { channel, message_bytes, left_bytes: message_bytes, piece_bytes: 0 })
     }
 
     /// Receives the next message into `into` and tells its length.
     ///
-    /// The shortest way for small messages: one copy, and no borrow of the endpoint.
+    /// The shortest way for small messages: one copy, and no borrow of the endpoint. With a
+    /// `Deadline::At`, a message that is not there as a whole is collected first, which costs a
+    /// second copy: what has come by then is kept for the next receive.
     ///
     /// # Errors
     ///
@@ -176,6 +180,8 @@ impl Endpoint {
 pub struct Claim<'a> {
     channel: &'a mut dyn Channel,
     left_bytes: usize,
+    /// Length of the last space, of which nothing was called final yet.
+    space_bytes: usize,
     ended: bool,
 }
 
@@ -195,24 +201,27 @@ impl Claim<'_> {
     /// The message is lost: drop the claim. [`SendError::Full`]: no room by the claim's deadline.
     #[inline]
     pub fn space(&mut self) -> Result<&mut [u8], SendError> {
-        self.channel.space()
+        let space = self.channel.space()?;
+        self.space_bytes = space.len();
+        Ok(space)
     }
 
     /// The first `bytes` of the last [`space`](Self::space) are final.
     ///
     /// # Errors
     ///
-    /// As [`space`](Self::space). [`SendError::TooLarge`]: more than was claimed.
+    /// As [`space`](Self::space). [`SendError::TooLarge`]: more than that space had, or no space
+    /// was asked for since the last call.
     #[inline]
     pub fn written(&mut self, bytes: usize) -> Result<(), SendError> {
-        if bytes > self.left_bytes {
-            return Err(SendError::TooLarge {
-                message_bytes: bytes,
-                message_bytes_max: self.left_bytes,
-            });
+        let message_bytes_max = self.space_bytes;
+        if bytes > message_bytes_max {
+            return Err(SendError::TooLarge { message_bytes: bytes, message_bytes_max });
         }
+        self.space_bytes = 0;
+        self.channel.written(bytes)?;
         self.left_bytes -= bytes;
-        self.channel.written(bytes)
+        Ok(())
     }
 
     /// Copies `bytes` to the next part of the room.
@@ -230,11 +239,10 @@ impl Claim<'_> {
         }
         let mut rest = bytes;
         while !rest.is_empty() {
-            let space = self.channel.space()?;
+            let space = self.space()?;
             let (now, later) = rest.split_at(rest.len().min(space.len()));
             space[..now.len()].copy_from_slice(now);
-            self.left_bytes -= now.len();
-            self.channel.written(now.len())?;
+            self.written(now.len())?;
             rest = later;
         }
         Ok(())
@@ -269,6 +277,8 @@ pub struct Message<'a> {
     channel: &'a mut dyn Channel,
     message_bytes: usize,
     left_bytes: usize,
+    /// Length of the last piece, of which nothing was consumed yet.
+    piece_bytes: usize,
 }
 
 impl Message<'_> {
@@ -296,6 +306,7 @@ impl Message<'_> {
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
         let bytes = into.len().min(self.left_bytes);
+        self.piece_bytes = 0;
         self.channel.read(&mut into[..bytes])?;
         self.left_bytes -= bytes;
         Ok(bytes)
@@ -305,11 +316,12 @@ impl Message<'_> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// As [`read`](Self::read). `into` is then as it was.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
         let start = into.len();
         into.resize(start + self.left_bytes, 0);
-        self.read(&mut into[start..]).map(|_| ())
+        let outcome = self.read(&mut into[start..]);
+        outcome.map(drop).inspect_err(|_| into.truncate(start))
     }
 
     /// The next bytes where they lie, possibly in memory that the other end can still write.
@@ -320,12 +332,17 @@ impl Message<'_> {
     ///
     /// As [`read`](Self::read).
     pub fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
-        self.channel.piece()
+        let piece = self.channel.piece()?;
+        self.piece_bytes = piece.len();
+        Ok(piece)
     }
 
-    /// The first `bytes` of the last [`piece`](Self::piece) are done with.
+    /// The first `bytes` of the last [`piece`](Self::piece), at most all of it, are done with.
+    ///
+    /// Once for each piece: ask for the next before consuming more.
     pub fn consume(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.left_bytes);
+        let bytes = bytes.min(self.piece_bytes);
+        self.piece_bytes = 0;
         self.left_bytes -= bytes;
         self.channel.consume(bytes);
     }

@@ -139,7 +139,7 @@ impl Patience {
                 return self.last(line, attempt);
             }
             let timeout = until.timeout();
-            let ready = match &self.life {
+            match &self.life {
                 None => line.wait_for(interest, timeout)?,
                 Some(life) => {
                     life.sleep_with(|| line.wait_for(interest, timeout)).unwrap_or(Ok(true))?
@@ -148,7 +148,8 @@ impl Patience {
             if let Some(done) = attempt(line, Try::Now)? {
                 return Ok(Some(done));
             }
-            if !ready && until.has_passed() && !self.is_gone() {
+            // Also when the line says ready: who says so again and again must not hold us here.
+            if until.has_passed() && !self.is_gone() {
                 return Ok(None);
             }
         }

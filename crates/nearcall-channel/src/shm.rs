@@ -282,8 +282,14 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             let ready = |way: &mut Self| way.consumer.look(&way.memory.peer);
             let word = self.wait_until(Interest::Receive, until, ready);
             if word == 0 {
-                let gone = self.life.is_gone();
-                return Err(if gone { ReceiveError::PeerGone } else { ReceiveError::Empty });
+                if !self.life.is_gone() {
+                    return Err(ReceiveError::Empty);
+                }
+                // It may have published between our last look and its end.
+                if self.consumer.look(&self.memory.peer) == 0 {
+                    return Err(ReceiveError::PeerGone);
+                }
+                continue;
             }
             let Memory { own, peer } = &self.memory;
             if let Some((header, place)) = self.consumer.try_plain(word) {

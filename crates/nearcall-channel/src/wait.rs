@@ -74,9 +74,9 @@ pub enum Deadline {
 }
 
 impl Deadline {
-    /// The deadline that lies `timeout` from now.
+    /// The deadline that lies `timeout` from now; never, if no clock counts so far.
     pub fn after(timeout: Duration) -> Self {
-        Self::At(clock::now() + timeout)
+        clock::now().checked_add(timeout).map_or(Self::Never, Self::At)
     }
 
     /// Whether nothing more may be waited for. Reads the clock only if there is a moment.

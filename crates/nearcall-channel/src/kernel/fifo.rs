@@ -15,6 +15,7 @@ use crate::kernel::pipe::{HowNow, ask_for_size, channel};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::runtime_dir;
 use crate::settings::{Parts, Settings};
+use crate::wait::WaitPolicy;
 
 /// Whether FIFOs can be made.
 pub(crate) fn probe() -> Result<(), String> {
@@ -39,7 +40,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         // The client has opened its reading end before it answered; if not, this fails.
         let write = open(&keep, End::Write)?;
         ask_for_size(&write, &settings);
-        channel(read, write, &settings, HowNow::AskFirst)
+        channel(read, write, &settings, how_now(settings.wait))
     };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
@@ -53,7 +54,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
     }
     let read = open(&to_client, End::Read)?;
     let write = open(&to_server, End::Write)?;
-    let channel = channel(read, write, settings, HowNow::AskFirst)?;
+    let channel = channel(read, write, settings, how_now(settings.wait))?;
     Ok(Accepted { parts: Parts::default(), channel })
 }
 
@@ -68,6 +69,14 @@ fn expect_fifo(held: BorrowedFd<'_>) -> Result<(), OpenError> {
 
 fn open(held: &OwnedFd, end: End) -> Result<OwnedFd, OpenError> {
     fifo_open(held.as_fd(), end).map_err(OpenError::doing("opening a FIFO"))
+}
+
+/// Each end has opened its own files, so O_NONBLOCK may be relied on where nothing blocks.
+fn how_now(wait: WaitPolicy) -> HowNow {
+    match wait {
+        WaitPolicy::Block => HowNow::AskFirst,
+        WaitPolicy::Spin | WaitPolicy::Poll => HowNow::NeverBlocks,
+    }
 }
 
 fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, OpenError> {

@@ -19,7 +19,6 @@ use crate::kernel::{Try, not_now};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
-use crate::wait::WaitPolicy;
 
 /// One end's descriptors of two pipes or FIFOs.
 pub(crate) struct PipeLine {
@@ -31,27 +30,17 @@ pub(crate) struct PipeLine {
 /// How a call that must not wait is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HowNow {
-    /// The descriptors do not block (O_NONBLOCK), so each call is such a one.
+    /// The descriptors do not block (O_NONBLOCK), so each call is such a one. Only for open files
+    /// that are this end's alone: whoever shares one can clear the flag.
     NeverBlocks,
-    /// By RWF_NOWAIT.
+    /// By RWF_NOWAIT, whatever the flags say.
     NoWait,
     /// Asks first, because FIFOs have no RWF_NOWAIT.
     AskFirst,
 }
 
 impl PipeLine {
-    /// Over descriptors whose open files belong to this end alone. `blocking_now` is how a call
-    /// that must not wait is made if they stay blocking.
-    pub(crate) fn new(
-        read: OwnedFd,
-        write: OwnedFd,
-        wait: WaitPolicy,
-        blocking_now: HowNow,
-    ) -> io::Result<Self> {
-        let now = match wait {
-            WaitPolicy::Block => blocking_now,
-            WaitPolicy::Spin | WaitPolicy::Poll => HowNow::NeverBlocks,
-        };
+    pub(crate) fn new(read: OwnedFd, write: OwnedFd, now: HowNow) -> io::Result<Self> {
         for fd in [&read, &write] {
             set_nonblocking(fd, now == HowNow::NeverBlocks)?;
         }
@@ -115,6 +104,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let settings = settings.clone();
     let finish = move |answer: Parts| {
         answer.expect_nothing_more()?;
+        // The server may have kept the client's open files, so neither end trusts their flags.
         channel(to_server.read, to_client.write, &settings, HowNow::NoWait)
     };
     Ok(Offer { parts, finish: Box::new(finish) })
@@ -136,10 +126,9 @@ pub(crate) fn channel(
     read: OwnedFd,
     write: OwnedFd,
     settings: &Settings,
-    blocking_now: HowNow,
+    now: HowNow,
 ) -> Result<Box<dyn Channel>, OpenError> {
-    let line = PipeLine::new(read, write, settings.wait, blocking_now)
-        .map_err(OpenError::doing("preparing a pipe"))?;
+    let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
     let way = StreamWay::new(line, settings.wait);
     Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
 }

@@ -2,6 +2,8 @@
 //!
 //! With time to wait, a message is handed out at its first piece and read as the others come.
 //! Without, its pieces are collected until it is whole; one that is whole already is read in place.
+//! Who receives a whole message by a moment has it collected, too: what came too late for one
+//! call is there for the next.
 //! Always true: what is collected grows with what came, never by what was announced, and stays
 //! below the connection's limit; after a misdeed of the peer every later receive reports it.
 
@@ -71,13 +73,24 @@ impl Incoming {
         way: &mut impl PieceWay,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
+        self.receive_as(way, until, until != Deadline::Now)
+    }
+
+    /// With `streams`, a message is handed out before it is whole.
+    #[inline]
+    fn receive_as(
+        &mut self,
+        way: &mut impl PieceWay,
+        until: Deadline,
+        streams: bool,
+    ) -> Result<usize, ReceiveError> {
         loop {
             let message_bytes = match self.state {
-                State::Nothing => self.begin(way, until)?,
+                State::Nothing => self.begin(way, until, streams)?,
                 State::Collecting { .. } => self.collect(way, until)?,
                 State::Skipping => self.skip(way, until)?,
                 State::Offered { piece, message_bytes } => {
-                    self.hand_out(way, piece, message_bytes, until)
+                    self.hand_out(way, piece, message_bytes, until, streams)
                 }
                 State::Collected { read_bytes, handed_out: false } => {
                     self.state = State::Collected { read_bytes, handed_out: true };
@@ -110,11 +123,14 @@ impl Incoming {
             let message_bytes = header.message_bytes as usize;
             if self.assembly.is_whole_message(header)
                 && message_bytes <= into.len()
-                && (until != Deadline::Now || way.is_whole(message_bytes))
+                && (until == Deadline::Never || way.is_whole(message_bytes))
             {
                 let outcome = way.read(&mut into[..message_bytes], until);
                 way.finish();
-                return outcome.map(|()| message_bytes);
+                return match outcome {
+                    Ok(()) => Ok(message_bytes),
+                    Err(error) => Err(self.remember(error)),
+                };
             }
             let (message_bytes, step, piece) = self.judge(way, header)?;
             if step != Step::Aborted {
@@ -131,7 +147,7 @@ impl Incoming {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let message_bytes = self.receive(way, until)?;
+        let message_bytes = self.receive_as(way, until, until == Deadline::Never)?;
         if message_bytes > into.len() {
             // Nothing of it has been read: as good as not received.
             self.state = match self.state {
@@ -197,7 +213,9 @@ impl Incoming {
                 return Err(ReceiveError::Aborted);
             }
             let (now, later) = rest.split_at_mut(left_bytes.min(rest.len()));
-            way.read(now, until)?;
+            if let Err(error) = way.read(now, until) {
+                return Err(self.remember(error));
+            }
             if let State::Streaming { piece: Some(piece), .. } = &mut self.state {
                 piece.left_bytes -= now.len();
             }
@@ -295,13 +313,14 @@ impl Incoming {
         &mut self,
         way: &mut impl PieceWay,
         until: Deadline,
+        streams: bool,
     ) -> Result<Option<usize>, ReceiveError> {
         let (message_bytes, step, piece) = self.next(way, until)?;
         if step == Step::Aborted {
             // Nobody has heard of this message, so nobody needs to hear of its end.
             return Ok(None);
         }
-        Ok(self.hand_out(way, piece, message_bytes, until))
+        Ok(self.hand_out(way, piece, message_bytes, until, streams))
     }
 
     /// Hands a begun message out, or starts to collect it if that could wait.
@@ -312,8 +331,9 @@ impl Incoming {
         piece: Piece,
         message_bytes: usize,
         until: Deadline,
+        streams: bool,
     ) -> Option<usize> {
-        if until != Deadline::Now || (piece.last && way.is_whole(piece.left_bytes)) {
+        if streams || (piece.last && way.is_whole(piece.left_bytes)) {
             self.state = State::Streaming { piece: Some(piece), until };
             return Some(message_bytes);
         }

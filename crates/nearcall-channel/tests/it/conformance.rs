@@ -30,7 +30,8 @@ macro_rules! for_each_case {
                 a_long_message_given_up_half_way, an_incomplete_commit_gives_up,
                 a_message_released_half_read, reading_in_place;
             room: a_full_channel_refuses_and_loses_nothing, deadlines_are_kept,
-                a_late_message_is_given_up, both_directions_at_once;
+                a_late_message_is_given_up, a_slow_message_outlives_deadlines,
+                both_directions_at_once;
             readiness: an_event_loop_sleeps_until_a_message, an_event_loop_sleeps_until_room,
                 an_event_loop_hears_of_the_end;
             capabilities: claims_of_the_table_hold, both_ends_on_one_cpu, descriptors_pass,

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearcall_os::descriptor;
 use nearcall_os::pipe::{self, End};
 use nearcall_os::poll::{Interest, poll_one};
 
@@ -74,9 +75,13 @@ impl Doorbell for Pipe {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
             // For an end that hung up its control line and kept the pipe. We hold no writing end:
-            // it would keep the pipe from ending. So one is opened for this moment only.
-            if let Ok(end) = pipe::fifo_open(ours.as_fd(), End::Write) {
-                let _ = pipe::write_now(&end, &[1]);
+            // it would keep the pipe from ending. So one is opened for this moment only. Its open
+            // file is ours alone, so O_NONBLOCK holds: the watcher must not wait if the peer fills
+            // the pipe just now.
+            if let Ok(end) = pipe::fifo_open(ours.as_fd(), End::Write)
+                && descriptor::set_nonblocking(&end, true).is_ok()
+            {
+                let _ = pipe::write(&end, &[1]);
             }
         })
     }

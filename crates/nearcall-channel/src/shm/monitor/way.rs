@@ -215,17 +215,18 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
     #[inline]
     fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
         let (incoming, taken) = (&mut self.incoming, &mut self.taken);
-        let wakes = Some(Condition::NotFull);
-        let taken =
-            self.receiving.enter(Condition::NotEmpty, wakes, until, || incoming.take(taken));
-        taken.and_then(|header: Option<PieceHeader>| match header {
-            Some(header) => {
-                self.unread = (0, header.piece_bytes as usize);
-                Ok(header)
-            }
-            None if self.life.is_gone() => Err(ReceiveError::PeerGone),
-            None => Err(ReceiveError::Empty),
-        })
+        let mut take = |until| -> Result<Option<PieceHeader>, ReceiveError> {
+            let wakes = Some(Condition::NotFull);
+            self.receiving.enter(Condition::NotEmpty, wakes, until, || incoming.take(taken))
+        };
+        let header = match take(until)? {
+            Some(header) => header,
+            None if !self.life.is_gone() => return Err(ReceiveError::Empty),
+            // It may have put something in between our last look and its end.
+            None => take(Deadline::Now)?.ok_or(ReceiveError::PeerGone)?,
+        };
+        self.unread = (0, header.piece_bytes as usize);
+        Ok(header)
     }
 
     fn is_whole(&mut self, _piece_bytes: usize) -> bool {

@@ -24,6 +24,8 @@ pub(super) fn writing_in_place(play: &mut Play) {
         let mut claim = endpoint.claim(len, Deadline::Never).unwrap();
         let mut written = 0;
         let step = 8 * (1 + len % 97);
+        let blind = claim.written(len.max(1)).unwrap_err();
+        assert!(matches!(blind, SendError::TooLarge { message_bytes_max: 0, .. }), "{blind:?}");
         while claim.left_bytes() > 0 {
             assert_eq!(claim.left_bytes(), len - written);
             let space = claim.space().unwrap();
@@ -140,6 +142,8 @@ pub(super) fn reading_in_place(play: &mut Play) {
         }
         let mut message = endpoint.receive(Deadline::Never).unwrap();
         let (mut read, mut step) = (Vec::new(), 1);
+        message.consume(len);
+        assert_eq!(message.left_bytes(), len, "nothing was shown that could be consumed");
         while message.left_bytes() > 0 {
             let piece = message.piece().unwrap();
             assert!(!piece.is_empty(), "an empty piece before the end");

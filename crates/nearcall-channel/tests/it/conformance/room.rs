@@ -136,6 +136,32 @@ pub(super) fn a_late_message_is_given_up(play: &mut Play) {
     settle(play);
 }
 
+/// A message comes slower than its receiver's deadlines, none of which may cost a byte of it.
+pub(super) fn a_slow_message_outlives_deadlines(play: &mut Play) {
+    const LONG: usize = 200_000;
+    let mut endpoint = play.meet();
+    let bytes = pattern(8, LONG);
+    if play.is_first() {
+        let mut claim = endpoint.claim(LONG, Deadline::Never).unwrap();
+        claim.write(&bytes[..LONG / 2]).unwrap();
+        play.tell(0);
+        play.hear();
+        claim.write(&bytes[LONG / 2..]).unwrap();
+        claim.commit().unwrap();
+    } else {
+        let mut into = vec![0; LONG];
+        while !play.is_told() {
+            let late = endpoint.receive_into(&mut into, Deadline::after(SHORT)).unwrap_err();
+            assert!(matches!(late, ReceiveError::Empty), "{late:?}");
+        }
+        play.hear();
+        play.tell(0);
+        assert_eq!(endpoint.receive_into(&mut into, Deadline::Never).unwrap(), LONG);
+        expect_pattern(&into, 8, LONG);
+    }
+    settle(play);
+}
+
 /// Sends and receives on one thread, never waiting but for readiness.
 pub(super) fn both_directions_at_once(play: &mut Play) {
     const MESSAGES: u64 = 4;
