@@ -103,16 +103,18 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
     let begin_ns = clock::monotonic_ns();
     let endpoint = connect(&address, mechanism, &options)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+    let room_bytes = endpoint.room_bytes()?;
     let size = |name: &str, requested: u32, effective: usize| EffectiveSize {
         name: name.to_owned(),
         requested: Some(requested.into()),
         effective: effective as u64,
     };
     let sizes = vec![
-        size("buffer_bytes", options.buffer_bytes, endpoint.buffer_bytes()),
+        // What the kernel's object really has, in its own way of counting.
+        size("room_bytes", options.buffer_bytes, room_bytes),
         size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
     ];
-    let buffer_bytes = endpoint.buffer_bytes() as u64;
+    let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
     let mut end = ChannelEnd::new(endpoint)?;
     write(&connected(orders, Some(set_up_ns), sizes))?;
     for &cell in &orders.cells {

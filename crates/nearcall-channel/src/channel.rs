@@ -113,6 +113,10 @@ pub trait Channel: Send {
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);
 
+    /// How many bytes of messages on their way out there is really room for, as read back from the
+    /// kernel's object: it may give more or less than was asked for, and counts in its own way.
+    fn room_bytes(&self) -> std::io::Result<usize>;
+
     /// What an event loop waits on, where the mechanism has such a thing.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
 

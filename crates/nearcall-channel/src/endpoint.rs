@@ -56,6 +56,16 @@ impl Endpoint {
         self.settings.buffer_bytes as usize
     }
 
+    /// Room for messages on their way out as the kernel's object really has it, in bytes: it may
+    /// have given more or less than was agreed on. A system call or two.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn room_bytes(&self) -> std::io::Result<usize> {
+        self.channel.room_bytes()
+    }
+
     /// Who the other end is, as the kernel says.
     pub fn peer(&self) -> &PeerIdentity {
         &self.settings.peer

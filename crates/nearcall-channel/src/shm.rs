@@ -237,6 +237,10 @@ impl<D: Doorbell> ShmWay<D> {
 }
 
 impl<D: Doorbell> PieceWay for ShmWay<D> {
+    fn room_bytes(&self) -> std::io::Result<usize> {
+        Ok(self.producer.capacity_bytes())
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.producer.piece_bytes_max()
     }

@@ -16,6 +16,9 @@ use crate::wait::Deadline;
 
 /// Moves pieces, both ways.
 pub(crate) trait PieceWay: Send {
+    /// How many bytes the kernel or the memory really has for messages on their way out, read back.
+    fn room_bytes(&self) -> std::io::Result<usize>;
+
     /// The longest piece that can be reserved, in bytes.
     fn piece_bytes_max(&self) -> usize;
 

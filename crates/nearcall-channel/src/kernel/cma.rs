@@ -217,6 +217,10 @@ impl CmaWay {
 }
 
 impl PieceWay for CmaWay {
+    fn room_bytes(&self) -> io::Result<usize> {
+        Ok(self.pages.as_ref().map_or(0, |pages| pages.len()))
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.room.piece_bytes_max().min(PIECE_BYTES_MAX)
     }

@@ -45,6 +45,8 @@ pub(crate) trait PacketLine: Line {
     fn has_room(&mut self) -> io::Result<bool> {
         self.wait_for(Interest::Send, Some(Duration::ZERO))
     }
+    /// What the object has room for, read back.
+    fn room_bytes(&self) -> io::Result<usize>;
     /// What an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
     /// Whether a sleep on `readiness` makes sense.
@@ -127,6 +129,10 @@ impl<P: PacketLine> PacketWay<P> {
 }
 
 impl<P: PacketLine> PieceWay for PacketWay<P> {
+    fn room_bytes(&self) -> io::Result<usize> {
+        self.line.room_bytes()
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.packet_bytes_max - HEADER_BYTES
     }

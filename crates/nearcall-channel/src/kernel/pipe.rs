@@ -49,6 +49,10 @@ impl PipeLine {
 }
 
 impl ByteLine for PipeLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        pipe::size_bytes(&self.write)
+    }
+
     #[inline]
     fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
         match (how, self.now) {

@@ -45,6 +45,11 @@ impl Line for MqLine {
 }
 
 impl PacketLine for MqLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        let queue = mqueue::attributes(&self.outward)?;
+        Ok(queue.messages_max * queue.message_bytes_max)
+    }
+
     #[inline]
     fn outgoing(&mut self) -> &mut [u8] {
         &mut self.outgoing

@@ -31,6 +31,8 @@ pub(crate) trait ByteLine: Send {
     fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>>;
     /// Writes, perhaps less than all.
     fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>>;
+    /// What the object has room for, read back.
+    fn room_bytes(&self) -> io::Result<usize>;
     /// What becomes readable.
     fn reader(&self) -> BorrowedFd<'_>;
     /// What becomes writable.
@@ -205,6 +207,10 @@ fn read_while_sending<B: ByteLine>(
 }
 
 impl<B: ByteLine> PieceWay for StreamWay<B> {
+    fn room_bytes(&self) -> io::Result<usize> {
+        self.line.room_bytes()
+    }
+
     fn piece_bytes_max(&self) -> usize {
         STREAM_PIECE_BYTES - HEADER_BYTES
     }

@@ -70,6 +70,11 @@ impl Line for SysvLine {
 }
 
 impl PacketLine for SysvLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        let bytes_max = sysv::stat(self.queues.outward)?.bytes_max;
+        Ok(usize::try_from(bytes_max).unwrap_or(usize::MAX))
+    }
+
     #[inline]
     fn outgoing(&mut self) -> &mut [u8] {
         self.outgoing.body_mut()

@@ -30,6 +30,10 @@ struct TcpLine {
 }
 
 impl ByteLine for TcpLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        self.socket.room_bytes()
+    }
+
     #[inline]
     fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
         self.socket.read(into, how)

@@ -180,6 +180,10 @@ impl Line for UdpLine {
 }
 
 impl PacketLine for UdpLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        Ok(usize::try_from(self.outward.window).unwrap_or(usize::MAX))
+    }
+
     #[inline]
     fn outgoing(&mut self) -> &mut [u8] {
         &mut self.outward.buffer[PREFIX_BYTES..]

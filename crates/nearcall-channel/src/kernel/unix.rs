@@ -37,6 +37,10 @@ impl SocketLine {
 }
 
 impl ByteLine for SocketLine {
+    fn room_bytes(&self) -> io::Result<usize> {
+        Ok(socket::buffer_bytes(&self.socket)?.send)
+    }
+
     #[inline]
     fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
         match how {
@@ -105,6 +109,10 @@ impl Line for UnixPackets {
 }
 
 impl PacketLine for UnixPackets {
+    fn room_bytes(&self) -> io::Result<usize> {
+        Ok(socket::buffer_bytes(&self.socket)?.send)
+    }
+
     #[inline]
     fn outgoing(&mut self) -> &mut [u8] {
         &mut self.outgoing

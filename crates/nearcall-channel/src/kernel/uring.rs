@@ -274,6 +274,10 @@ impl UringWay {
 }
 
 impl PieceWay for UringWay {
+    fn room_bytes(&self) -> io::Result<usize> {
+        Ok(socket::buffer_bytes(self.ring.socket())?.send)
+    }
+
     fn piece_bytes_max(&self) -> usize {
         PIECE_BYTES_MAX
     }

@@ -262,6 +262,10 @@ impl Receiver {
 }
 
 impl PieceWay for SpliceWay {
+    fn room_bytes(&self) -> io::Result<usize> {
+        pipe::size_bytes(&self.sender.pipe)
+    }
+
     fn piece_bytes_max(&self) -> usize {
         PIECE_BYTES_MAX
     }

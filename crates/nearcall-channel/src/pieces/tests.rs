@@ -65,6 +65,10 @@ impl QueueWay {
 }
 
 impl PieceWay for QueueWay {
+    fn room_bytes(&self) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
     fn piece_bytes_max(&self) -> usize {
         PIECE_BYTES_MAX
     }
@@ -335,6 +339,10 @@ impl HostileWay {
 }
 
 impl PieceWay for HostileWay {
+    fn room_bytes(&self) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
     fn piece_bytes_max(&self) -> usize {
         PIECE_BYTES_MAX
     }

@@ -70,6 +70,10 @@ impl Buffer for BoundedBuffer {
         Self { region: Arc::clone(region), at, capacity, own: 0, other: 0 }
     }
 
+    fn room_bytes(&self) -> usize {
+        self.capacity.bytes()
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.capacity.piece_bytes_max()
     }

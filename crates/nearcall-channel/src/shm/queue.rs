@@ -121,6 +121,10 @@ impl Buffer for SlotQueue {
         }
     }
 
+    fn room_bytes(&self) -> usize {
+        self.shape.slots as usize * self.shape.payload_bytes
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.shape.payload_bytes
     }

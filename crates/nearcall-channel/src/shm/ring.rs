@@ -209,6 +209,11 @@ impl Producer {
         self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(piece_bytes));
     }
 
+    /// Bytes of the ring.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.capacity.bytes()
+    }
+
     /// The longest piece that can be reserved.
     #[inline]
     pub(crate) fn piece_bytes_max(&self) -> usize {

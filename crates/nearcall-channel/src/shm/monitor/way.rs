@@ -32,6 +32,9 @@ pub(crate) trait Buffer: Send + Sized + 'static {
     /// Makes an empty buffer of zeroed memory, before the other end attaches.
     fn init(&self) {}
 
+    /// Bytes of pieces that it holds at most.
+    fn room_bytes(&self) -> usize;
+
     /// The longest piece.
     fn piece_bytes_max(&self) -> usize;
 
@@ -170,6 +173,10 @@ impl<B: Buffer> MonitorWay<B> {
 }
 
 impl<B: Buffer> PieceWay for MonitorWay<B> {
+    fn room_bytes(&self) -> std::io::Result<usize> {
+        Ok(self.outgoing.room_bytes())
+    }
+
     fn piece_bytes_max(&self) -> usize {
         self.staged.len()
     }
