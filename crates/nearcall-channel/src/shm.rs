@@ -185,8 +185,9 @@ impl<D: Doorbell> ShmWay<D> {
         self.ring_for_room_if_owed(0);
         loop {
             self.doorbell.prepare(&self.memory);
-            self.sleeper.begin(&self.memory.own, interest);
+            // Before the announcement: a ring for this very sleep must not be in the ticket.
             let ticket = self.doorbell.ticket(&self.memory);
+            self.sleeper.begin(&self.memory.own, interest);
             let word = ready(self);
             if word != 0 {
                 self.sleeper.end(&self.memory.own);

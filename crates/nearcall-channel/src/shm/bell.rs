@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! who waits                                who has something
+//!   takes a ticket
 //!   sleep = number and reason                publishes a frame, or room
 //!   fence                                    fence
 //!   looks once more: there is nothing        reads the other's sleep word: asleep, not yet rung
-//!   sleeps on its doorbell                   rings
+//!   sleeps, unless rung since the ticket     rings
 //!   sleep = 0
 //! ```
 //!
 //! Both sides write, fence, then read what the other wrote: at least one of them sees the other
 //! (Dekker), so either the waiter finds what it waits for or the other rings. Each end writes only
 //! its own memory file. The number in the sleep word keeps an end from ringing twice for one sleep.
+//! So the one ring must end the sleep, however early it comes. That is why the ticket is taken
+//! first: an end can be rung for a message that it has already read. If the ticket covered that
+//! ring, it would not end the sleep, and the next message would not ring again.
 //! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
 //! sleep: a wake-up for each freed frame would cost more than the frame.
 //! Always true: after `Sleeper::begin` and until `Sleeper::end`, whoever publishes will ring.
@@ -57,7 +61,8 @@ pub(crate) trait Doorbell: Send {
     #[inline]
     fn prepare(&self, _memory: &Memory) {}
 
-    /// Taken after the sleep was announced, given to `sleep`: rings in between end it at once.
+    /// Taken before the sleep is announced, given to `sleep`: rings in between end it at once.
+    /// A load with acquire, so that it cannot see a ring for a sleep that is announced after it.
     fn ticket(&self, _memory: &Memory) -> u32 {
         0
     }

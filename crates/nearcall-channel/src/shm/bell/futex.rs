@@ -21,7 +21,8 @@ pub(crate) struct Futex;
 impl Doorbell for Futex {
     #[inline]
     fn ticket(&self, memory: &Memory) -> u32 {
-        // Acquire: whoever sees this ring also sees what was published before it, and does not sleep.
+        // Acquire, with the ring's release: the sleep is announced after this, and the ring for it
+        // comes after the announcement was seen, so this cannot see that ring.
         memory.peer.load32(BELL, Ordering::Acquire)
     }
 
