@@ -11,6 +11,8 @@ pub mod channel;
 mod control;
 pub mod endpoint;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod handshake;
 mod kernel;
 pub mod limits;

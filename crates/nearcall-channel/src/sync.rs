@@ -5,10 +5,10 @@
 //! Not here: the words' places (`shm/layout.rs`).
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::fence;
+pub(crate) use loom::sync::atomic::{AtomicBool, fence};
 pub(crate) use std::sync::atomic::Ordering;
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::fence;
+pub(crate) use std::sync::atomic::{AtomicBool, fence};
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::Interest;
 
 use crate::control::Control;
+use crate::sync::{AtomicBool, Ordering, fence};
 
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.
 const NAG_INTERVAL: Duration = Duration::from_millis(1);
@@ -40,18 +41,25 @@ impl Life {
 
     /// Marks the other end as gone.
     pub fn set_gone(&self) {
-        self.gone.store(true, Ordering::SeqCst);
+        self.gone.store(true, Ordering::Release);
     }
 
     /// Runs `sleep` unless the other end is gone, and lets the watcher know that it may have to
     /// wake it. Returns `None` if the other end was gone before.
     #[inline]
     pub fn sleep_with<T>(&self, sleep: impl FnOnce() -> T) -> Option<T> {
-        // Both are SeqCst: either we see `gone` here, or the watcher sees `sleeping` and nags.
-        self.sleeping.store(true, Ordering::SeqCst);
-        let outcome = (!self.gone.load(Ordering::SeqCst)).then(sleep);
+        // With the fence in `may_sleep`: either we see `gone`, or the watcher sees `sleeping`.
+        self.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let outcome = (!self.is_gone()).then(sleep);
         self.sleeping.store(false, Ordering::Release);
         outcome
+    }
+
+    /// After `set_gone` and a wake-up: whether this end may sleep and needs another wake-up.
+    pub(crate) fn may_sleep(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleeping.load(Ordering::Relaxed)
     }
 }
 
@@ -138,9 +146,7 @@ impl Watcher {
                 }
                 None => false,
             });
-            nagged.retain(|token| {
-                watched.get(token).is_some_and(|entry| entry.life.sleeping.load(Ordering::SeqCst))
-            });
+            nagged.retain(|token| watched.get(token).is_some_and(|entry| entry.life.may_sleep()));
         }
     }
 }

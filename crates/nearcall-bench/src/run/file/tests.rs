@@ -181,3 +181,14 @@ fn fields_that_other_programs_rely_on_have_their_names() {
     assert!(cell["placement"].get("client_cpu").is_some());
     assert!(cell["cpu_ns_per_message"].get("server").is_some());
 }
+
+#[test]
+fn committed_run_files_are_judged() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/run_file");
+    let mut runs = 0;
+    for file in fs::read_dir(&corpus).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        runs += usize::from(Run::parse(&String::from_utf8_lossy(&bytes)).is_ok());
+    }
+    assert!(runs > 0, "no file of the corpus is a run");
+}

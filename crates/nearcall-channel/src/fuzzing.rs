@@ -1,0 +1,227 @@
+//! What the fuzz targets try: one function for each, which fails by panicking.
+//!
+//! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that are
+//! committed there. Not for anybody else.
+//! Not here: stored runs (`nearcall-bench`).
+
+use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
+
+use crate::address::Address;
+use crate::error::Misdeed;
+use crate::limits;
+use crate::packet::Packet;
+use crate::piece::{Assembly, PieceHeader};
+use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, piece_range};
+use crate::shm::ring::{Consumer, Producer};
+use crate::sync::{Ordering, Own};
+
+/// Any bytes are a packet or a misdeed; a packet says the same after another way.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn packet(bytes: &[u8]) {
+    let Ok(packet) = Packet::decode(bytes) else { return };
+    let again = packet.encode();
+    // A text that was cut at the largest packet may end within a letter.
+    if again.len() < limits::HANDSHAKE_PACKET_BYTES_MAX {
+        assert_eq!(Packet::decode(&again), Ok(packet));
+    }
+}
+
+/// Any text is an address or is refused; an address parses back from what it prints.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn address(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(address) = text.parse::<Address>() {
+        assert_eq!(address.to_string().parse().as_ref(), Ok(&address));
+    }
+}
+
+/// Both ends of the smallest ring, whose other end writes anything into its memory at any time.
+///
+/// The bytes are steps of a first byte, which chooses, and what it needs:
+/// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have
+/// read so far, `3 length:u16` sends a piece, `4 length:u16` gives a reserved piece up, `5
+/// length:u16` asks for room for a message. Numbers are little-endian. An end stops at its first
+/// misdeed, as a channel does.
+///
+/// # Panics
+///
+/// If an end panics, or touches a byte outside the ring.
+pub fn region(bytes: &[u8]) {
+    let (mut ends, mut steps) = (Ends::new(), Steps(bytes));
+    while ends.step(&mut steps).is_some() {}
+}
+
+/// Takes numbers off the front; `None` at the end.
+struct Steps<'a>(&'a [u8]);
+
+impl Steps<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        self.take().map(u16::from_le_bytes).map(usize::from)
+    }
+}
+
+/// A reader and a writer of our own, and the memory of a hostile other end.
+struct Ends {
+    capacity: Capacity,
+    own: OwnRegion,
+    peer: PeerRegion,
+    hostile: OwnRegion,
+    reader: Option<(Consumer, Assembly)>,
+    writer: Option<Producer>,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let capacity = Capacity::at_least(limits::BUFFER_BYTES_MIN);
+        let (own, _) = region_pair_private(capacity.region_bytes());
+        let (hostile, peer) = region_pair_private(capacity.region_bytes());
+        let assembly = Assembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
+        let reader = Some((Consumer::new(capacity), assembly));
+        Self { capacity, own, peer, hostile, reader, writer: Some(Producer::new(capacity)) }
+    }
+
+    fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
+        let [choice] = steps.take()?;
+        match choice {
+            0 => {
+                let [number] = steps.take()?;
+                let place = usize::from(number) % (self.capacity.bytes() / FRAME_ALIGN);
+                let at = FRAMES + place * FRAME_ALIGN;
+                self.hostile.store64(at, steps.word()?, Ordering::Release);
+            }
+            1 if self.read().is_err() => self.reader = None,
+            2 => self.hostile.store64(CONSUMED, steps.word()?, Ordering::Release),
+            3 | 4 => {
+                let length = steps.length()?;
+                if self.write(length, choice == 3).is_err() {
+                    self.writer = None;
+                }
+            }
+            5 => {
+                let length = steps.length()?;
+                let asked = self.writer.as_mut().map(|w| w.has_room_for(&self.peer, length));
+                if let Some(Err(_)) = asked {
+                    self.writer = None;
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Reads one piece in the way that `shm.rs` does it.
+    fn read(&mut self) -> Result<(), Misdeed> {
+        let Some((consumer, assembly)) = &mut self.reader else { return Ok(()) };
+        let plain = match consumer.look(&self.peer) {
+            0 => return Ok(()),
+            word => consumer.try_plain(word),
+        };
+        let piece = match plain {
+            Some(piece) => Some(piece),
+            None => consumer.try_next(&self.own, &self.peer)?,
+        };
+        let Some((header, place)) = piece else { return Ok(()) };
+        let length = header.piece_bytes as usize;
+        assert!(length <= self.capacity.piece_bytes_max());
+        assert!((FRAMES..self.capacity.region_bytes()).contains(&place));
+        // Panics outside the region.
+        self.peer.bytes(piece_range(place, length)).copy_to(&mut vec![0; length]);
+        assembly.handle(header)?;
+        consumer.finish(&self.own);
+        Ok(())
+    }
+
+    /// Reserves and fills a piece, then publishes it or gives it up.
+    fn write(&mut self, length: usize, publish: bool) -> Result<(), Misdeed> {
+        let Some(producer) = &mut self.writer else { return Ok(()) };
+        let length = length % (producer.piece_bytes_max() + 1);
+        // Nothing depends on the answer; only the look itself is tried.
+        let _ = producer.may_reserve(&self.peer, length);
+        let Some(place) = producer.try_reserve(&self.own, &self.peer, length)? else {
+            return Ok(());
+        };
+        assert!((FRAMES..self.capacity.region_bytes()).contains(&place));
+        // Panics outside the region.
+        self.own.slice_mut(piece_range(place, length)).fill(0xA5);
+        match publish {
+            true => producer.publish(&self.own, PieceHeader::data(length, length, 0)),
+            false => producer.forget(length),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Tries everything that is committed for the fuzz target `name`.
+    fn replay(name: &str, target: fn(&[u8])) {
+        let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let files = fs::read_dir(corpora.join(name)).unwrap();
+        let tried = files.map(|file| target(&fs::read(file.unwrap().path()).unwrap())).count();
+        assert!(tried > 0, "no corpus for {name}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn committed_packets_are_judged() {
+        replay("packet", super::packet);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn committed_addresses_are_judged() {
+        replay("address", super::address);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn committed_regions_stay_in_bounds() {
+        replay("region", super::region);
+    }
+
+    #[test]
+    fn steps_from_a_seed_stay_in_bounds() {
+        // Not a fuzzer, but it runs everywhere, under Miri too.
+        let rounds = if cfg!(miri) { 4 } else { 2000 };
+        let mut seed = 1_u64;
+        for _ in 0..rounds {
+            let mut bytes = Vec::new();
+            for _ in 0..64 {
+                seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                let [choice, place, low, high, ..] = (seed >> 24).to_le_bytes();
+                bytes.push(choice % 6);
+                // Words that are nearly right get further than those that are not.
+                let word = 1_u64 << 60 | u64::from(high) << 56 & 1 << 63 | u64::from(low) << 32;
+                match choice % 6 {
+                    0 => {
+                        bytes.push(place % 8);
+                        bytes.extend((word | u64::from(low)).to_le_bytes());
+                    }
+                    1 => {}
+                    2 => bytes.extend((u64::from(place) * 64).to_le_bytes()),
+                    _ => bytes.extend([low, high]),
+                }
+            }
+            super::region(&bytes);
+        }
+    }
+}
