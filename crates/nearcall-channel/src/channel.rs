@@ -34,7 +34,8 @@ pub struct Readiness<'a> {
 /// One mechanism's end of a connection.
 ///
 /// Users hold an [`Endpoint`](crate::Endpoint), which calls these in the right order. All waiting
-/// follows the policy with which the channel was opened; `Deadline::Now` never waits.
+/// follows the policy with which the channel was opened; `Deadline::Now` never waits, except for
+/// a lock that a mechanism shares with the other end (`shm/monitor.rs`).
 pub trait Channel: Send {
     /// Begins a message of `message_bytes` bytes, at most the connection's limit.
     ///
@@ -58,7 +59,8 @@ pub trait Channel: Send {
 
     /// Ends the claimed message, all of which was written. It will arrive.
     ///
-    /// Under `Deadline::Now` a part may still wait in this process: see [`flush`](Channel::flush).
+    /// Unless its deadline is `Never`, a part may still wait in this process: see
+    /// [`flush`](Channel::flush). It is lost if the channel is dropped then.
     fn commit(&mut self) -> Result<(), SendError>;
 
     /// Gives the claimed message up. The receiver never sees it as a message.
@@ -116,6 +118,9 @@ pub trait Channel: Send {
     /// How many bytes of messages on their way out there is really room for, as read back from the
     /// kernel's object: it may give more or less than was asked for, and counts in its own way.
     fn room_bytes(&self) -> std::io::Result<usize>;
+
+    /// The longest message that travels in one piece, in bytes.
+    fn unit_bytes_max(&self) -> usize;
 
     /// What an event loop waits on, where the mechanism has such a thing.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;

@@ -51,7 +51,13 @@ impl Control {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
-        let received = descriptor::receive_with_fds(self, &mut buffer, descriptors_max)?;
+        let mut receive = || descriptor::receive_with_fds_now(self, &mut buffer, descriptors_max);
+        let received = match receive() {
+            // An end that left something unread is told of once, before the packets still here.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
+            received => received,
+        };
+        let received = received?.ok_or(ReceiveError::Empty)?;
         if received.truncated {
             return Err(Misdeed::BadPacket.into());
         }

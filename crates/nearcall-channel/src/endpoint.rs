@@ -17,7 +17,9 @@ use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
 ///
-/// Dropping it closes the connection; the other end receives what was sent, then `PeerGone`.
+/// Dropping it closes the connection; the other end receives what was sent, then `PeerGone`. What
+/// [`flush`](Endpoint::flush) would still have to move on is lost. Over `cma` the drop waits up to
+/// 100 ms for the other end to read what lies in our memory.
 pub struct Endpoint {
     // First, so that it goes before the control line whose hang-up the other end sees.
     channel: Box<dyn Channel>,
@@ -49,6 +51,11 @@ impl Endpoint {
     /// The longest message that both ends agreed on, in bytes.
     pub fn message_bytes_max(&self) -> usize {
         self.settings.message_bytes_max as usize
+    }
+
+    /// The longest message that travels in one piece on this connection, in bytes.
+    pub fn unit_bytes_max(&self) -> usize {
+        self.channel.unit_bytes_max()
     }
 
     /// Room in each direction that was asked for and agreed on, in bytes.
@@ -88,7 +95,8 @@ impl Endpoint {
         Ok(Claim { channel, left_bytes: message_bytes, space_bytes: 0, ended: false })
     }
 
-    /// Sends a copy of `message`.
+    /// Sends a copy of `message`. With any deadline but `Never`, a part of it may still be in this
+    /// process afterwards: see [`flush`](Self::flush).
     ///
     /// # Errors
     ///
@@ -103,7 +111,9 @@ impl Endpoint {
         self.channel.send(message, until)
     }
 
-    /// Moves on what a message sent with `Deadline::Now` still has in this process.
+    /// Moves on what a message sent with any deadline but `Never` still has in this process.
+    ///
+    /// The next send, and most receives, do so as well: call it before a pause or the drop.
     ///
     /// # Errors
     ///

@@ -113,12 +113,20 @@ impl fmt::Display for MeetError {
             Self::TimedOut => f.write_str("the other end did not answer the handshake in time"),
             Self::PeerGone => f.write_str("the other end left during the handshake"),
             Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),
-            Self::Os(error) => write!(f, "cannot connect: {error}"),
+            Self::Os(error) => write!(f, "the socket to meet at failed: {error}"),
         }
     }
 }
 
-impl std::error::Error for MeetError {}
+impl std::error::Error for MeetError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open(_, error) => Some(error),
+            Self::Os(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<io::Error> for MeetError {
     fn from(error: io::Error) -> Self {
@@ -207,6 +215,7 @@ pub fn connect(
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 MeetError::NobodyListens(address.clone())
             }
+            io::ErrorKind::TimedOut => MeetError::TimedOut,
             _ => MeetError::Os(error),
         })?;
     connect_over(socket, mechanism, options)
@@ -268,6 +277,9 @@ pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetE
 }
 
 fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetError> {
+    // Ours first: the client would take a number out of bounds for a broken server.
+    checked_limit(options.message_bytes_max)?;
+    checked_buffer(options.buffer_bytes)?;
     // No descriptors before we know what the client wants.
     let until = Deadline::after(options.handshake_timeout);
     let hello = control.receive(until, 0)?;

@@ -93,12 +93,20 @@ pub struct Capabilities {
     pub descriptor_passing: bool,
     /// A message larger than the room of the channel passes, in parts.
     pub survives_oversized: bool,
-    /// The largest message that travels as one unit, in bytes, where units exist.
+    /// The largest message that may travel as one unit, in bytes, where the kernel or the structure
+    /// has units. A small room or a limit of the kernel lowers it for a connection:
+    /// [`Endpoint::unit_bytes_max`](crate::Endpoint::unit_bytes_max).
     pub atomic_message_bytes_max: Option<u32>,
     /// A hostile peer can neither change what we wrote nor hold a lock that we need.
     pub isolation: bool,
     /// The kernel object itself tells that the other end died; otherwise the control line does.
     pub tells_of_death: bool,
+    /// All that an end had sent when it was killed can still be received.
+    pub delivers_after_death: bool,
+    /// A kill at any moment leaves the other end nothing to hang in, by what the kernel and the
+    /// standards promise. Otherwise it may break a lock of the C library, and the other end gets
+    /// out of that by means that no standard allows.
+    pub kill_safe: bool,
     /// Nothing is left in the system if both ends are killed in the same instant.
     pub vanishes_with_both: bool,
 }

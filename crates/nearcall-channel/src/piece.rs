@@ -1,4 +1,4 @@
-//! The 8-byte header of a piece: how messages of any size travel over ways that have a largest unit.
+//! The 8-byte header of a piece: how messages of any size travel over ways with a largest unit.
 //!
 //! ```text
 //! | message_bytes: u32 | piece_bytes: 27 bits, 0, 0, 0, ABORT, LAST | piece_bytes bytes ... |
@@ -72,7 +72,7 @@ impl PieceHeader {
         Self::from_words(u32::from_le_bytes([m0, m1, m2, m3]), u32::from_le_bytes([s0, s1, s2, s3]))
     }
 
-    /// From both words, the first in the low half, if it is data; the bits of a ring are passed over.
+    /// From both words, the first in the low half, if it is data; a ring's bits are passed over.
     #[inline(always)]
     pub(crate) fn plain(word: u64) -> Option<Self> {
         const NOT_PLAIN: u64 = (ABORT as u64 | 1 << 29) << 32;

@@ -99,6 +99,10 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.way.room_bytes()
     }
 
+    fn unit_bytes_max(&self) -> usize {
+        self.way.piece_bytes_max()
+    }
+
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         self.way.readiness(interest)
     }

@@ -121,8 +121,8 @@ impl<D: Doorbell> ShmWay<D> {
         })
     }
 
-    /// Waits until `ready` gives anything but zero, as the policy says. Zero: the deadline has passed,
-    /// or the other end is gone and nothing more is to be had.
+    /// Waits until `ready` gives anything but zero, as the policy says. Zero: the deadline has
+    /// passed, or the other end is gone and nothing more is to be had.
     #[inline(always)]
     fn wait_until(
         &mut self,

@@ -35,7 +35,8 @@ pub(crate) trait PieceWay: Send {
 
     /// Sends the reserved piece.
     ///
-    /// Under `Deadline::Now` a part may stay in this process until [`drain`](PieceWay::drain).
+    /// Unless `until` is `Never`, a part may stay in this process until
+    /// [`drain`](PieceWay::drain).
     fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError>;
 
     /// Forgets the reserved piece.

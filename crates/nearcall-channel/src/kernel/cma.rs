@@ -3,7 +3,7 @@
 //! ```text
 //! sender                                      receiver
 //!   writes the piece into its own pages
-//!   record {header, offset}  -- socket -->      judges it, process_vm_readv into the caller's memory
+//!   record {header, offset}  -- socket -->      judges it, process_vm_readv to the caller's memory
 //!                 <-- record {freed} --         every so often, or with its own next record
 //! ```
 //!
@@ -93,8 +93,8 @@ impl CmaWay {
     ) -> io::Result<Self> {
         // The socket tells of the end itself; this tells in time that the number may be reused.
         let guard = watch(&settings.control, &settings.life, || {})?;
-        // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake, which
-        // is not over yet, would fail.
+        // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
+        // which is not over yet, would fail.
         let pidfd = settings.peer.pidfd.clone();
         let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {

@@ -2,9 +2,9 @@
 //!
 //! The server connects both ends itself and hands one over, so no port stays open.
 //! Always true: Nagle's delay is off. The first send after the other end has closed succeeds as
-//! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still there first,
-//! because the kernel would answer unread bytes with a reset that overtakes what was sent. An end
-//! that is killed with unread bytes may still lose the last of what it sent that way.
+//! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still
+//! there first, because the kernel would answer unread bytes with a reset that overtakes what was
+//! sent. An end that is killed with unread bytes may still lose the last of what it sent that way.
 //! Not here: pieces (`stream.rs`), the system calls (`unix.rs`).
 
 use std::io;
@@ -111,8 +111,7 @@ fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, Ope
 }
 
 /// Smallest buffers that are asked for, in bytes. The loopback interface has segments of 64 KiB;
-/// with a window for less than a few of them TCP waits for its timers (measured: 40 ms and more
-/// for each piece).
+/// with a window for less than a few of them TCP waits for its timers, tens of milliseconds each.
 const BUFFER_BYTES_MIN: usize = 256 << 10;
 
 /// Reads of 4 KiB that an end makes while it closes. As much as fits in the largest room comes

@@ -140,6 +140,13 @@ impl PacketLine for UnixPackets {
             Try::Blocking => not_now(socket::recv_message(&*self.socket, into)),
             Try::Now => socket::recv_message_now(&*self.socket, into),
         };
+        let received = match received {
+            // An end that left something unread is told of once, before the packets still here.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                socket::recv_message_now(&*self.socket, into)
+            }
+            received => received,
+        };
         Ok(received?.map(|bytes| match bytes {
             0 if self.empty_is_end => Received::End,
             0 => Received::WakeUp,

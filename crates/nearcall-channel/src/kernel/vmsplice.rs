@@ -113,7 +113,9 @@ fn make_pipe(settings: &Settings) -> Result<pipe::Pipe, OpenError> {
 }
 
 fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
-    let queue_bytes = pipe::size_bytes(&write).map_err(OpenError::doing("sizing a pipe"))?;
+    // Reading something else could wait for ever, whatever becomes of the other end.
+    pipe::size_bytes(&read).map_err(|_| OpenError::bad_parts("no pipe"))?;
+    let queue_bytes = pipe::size_bytes(&write).map_err(|_| OpenError::bad_parts("no pipe"))?;
     if queue_bytes > BUFFER_BYTES_MAX as usize {
         return Err(OpenError::bad_parts("a pipe above every limit"));
     }

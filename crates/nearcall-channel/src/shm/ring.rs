@@ -6,8 +6,8 @@
 //! is a frame; zero or the word of a lap ago is none. Where something else stands, bytes of a
 //! longer frame or a word of many laps ago, the producer puts a zero before it publishes the frame
 //! in front. So the way of a small message is stores to one cache line and nothing else.
-//! While the consumer keeps up, the producer stays near the ring's start: it wraps early, with a pad
-//! over the rest, so that few cache lines and pages are in use. A backlog uses the whole ring.
+//! While the consumer keeps up, the producer stays near the ring's start: it wraps early, with a
+//! pad over the rest, so that few cache lines and pages are in use. A backlog uses the whole ring.
 //! Always true, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
@@ -282,7 +282,6 @@ impl Consumer {
         Self { capacity, head: 0, frame: 0, piece_bytes_max: capacity.piece_bytes_max() }
     }
 
-    /// The next piece and where its frame begins in the peer's region, if one is there.
     /// The word of the next frame: zero while nothing is there.
     ///
     /// One load of a word that the peer may change at any moment; only this copy is judged.

@@ -38,8 +38,9 @@ macro_rules! for_each_case {
                 meeting_by_name;
             closing: what_was_sent_before_the_close_arrives, a_close_wakes_a_receiver,
                 a_close_wakes_a_sender;
-            killed: killed_while_idle, killed_while_we_receive, killed_while_we_send,
-                killed_while_sending, killed_while_receiving, killed_while_echoing;
+            killed: killed_while_idle, killed_with_messages_unread, killed_while_we_receive,
+                killed_while_we_send, killed_while_sending, killed_while_receiving,
+                killed_while_echoing;
         }
     };
 }

@@ -70,6 +70,8 @@ struct Abilities {
     atomic_message_bytes_max: Option<u32>,
     isolation: bool,
     tells_of_death: bool,
+    delivers_after_death: bool,
+    kill_safe: bool,
     vanishes_with_both: bool,
 }
 
@@ -84,6 +86,8 @@ impl From<Capabilities> for Abilities {
             atomic_message_bytes_max,
             isolation,
             tells_of_death,
+            delivers_after_death,
+            kill_safe,
             vanishes_with_both,
         } = from;
         Self {
@@ -95,6 +99,8 @@ impl From<Capabilities> for Abilities {
             atomic_message_bytes_max,
             isolation,
             tells_of_death,
+            delivers_after_death,
+            kill_safe,
             vanishes_with_both,
         }
     }
@@ -110,6 +116,8 @@ impl Abilities {
             ('o', self.survives_oversized),
             ('i', self.isolation),
             ('d', self.tells_of_death),
+            ('u', self.delivers_after_death),
+            ('k', self.kill_safe),
             ('v', self.vanishes_with_both),
         ];
         letters.map(|(letter, can)| if can { letter } else { '-' }).iter().collect()
@@ -183,7 +191,8 @@ const LEGEND: [(&str, &str); 4] = [
     (
         "",
         "i: keep a hostile peer from our data and locks, d: tell of the other end's death by \
-         itself, v: leave nothing behind if both ends are killed",
+         itself, u: deliver what a killed end had sent, k: no lock is broken by a kill, v: leave \
+         nothing behind if both ends are killed",
     ),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
 ];

@@ -34,7 +34,7 @@ fn the_mechanisms_as_json_are_22_with_every_field() {
         assert!(row["name"].is_string() && row["wake_up"].is_string(), "{row}");
         assert!(["kernel copies", "shared memory"].contains(&row["data_path"].as_str().unwrap()));
         assert!(!row["waits"].as_array().unwrap().is_empty(), "{row}");
-        assert_eq!(row["capabilities"].as_object().unwrap().len(), 9, "{row}");
+        assert_eq!(row["capabilities"].as_object().unwrap().len(), 11, "{row}");
         assert_eq!(row["supported"].as_bool().unwrap(), row["reason"].is_null(), "{row}");
     }
 }

@@ -27,8 +27,13 @@ pub(super) fn claims_of_the_table_hold(play: &mut Play) {
             _ => assert!(!has || claims.pollable, "{interest:?}"),
         }
     }
+    let unit = endpoint.unit_bytes_max();
+    if let Some(max) = claims.atomic_message_bytes_max {
+        assert!(unit <= max as usize, "units of {unit} bytes, {max} claimed");
+    }
+    // What one end may break by its death, a hostile one may break alive.
+    assert!(claims.kill_safe || !claims.isolation);
     // One unit and one byte more: the border must not show.
-    let unit = claims.atomic_message_bytes_max.unwrap_or(1000) as usize;
     for (number, len) in (0..).zip([unit, unit + 1, unit - 1]) {
         if play.is_first() {
             endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
