@@ -17,7 +17,7 @@ use crate::exchange::count::EndReport;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
 use crate::exchange::stream::throughput;
-use crate::exchange::{End, Failure};
+use crate::exchange::{Cause, End, Failure};
 use crate::floor::carrier::{Carrier, FloorEnd};
 use crate::floor::chunked::Chunks;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
@@ -122,10 +122,25 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         end.hear()?;
         let job = job(orders, cell);
         let mut measured = ask(&mut end, &job, buffer_bytes)?;
-        measured.server = Some(serde_json::from_str(&end.hear()?)?);
+        add_server(&mut measured, &end.hear()?)?;
         write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
+}
+
+/// Adds the server's report. It must have had every message that the client counts: one that is
+/// lost between the last of them and the mark would shorten the time.
+fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
+    let report: EndReport = serde_json::from_str(report)?;
+    if report.received != measured.messages {
+        let (sent, received) = (measured.messages, report.received);
+        return Err(Failure {
+            cause: Cause::Corrupt,
+            text: format!("{sent} messages were sent and {received} received"),
+        });
+    }
+    measured.server = Some(report);
+    Ok(())
 }
 
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
@@ -157,7 +172,7 @@ fn floor_client(floor: Floor, orders: &Orders) -> Result<(), Failure> {
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
                 let mut measured = visit(floor, &meeting, Role::Client, &cell, &Client(job))?;
-                measured.server = Some(serde_json::from_str(&meeting.hear()?)?);
+                add_server(&mut measured, &meeting.hear()?)?;
                 measured
             }
         };
@@ -262,3 +277,21 @@ const FLOOR_BUFFER_BYTES: u64 = 512 << 10;
 
 /// Longer than any watchdog waits.
 const HANG: Duration = Duration::from_secs(3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_message_fails_the_run() {
+        let mut measured = Measured { messages: 7, ..Measured::default() };
+        let report = |received| {
+            serde_json::to_string(&EndReport { received, ..EndReport::default() }).unwrap()
+        };
+        let failure = add_server(&mut measured, &report(6)).unwrap_err();
+        assert_eq!(failure.cause, Cause::Corrupt);
+        assert!(measured.server.is_none());
+        add_server(&mut measured, &report(7)).unwrap();
+        assert!(measured.server.is_some());
+    }
+}

@@ -86,7 +86,7 @@ pub struct Settings {
     pub shapes: Vec<String>,
     /// How the ends wait: "spin", "block", "poll", or "default" for each mechanism's own way.
     pub wait: String,
-    /// Where the ends run: "same", "cross", "none", or "pin".
+    /// Where the ends run: "auto", "same", "cross", "none", or "pin".
     pub placement: String,
     /// How much of the payload is written and read: "full", "header", "none".
     pub touch: String,

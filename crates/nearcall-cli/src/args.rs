@@ -127,7 +127,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PLACE", hide_possible_values = true, help_heading = WHERE)]
     pub(crate) placement: Option<PlaceWord>,
 
-    /// Launches of new processes per figure; the tour takes what time allows
+    /// Launches of new processes per figure, as time allows [default: 5; 3 for the tour and --quick]
     #[arg(
         long,
         value_name = "N",

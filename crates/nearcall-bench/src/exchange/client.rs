@@ -8,7 +8,7 @@ use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::stamps::Stamps;
-use crate::exchange::{End, Failure};
+use crate::exchange::{End, Failure, Got};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::Fault;
 use crate::payload::{Payload, Verifier};
@@ -130,7 +130,9 @@ impl<E: End> Exchange<'_, E> {
         self.end.send(self.payload, self.number)?;
         match self.shape {
             Shape::Echo => {
-                self.end.receive(&mut self.verifier)?;
+                if self.end.receive(&mut self.verifier)? != Got::Message {
+                    return Err(no_echo());
+                }
             }
             Shape::Sink => self.end.receive_empty()?,
         }
@@ -221,6 +223,12 @@ impl Samples {
     }
 }
 
+/// Half of the work is no echo: its time would be too good.
+#[cold]
+fn no_echo() -> Failure {
+    Failure::other("an empty reply where an echo was due")
+}
+
 /// Exchanges before the warm-up that tell how long one takes.
 const GUESS_SAMPLES: usize = 8;
 
@@ -244,3 +252,59 @@ const BLOCK_SAMPLES: usize = 256;
 
 /// A shorter block says nothing.
 const BLOCK_SAMPLES_MIN: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Mechanism, WaitPolicy};
+
+    use super::*;
+    use crate::cell::Subject;
+    use crate::run::Kind;
+
+    /// Takes everything and gives back nothing.
+    struct Lazy;
+
+    impl End for Lazy {
+        fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+            Ok(Got::Mark)
+        }
+
+        fn send_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+            Ok(false)
+        }
+    }
+
+    #[test]
+    fn an_empty_reply_is_no_echo() {
+        let cell = CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Mechanism(Mechanism::Pipe),
+            shape: Shape::Echo,
+            message_bytes: 8,
+            wait: WaitPolicy::Block,
+        };
+        let (stamps, fault) = (Stamps::Clock, Fault::None);
+        let job = |shape| Job {
+            cell: CellSpec { shape, ..cell },
+            seed: 1,
+            budget_ns: 1_000_000,
+            stamps,
+            fault,
+        };
+        let failure = latency(&mut Lazy, &job(Shape::Echo)).unwrap_err();
+        assert!(failure.text.contains("empty reply"), "{}", failure.text);
+        assert!(latency(&mut Lazy, &job(Shape::Sink)).is_ok());
+    }
+}

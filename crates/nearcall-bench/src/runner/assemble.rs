@@ -34,6 +34,7 @@ pub(crate) fn cell(
     placed: &Placed,
     timer: Option<&Timer>,
     seed: u64,
+    launches_asked: u32,
 ) -> Result<Cell, String> {
     let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
     spec.shape.name().clone_into(&mut cell.shape);
@@ -43,7 +44,7 @@ pub(crate) fn cell(
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
         Kind::Latency => add_times(&mut cell, launches, timer, seed)?,
-        Kind::Throughput => add_rates(&mut cell, launches, seed),
+        Kind::Throughput => add_rates(&mut cell, launches, seed)?,
     }
     add_ends(&mut cell, launches);
     let median = |of: fn(&CellLaunch) -> Option<u64>| {
@@ -56,7 +57,7 @@ pub(crate) fn cell(
     cell.pids = launches.iter().map(|launch| launch.pids).collect();
     cell.order = launches.iter().map(|launch| launch.order).collect();
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
-    cell.tags = tags(&cell, launches, placed);
+    cell.tags = tags(&cell, launches, placed, launches_asked);
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
     if let Some(graded) = disturbance::grade(&observed, placed) {
         cell.grade = Some(graded.grade);
@@ -104,7 +105,15 @@ fn add_times(
     Ok(())
 }
 
-fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) {
+fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
+    for launch in launches {
+        let moved = launch.measured.messages.saturating_mul(cell.message_bytes);
+        let buffer = launch.sizes.iter().find(|size| size.name == BUFFER);
+        if let Some(buffer) = buffer.filter(|buffer| moved < buffer.effective) {
+            let buffer = buffer.effective;
+            return Err(format!("{moved} bytes fit in the buffer of {buffer}: no throughput"));
+        }
+    }
     let rate = |launch: &CellLaunch| {
         let measured = &launch.measured;
         (measured.elapsed_ns > 0)
@@ -113,12 +122,17 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) {
     cell.launch_messages_per_s = launches.iter().filter_map(rate).collect();
     cell.messages_per_s = stats::harmonic_mean(&cell.launch_messages_per_s);
     if let Some(estimate) = stats::estimate(&cell.launch_messages_per_s, &[], 0.0, seed) {
-        cell.messages_per_s_ci95 = estimate.ci95;
+        // Its middle is the geometric mean: with launches far apart the harmonic one, which is
+        // smaller, can lie outside.
+        let hold = |[low, high]: [f64; 2], rate: f64| [low.min(rate), high.max(rate)];
+        let ci95 = estimate.ci95.zip(cell.messages_per_s);
+        cell.messages_per_s_ci95 = ci95.map(|(ci95, rate)| hold(ci95, rate));
         cell.between_launch_variance = estimate.between_launch_variance;
     }
     let bytes = cell.message_bytes as f64;
     cell.bytes_per_s = cell.messages_per_s.map(|rate| rate * bytes);
     cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|rate| rate * bytes));
+    Ok(())
 }
 
 /// CPU time and counts of both ends, over all launches.
@@ -154,7 +168,7 @@ fn sum_counts(ends: &[&EndReport]) -> EndCounts {
     }
 }
 
-fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed) -> Vec<String> {
+fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Vec<String> {
     let ends = [&cell.counts.client, &cell.counts.server];
     let elsewhere = |end: &EndReport, cpu: Option<usize>| cpu.is_some_and(|cpu| cpu != end.cpu);
     let left = launches.iter().any(|launch| {
@@ -164,11 +178,17 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed) -> Vec<String> {
     });
     let moved = ends.iter().any(|end| end.migrations.is_some_and(|count| count > 0));
     let faults = |end: &&EndCounts| end.minor_faults.unwrap_or(0) + end.major_faults.unwrap_or(0);
+    let changed = cell.sizes.iter().any(|size| {
+        size.requested.is_some_and(|requested| requested != 0 && requested != size.effective)
+    });
     let found = [
         ("migrated", left || moved),
         ("page_faults", ends.iter().map(faults).sum::<u64>() > 0),
         ("warmup_capped", launches.iter().any(|launch| launch.measured.warmup_capped)),
         ("clock_drift", launches.iter().any(|launch| launch.around.drifted())),
+        ("few_launches", cell.launches < asked),
+        ("batched", cell.messages_per_sample > 1),
+        ("size_changed", changed),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
 }
@@ -221,6 +241,9 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     None
 }
 
+/// What the effective size of a channel is called in `peer.rs`.
+const BUFFER: &str = "buffer_bytes";
+
 /// Rule R5: 4 MiB must cost at least twice what 64 bytes cost.
 const RATIO_MIN: f64 = 2.0;
 
@@ -233,10 +256,12 @@ const LARGE_BYTES_MIN: u64 = 4 << 20;
 #[cfg(test)]
 mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
+    use nearcall_os::cpu::Topology;
 
     use super::*;
-    use crate::bench_plan::Shape;
+    use crate::bench_plan::{Place, Shape};
     use crate::floor::Floor;
+    use crate::runner::placement::resolve;
 
     fn spec(message_bytes: u64) -> CellSpec {
         CellSpec {
@@ -260,6 +285,82 @@ mod tests {
         let cells = |large_ns| [measured(&specs[0], 400.0), measured(&specs[1], large_ns)];
         assert_eq!(untouched(&specs, &cells(790.0)).unwrap().0, specs[1]);
         assert_eq!(untouched(&specs, &cells(810.0)), None);
+    }
+
+    fn placed() -> Placed {
+        resolve(Place::None, &[0, 1], &Topology::default()).unwrap()
+    }
+
+    fn launch(measured: Measured) -> CellLaunch {
+        CellLaunch {
+            measured,
+            around: Around::default(),
+            order: 0,
+            pids: [1, 2],
+            set_up_ns: None,
+            sizes: vec![EffectiveSize {
+                name: BUFFER.to_owned(),
+                requested: Some(65_536),
+                effective: 65_536,
+            }],
+        }
+    }
+
+    fn rate(messages: u64, elapsed_ns: u64) -> CellLaunch {
+        launch(Measured { messages, elapsed_ns, ..Measured::default() })
+    }
+
+    #[test]
+    fn a_time_below_ten_steps_of_the_clock_is_refused() {
+        let mut times = Histogram::new();
+        (0..100).for_each(|_| times.record(9_000));
+        let measured = Measured {
+            times: Some(times.to_stored()),
+            median_ns: Some(9_000.0),
+            messages_per_sample: 1,
+            ..Measured::default()
+        };
+        let coarse = |step| Timer { granularity_ns: Some(step), ..Timer::default() };
+        let made = |measured: &Measured, step| {
+            let launches = [launch(measured.clone())];
+            super::cell(&spec(8), &launches, &placed(), Some(&coarse(step)), 1, 1)
+        };
+        assert!(made(&measured, 1_000.0).unwrap_err().contains("ten steps"));
+        assert!(made(&measured, 100.0).is_ok());
+        let batches = Measured { messages_per_sample: 10, ..measured };
+        assert_eq!(made(&batches, 1_000.0).unwrap().tags, ["batched"]);
+    }
+
+    #[test]
+    fn what_fits_in_the_buffer_is_no_throughput() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let made = |messages| super::cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1, 1);
+        assert!(made(1_023).unwrap_err().contains("65472 bytes fit in the buffer of 65536"));
+        assert!(made(1_024).is_ok());
+    }
+
+    #[test]
+    fn a_rate_lies_in_its_interval() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        for seed in 0..20 {
+            // One launch of nine a thousand times slower.
+            let mut launches = vec![rate(1_000_000, 1_000_000); 8];
+            launches.push(rate(1_000_000, 1_000_000_000));
+            let cell = super::cell(&spec, &launches, &placed(), None, seed, 10).unwrap();
+            let (rate, [low, high]) =
+                (cell.messages_per_s.unwrap(), cell.messages_per_s_ci95.unwrap());
+            assert!(low <= rate && rate <= high, "{low} {rate} {high}");
+            assert_eq!(cell.tags, ["few_launches"]);
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_another_size_is_told() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let mut launch = rate(1_000_000, 1_000);
+        launch.sizes[0].effective = 131_072;
+        let cell = super::cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
+        assert_eq!(cell.tags, ["size_changed"]);
     }
 
     #[test]

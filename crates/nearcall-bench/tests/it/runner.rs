@@ -209,6 +209,22 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
 }
 
 #[test]
+fn the_time_ends_the_launches_and_the_cells_say_so() {
+    let _alone = alone();
+    let plan = BenchPlan {
+        launches: Some(1_000),
+        time_budget: Some(Duration::from_secs(1)),
+        ..plan(&["shm-futex"], &[Kind::Latency], &[8])
+    };
+    let started = nearcall_os::clock::now();
+    let run = bench(&plan, &hooks()).unwrap();
+    assert!(started.elapsed() < Duration::from_secs(20), "all thousand?");
+    let cell = &run.cells[0];
+    assert!(cell.launches >= 2 && cell.tags.iter().any(|tag| tag == "few_launches"));
+    assert!(!run.partial && run.warnings.iter().any(|text| text.contains("time was over")));
+}
+
+#[test]
 fn what_cannot_be_measured_is_an_error_that_says_why() {
     let plan = BenchPlan {
         waits: Some(vec![WaitPolicy::Poll]),
