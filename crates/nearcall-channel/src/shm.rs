@@ -102,8 +102,7 @@ impl<D: Doorbell> ShmWay<D> {
         settings: &Settings,
     ) -> Result<Self, OpenError> {
         let waker = doorbell.waker(&memory);
-        let guard = watch(&settings.control, &settings.life, waker)
-            .map_err(OpenError::doing("watching the other end"))?;
+        let guard = watch(settings, waker).map_err(OpenError::doing("watching the other end"))?;
         Ok(Self {
             memory,
             doorbell,

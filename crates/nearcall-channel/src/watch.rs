@@ -1,16 +1,17 @@
 //! Notices that the other end of a connection is gone, for mechanisms whose objects do not tell.
 //!
 //! A futex, a semaphore, a queue and a signal do not know that the process behind them has died.
-//! One thread of this process watches the control lines of all such connections. When one hangs
-//! up it marks the [`Life`] as gone and wakes the end that may be asleep, again and again until
-//! that end is awake: the sleeper looks at its `Life` before it sleeps, and a wake-up that comes
-//! between that look and the sleep would be lost if it came only once.
+//! One thread of this process watches the control lines of all such connections, and the peers'
+//! pidfds, since a process may hand its end of a line to another. When one of them tells of an end
+//! it marks the [`Life`] as gone and wakes the end that may be asleep, again and again until that
+//! end is awake: the sleeper looks at its `Life` before it sleeps, and a wake-up that comes between
+//! that look and the sleep would be lost if it came only once.
 //! Always true: once `Life::is_gone` has said true it says so for ever.
 //! Not here: pipes and sockets, which tell of a hang-up themselves.
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::Interest;
 
 use crate::control::Control;
+use crate::settings::Settings;
 use crate::sync::{AtomicBool, Ordering, fence};
 
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.
@@ -70,6 +72,8 @@ pub(crate) struct WatchGuard {
 
 struct Watched {
     control: Arc<Control>,
+    /// Tells of the other process's end even if somebody else still holds its end of the line.
+    pidfd: Option<Arc<OwnedFd>>,
     life: Arc<Life>,
     wake: Box<dyn Fn() + Send>,
 }
@@ -80,28 +84,30 @@ struct Watcher {
     watched: Mutex<HashMap<u64, Watched>>,
 }
 
-/// Watches over `control`; `wake` must wake this end from whatever it may sleep in, and may be
+/// Watches over the other end of a connection; `wake` must wake this end from whatever it may sleep in, and may be
 /// called at any time, more than once, from another thread.
 ///
 /// # Errors
 ///
 /// The thread or its descriptor could not be made.
 pub(crate) fn watch(
-    control: &Arc<Control>,
-    life: &Arc<Life>,
+    settings: &Settings,
     wake: impl Fn() + Send + 'static,
 ) -> io::Result<WatchGuard> {
     static NEXT_TOKEN: AtomicU64 = AtomicU64::new(1);
     let watcher = watcher()?;
     let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+    let (control, pidfd) = (Arc::clone(&settings.control), settings.peer.pidfd.clone());
     let watched =
-        Watched { control: Arc::clone(control), life: Arc::clone(life), wake: Box::new(wake) };
+        Watched { control, pidfd, life: Arc::clone(&settings.life), wake: Box::new(wake) };
     watcher.lock().insert(token, watched);
-    if let Err(error) = watcher.epoll.add(control.as_fd(), Interest::HangUp, token) {
-        watcher.lock().remove(&token);
-        return Err(error);
+    // From here on its drop takes everything back.
+    let guard = WatchGuard { token };
+    watcher.epoll.add(settings.control.as_fd(), Interest::HangUp, token)?;
+    if let Some(pidfd) = &settings.peer.pidfd {
+        watcher.epoll.add(pidfd, Interest::Readable, token)?;
     }
-    Ok(WatchGuard { token })
+    Ok(guard)
 }
 
 fn watcher() -> io::Result<Arc<Watcher>> {
@@ -121,6 +127,14 @@ impl Watcher {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Hears no more of a connection: what has hung up stays so.
+    fn forget(&self, watched: &Watched) {
+        let _ = self.epoll.delete(watched.control.as_fd());
+        if let Some(pidfd) = &watched.pidfd {
+            let _ = self.epoll.delete(pidfd);
+        }
+    }
+
     fn run(&self) {
         let mut events = Events::with_capacity(64);
         // Connections that hung up and may still have a sleeper.
@@ -135,7 +149,7 @@ impl Watcher {
             let watched = self.lock();
             for event in hung_up {
                 let Some(entry) = watched.get(&event.token) else { continue };
-                let _ = self.epoll.delete(entry.control.as_fd());
+                self.forget(entry);
                 entry.life.set_gone();
                 nagged.push(event.token);
             }
@@ -156,7 +170,7 @@ impl Drop for WatchGuard {
         if let Ok(watcher) = watcher() {
             let mut watched = watcher.lock();
             if let Some(entry) = watched.remove(&self.token) {
-                let _ = watcher.epoll.delete(entry.control.as_fd());
+                watcher.forget(&entry);
             }
         }
     }

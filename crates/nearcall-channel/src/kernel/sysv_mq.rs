@@ -205,8 +205,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         let _ = sysv::send_now(inward, KIND, &mut empty, 0);
         let _ = sysv::remove(outward);
     };
-    let guard = watch(&settings.control, &settings.life, wake)
-        .map_err(OpenError::doing("watching the other end"))?;
+    let guard = watch(settings, wake).map_err(OpenError::doing("watching the other end"))?;
     let line = SysvLine {
         queues: Queues { outward, inward, control: Arc::clone(&settings.control) },
         outgoing: MessageBuffer::with_capacity(bytes),

@@ -287,8 +287,7 @@ fn channel(
             let _ = socket::shutdown(&**socket, Half::Receive);
         }
     };
-    let guard = watch(&settings.control, &settings.life, wake)
-        .map_err(OpenError::doing("watching the other end"))?;
+    let guard = watch(settings, wake).map_err(OpenError::doing("watching the other end"))?;
     let line = UdpLine {
         outward: Outward {
             socket: outward,

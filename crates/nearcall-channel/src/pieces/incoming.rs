@@ -14,6 +14,12 @@ use crate::piece::{Assembly, PieceHeader, Step};
 use crate::wait::Deadline;
 use crate::way::PieceWay;
 
+/// Messages that one receive begins in vain, because their sender gives them up.
+///
+/// A correct sender seldom gives up one; a hostile one could give up one after the other, and keep
+/// a receive that must not wait busy for ever.
+const ABORTED_PER_RECEIVE_MAX: u32 = 64;
+
 /// What is being received.
 pub(super) struct Incoming {
     state: State,
@@ -84,9 +90,16 @@ impl Incoming {
         until: Deadline,
         streams: bool,
     ) -> Result<usize, ReceiveError> {
+        let mut aborted = 0;
         loop {
             let message_bytes = match self.state {
-                State::Nothing => self.begin(way, until, streams)?,
+                State::Nothing if aborted >= ABORTED_PER_RECEIVE_MAX && until.has_passed() => {
+                    return Err(ReceiveError::Empty);
+                }
+                State::Nothing => {
+                    aborted += 1;
+                    self.begin(way, until, streams)?
+                }
                 State::Collecting { .. } => self.collect(way, until)?,
                 State::Skipping => self.skip(way, until)?,
                 State::Offered { piece, message_bytes } => {

@@ -145,8 +145,7 @@ impl<B: Buffer> MonitorWay<B> {
         let own_buffer = || vec![0; outgoing.piece_bytes_max()].into_boxed_slice();
         let (staged, taken) = (own_buffer(), own_buffer());
         let waker = rescue(region, [sending, receiving]);
-        let guard = watch(&settings.control, &settings.life, waker)
-            .map_err(OpenError::doing("watching the other end"))?;
+        let guard = watch(settings, waker).map_err(OpenError::doing("watching the other end"))?;
         Ok(Self {
             sending: Monitor::attach(region, sending, &settings.life),
             outgoing,
