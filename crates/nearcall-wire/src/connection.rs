@@ -1,0 +1,302 @@
+//! One connection: the state machine of calls in both directions.
+//!
+//! `handle_*` takes something from outside, `poll_*` gives something out. What a message brings is
+//! returned at once, because the message is at hand only then; what time or the end brings waits in
+//! [`Connection::poll_event`]. Always true: a call ends exactly once, by an event or by the method
+//! that ended it; nothing is queued without a bound, and nothing is allocated once it is open.
+//! Not here: the states (`connection/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
+//! open and draining connections share (`session.rs`), what comes out (`event.rs`).
+
+mod closed;
+mod draining;
+mod event;
+mod greeting;
+mod open;
+mod session;
+mod transmits;
+
+pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked};
+
+use self::closed::Closed;
+use self::draining::Draining;
+use self::greeting::Greeting;
+use self::open::Open;
+use self::session::Session;
+use crate::calls::{IncomingCall, OutgoingCall};
+use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
+use crate::frame::{Head, Payload};
+use crate::hello::InstanceId;
+use crate::limits::Limits;
+use crate::status::Status;
+use crate::time::Time;
+
+/// One end of a connection. Both ends are alike.
+///
+/// No method blocks or copies more than a header. The greeting allocates the tables of calls;
+/// nothing allocates after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Greeting(Greeting),
+    Open(Open),
+    Draining(Draining),
+    Closed(Closed),
+}
+
+impl Connection {
+    /// A connection that has nothing to do but greet.
+    ///
+    /// How long to wait for the peer's greeting is for the driver to decide.
+    #[must_use]
+    pub fn new(instance: InstanceId, limits: Limits) -> Self {
+        Self { state: State::Greeting(Greeting::new(instance, limits)) }
+    }
+
+    /// Takes a message: a copy of its first bytes, [`HEADER_BYTES`](crate::HEADER_BYTES) or more if
+    /// it has as many, and its length. Treat the event before the message is released.
+    ///
+    /// # Errors
+    ///
+    /// What the peer did. The connection is closed then: close the channel, take the events.
+    pub fn handle_message(
+        &mut self,
+        now: Time,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Result<Option<Event>, ProtocolError> {
+        let result = match &mut self.state {
+            State::Greeting(greeting) => {
+                let opened = greeting.handle_message(head, message_bytes);
+                opened.map(|(state, peer)| {
+                    self.state = state;
+                    Some(Event::Opened(peer))
+                })
+            }
+            State::Open(open) => open.handle_message(now, head, message_bytes),
+            State::Draining(draining) => draining.handle_message(now, head, message_bytes),
+            State::Closed(_) => Ok(None), // Whatever was still under way.
+        };
+        match result {
+            Ok(Some(Event::PeerDrains)) => self.change(|state| match state {
+                State::Open(open) => State::Draining(open.drain(true)),
+                other => other,
+            }),
+            Err(error) => self.close(Gone::Broken(error)),
+            _ => {}
+        }
+        result
+    }
+
+    /// Ends the calls whose deadline is not after `now`, one with each
+    /// [`poll_event`](Self::poll_event).
+    pub fn handle_timeout(&mut self, now: Time) {
+        if let Some(session) = self.session() {
+            session.handle_timeout(now);
+        }
+    }
+
+    /// Says that the channel is gone. All calls end, one with each
+    /// [`poll_event`](Self::poll_event).
+    pub fn handle_closed(&mut self) {
+        self.close(Gone::Closed);
+    }
+
+    /// Starts a call. Send the header that comes back, then metadata and body, before anything
+    /// else.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was started. [`StartError::status`] is the status of the call then.
+    pub fn start_call(
+        &mut self,
+        now: Time,
+        request: &Request,
+    ) -> Result<(OutgoingCall, Head), StartError> {
+        self.open()?.start_call(now, request)
+    }
+
+    /// Makes the header of a message that is never answered. Send it before anything else.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was made.
+    pub fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
+        self.open()?.start_oneway(request)
+    }
+
+    /// Ends a call whose header was never sent.
+    ///
+    /// # Errors
+    ///
+    /// It had ended before.
+    pub fn abandon(&mut self, call: OutgoingCall) -> Result<(), Ended> {
+        self.session().ok_or(Ended)?.abandon(call)
+    }
+
+    /// Ends a call, without an event, and tells the peer in the next transmit.
+    ///
+    /// # Errors
+    ///
+    /// It had ended before; the event of that has been or will be given.
+    pub fn cancel(&mut self, call: OutgoingCall) -> Result<(), Ended> {
+        self.session().ok_or(Ended)?.cancel(call)
+    }
+
+    /// Ends a call of the peer. Send the header that comes back, metadata and result.
+    ///
+    /// # Errors
+    ///
+    /// Why there is nothing to send; whether the call is still open.
+    pub fn reply(&mut self, call: IncomingCall, payload: Payload) -> Result<Head, ReplyError> {
+        self.session().ok_or(ReplyError::Ended)?.reply(call, payload)
+    }
+
+    /// Ends a call of the peer with an error. Send the header that comes back, metadata and a text.
+    ///
+    /// [`Status::Ok`] is no error and is sent as [`Status::Unknown`].
+    ///
+    /// # Errors
+    ///
+    /// Why there is nothing to send; whether the call is still open.
+    pub fn fail(
+        &mut self,
+        call: IncomingCall,
+        status: Status,
+        payload: Payload,
+    ) -> Result<Head, ReplyError> {
+        self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)
+    }
+
+    /// Whether a call of the peer still waits for its answer.
+    #[must_use]
+    pub fn is_wanted(&self, call: IncomingCall) -> bool {
+        match &self.state {
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.is_wanted(call)
+            }
+            State::Greeting(_) | State::Closed(_) => false,
+        }
+    }
+
+    /// Asks the peer for a sign of life in the next transmit; [`Event::Pong`] is the answer.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was asked.
+    pub fn ping(&mut self, now: Time) -> Result<(), PingError> {
+        match &mut self.state {
+            State::Greeting(_) => Err(PingError::NotOpen),
+            State::Closed(_) => Err(PingError::Closed),
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.ping(now)
+            }
+        }
+    }
+
+    /// Begins the end: no new calls from here on, either way; those that are open go on.
+    ///
+    /// Calls of the peer that cross the news are answered with `UNAVAILABLE`, one-way messages that
+    /// cross it are still delivered. [`Event::Drained`] says when to close the channel.
+    pub fn drain(&mut self) {
+        self.change(|state| match state {
+            State::Greeting(greeting) => State::Greeting(greeting.drain()),
+            State::Open(open) => State::Draining(open.drain(false)),
+            other => other,
+        });
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) has something.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        match &self.state {
+            State::Greeting(greeting) => greeting.has_transmit(),
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.has_transmit()
+            }
+            State::Closed(_) => false,
+        }
+    }
+
+    /// The next message of this crate's own: a header and nothing behind it. Claim the room before,
+    /// since it has to be sent then, and before anything else.
+    pub fn poll_transmit(&mut self) -> Option<Head> {
+        match &mut self.state {
+            State::Greeting(greeting) => greeting.poll_transmit(),
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.poll_transmit()
+            }
+            State::Closed(_) => None,
+        }
+    }
+
+    /// The next thing that time or the end of the connection brought.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        match &mut self.state {
+            State::Greeting(_) => None,
+            State::Open(Open { session }) => session.poll_passed(),
+            State::Draining(draining) => draining.poll_event(),
+            State::Closed(closed) => closed.poll_event(),
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout); none if there is no deadline.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.state {
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                Some(session.next_deadline()).filter(|&time| time != Time::NEVER)
+            }
+            State::Greeting(_) | State::Closed(_) => None,
+        }
+    }
+
+    /// What is open, and what happened that no event tells.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        match &self.state {
+            State::Greeting(_) => Counts::default(),
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.counts()
+            }
+            State::Closed(closed) => closed.counts(),
+        }
+    }
+
+    fn open(&mut self) -> Result<&mut Session, StartError> {
+        match &mut self.state {
+            State::Open(Open { session }) => Ok(session),
+            State::Greeting(_) => Err(StartError::NotOpen),
+            State::Draining(_) => Err(StartError::Draining),
+            State::Closed(_) => Err(StartError::Closed),
+        }
+    }
+
+    fn session(&mut self) -> Option<&mut Session> {
+        match &mut self.state {
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                Some(session)
+            }
+            State::Greeting(_) | State::Closed(_) => None,
+        }
+    }
+
+    fn close(&mut self, gone: Gone) {
+        self.change(|state| match state {
+            State::Greeting(_) => State::Closed(Closed::new(None, gone)),
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                State::Closed(Closed::new(Some(session), gone))
+            }
+            State::Closed(closed) => State::Closed(closed), // The first reason stays.
+        });
+    }
+
+    /// Replaces the state by one that is made from it.
+    fn change(&mut self, to: impl FnOnce(State) -> State) {
+        let placeholder = State::Closed(Closed::new(None, Gone::Closed));
+        self.state = to(core::mem::replace(&mut self.state, placeholder));
+    }
+}

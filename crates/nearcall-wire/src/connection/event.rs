@@ -1,0 +1,160 @@
+//! What goes into and comes out of a connection: plain data.
+//!
+//! Always true: lengths and deadlines in it were judged.
+//! Not here: when which event comes (`connection.rs` and the states).
+
+use crate::calls::{IncomingCall, OutgoingCall};
+use crate::error::ProtocolError;
+use crate::frame::Payload;
+use crate::hello::InstanceId;
+use crate::status::Status;
+use crate::time::{Time, Timeout};
+
+/// What is to be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Which object of the peer.
+    pub object: u64,
+    /// Which of its methods.
+    pub method: u32,
+    /// How long the caller will wait. Of a one-way message: until when it is of use.
+    pub timeout: Timeout,
+    /// Lengths of metadata and arguments.
+    pub payload: Payload,
+}
+
+/// What the greeting told of the peer, and what both ends therefore keep to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Which process it is. May be our own.
+    pub instance: InstanceId,
+    /// The version of the protocol that both speak.
+    pub version: u8,
+    /// Longest message in either direction, in bytes.
+    pub message_bytes_max: u32,
+    /// Longest metadata in either direction, in bytes.
+    pub metadata_bytes_max: u16,
+    /// Calls that we may have open there.
+    pub calls_out_max: u16,
+}
+
+/// Something that the driver has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The peer has greeted. Calls can be started, unless the connection drains already.
+    Opened(Peer),
+    /// The peer calls. Answer with `reply` or `fail`, now or later. An object or method that does
+    /// not exist is for the driver to refuse.
+    Call {
+        /// For the answer.
+        call: IncomingCall,
+        /// Which of our objects.
+        object: u64,
+        /// Which of its methods.
+        method: u32,
+        /// When the call ends by itself; [`Time::NEVER`] if never.
+        deadline: Time,
+        /// Metadata and arguments, behind the header of the message at hand.
+        payload: Payload,
+    },
+    /// The peer sends a message that is not answered.
+    Oneway {
+        /// Which of our objects.
+        object: u64,
+        /// Which of its methods.
+        method: u32,
+        /// Until when it is of use; [`Time::NEVER`] for ever.
+        deadline: Time,
+        /// Metadata and arguments, behind the header of the message at hand.
+        payload: Payload,
+    },
+    /// Nobody waits for the answer to this call of the peer any more.
+    Revoked {
+        /// Which call.
+        call: IncomingCall,
+        /// For which reason.
+        why: Revoked,
+    },
+    /// A call of ours has ended.
+    Ended {
+        /// Which call.
+        call: OutgoingCall,
+        /// In which way.
+        end: End,
+    },
+    /// The peer is alive.
+    Pong {
+        /// From `ping` to now.
+        round_trip: Timeout,
+    },
+    /// The peer takes no more calls, and makes none. Those that are open go on.
+    PeerDrains,
+    /// Nothing is left of a draining connection, and both ends take no more. Close the channel.
+    /// Comes once, when the last transmit has been taken: ask again after sending.
+    Drained,
+}
+
+/// How a call of ours ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With its result: metadata and body are behind the header of the message at hand.
+    Reply(Payload),
+    /// With an error of the peer.
+    Error {
+        /// Which.
+        status: Status,
+        /// Metadata and a text in UTF-8 which was not checked, behind the header of the message.
+        payload: Payload,
+    },
+    /// Its time was up. The method may or may not have run.
+    DeadlineExceeded,
+    /// Its connection ended. The method may or may not have run.
+    Gone(Gone),
+}
+
+impl End {
+    /// The status of the call.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Reply(_) => Status::Ok,
+            Self::Error { status, .. } => status,
+            Self::DeadlineExceeded => Status::DeadlineExceeded,
+            Self::Gone(Gone::Closed) => Status::Unavailable,
+            Self::Gone(Gone::Broken(_)) => Status::Internal,
+        }
+    }
+}
+
+/// Why nobody waits for an answer any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revoked {
+    /// The caller gave it up.
+    Cancelled,
+    /// Its time was up.
+    DeadlineExceeded,
+    /// Its connection ended.
+    Gone(Gone),
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// One of the ends closed it or died.
+    Closed,
+    /// The peer broke the rules.
+    Broken(ProtocolError),
+}
+
+/// What is open on a connection, and what happened on it that no event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Our calls that have not ended.
+    pub outgoing_open: usize,
+    /// The peer's calls that have not ended.
+    pub incoming_open: usize,
+    /// Answers that came after we had given the call up.
+    pub answers_late: u64,
+    /// Calls that were answered with `UNAVAILABLE`, because they crossed our goodbye.
+    pub calls_refused: u64,
+}

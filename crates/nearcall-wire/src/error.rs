@@ -1,0 +1,273 @@
+//! What can go wrong: what a peer did that no correct peer does, and one type per operation.
+//!
+//! Always true: after a [`ProtocolError`] the connection is closed; after every other error it is
+//! as good as before, and nothing was or has to be sent.
+//! Not here: how calls end because of it ([`End`](crate::End)).
+
+use core::error::Error;
+use core::fmt;
+
+use crate::status::Status;
+
+/// A misdeed of the peer. Close the channel; the open calls end with
+/// [`Gone::Broken`](crate::Gone::Broken).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// A message that is shorter than a header.
+    CutOff {
+        /// Its length.
+        message_bytes: usize,
+    },
+    /// A message above the limit that both ends know.
+    MessageTooLarge {
+        /// Its length.
+        message_bytes: usize,
+    },
+    /// The first message is not a greeting: another protocol, or garbage.
+    NotAGreeting,
+    /// A greeting on a connection that has had one.
+    SecondGreeting,
+    /// The peer speaks no version that we speak.
+    NoCommonVersion {
+        /// The oldest that it speaks.
+        version_min: u16,
+        /// The newest that it speaks.
+        version_max: u16,
+    },
+    /// A frame of another version than the one agreed on, or no frame at all.
+    WrongVersion {
+        /// What stands in its place.
+        version: u8,
+    },
+    /// A kind of frame that this version does not have, reserved ones among them.
+    UnknownKind {
+        /// Its number.
+        kind: u8,
+    },
+    /// Flags without meaning are set.
+    ReservedBits {
+        /// All flags of the frame.
+        flags: u16,
+    },
+    /// A field that this kind of frame does not use is not zero.
+    UnusedField {
+        /// Number of the kind.
+        kind: u8,
+    },
+    /// Header, announced metadata and announced body do not add up to the message.
+    LengthMismatch {
+        /// The sum.
+        announced_bytes: u64,
+        /// Length of the message.
+        message_bytes: usize,
+    },
+    /// More metadata than the limit that both ends know.
+    MetadataTooLarge {
+        /// Announced length.
+        metadata_bytes: u16,
+    },
+    /// A deadline that is farther away than any can be.
+    DeadlineOverflow {
+        /// What was announced, in nanoseconds.
+        timeout_ns: u64,
+    },
+    /// An error with a status that does not exist, or with that of success.
+    BadStatus {
+        /// Its number.
+        status: u16,
+    },
+    /// A call beyond the number of calls that we allow.
+    TooManyCalls,
+    /// A call with the slot of one that has not ended.
+    CallIdInUse,
+    /// A call with an id that is not newer than the last one of its slot.
+    CallIdReused,
+    /// A call or one-way message after the peer itself had said that there would be no more.
+    CallAfterGoAway,
+    /// A reply or error for a call that was never made.
+    ReplyToUnknownCall,
+    /// A second reply or error for one call.
+    SecondReply,
+    /// A cancel for a call that was never made, or that the peer had replaced by a newer one.
+    CancelOfUnknownCall,
+    /// A second cancel for one call.
+    SecondCancel,
+    /// A ping while the answer to the last one could not be sent yet.
+    PingTooSoon,
+    /// An answer to a ping that was not sent.
+    PongWithoutPing,
+    /// The peer said twice that it takes no more calls.
+    SecondGoAway,
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutOff { message_bytes } => {
+                write!(f, "sent a message of {message_bytes} bytes, shorter than its header")
+            }
+            Self::MessageTooLarge { message_bytes } => {
+                write!(f, "sent a message of {message_bytes} bytes, above the agreed limit")
+            }
+            Self::NotAGreeting => f.write_str("did not greet as nearcall does"),
+            Self::SecondGreeting => f.write_str("greeted twice"),
+            Self::NoCommonVersion { version_min, version_max } => {
+                write!(f, "speaks only versions {version_min} to {version_max} of the protocol")
+            }
+            Self::WrongVersion { version } => write!(f, "sent a frame of version {version}"),
+            Self::UnknownKind { kind } => write!(f, "sent a frame of unknown kind {kind}"),
+            Self::ReservedBits { flags } => {
+                write!(f, "sent a frame with reserved flags {flags:#x}")
+            }
+            Self::UnusedField { kind } => {
+                write!(f, "filled a field that frames of kind {kind} do not use")
+            }
+            Self::LengthMismatch { announced_bytes, message_bytes } => {
+                write!(f, "announced {announced_bytes} bytes and sent {message_bytes}")
+            }
+            Self::MetadataTooLarge { metadata_bytes } => {
+                write!(f, "sent {metadata_bytes} bytes of metadata, above the agreed limit")
+            }
+            Self::DeadlineOverflow { timeout_ns } => {
+                write!(f, "asked for a deadline in {timeout_ns} ns")
+            }
+            Self::BadStatus { status } => write!(f, "sent an error with status {status}"),
+            Self::TooManyCalls => f.write_str("made more calls than allowed"),
+            Self::CallIdInUse => f.write_str("used the id of an open call"),
+            Self::CallIdReused => f.write_str("used the id of an older call"),
+            Self::CallAfterGoAway => f.write_str("made a call after it had said goodbye"),
+            Self::ReplyToUnknownCall => f.write_str("replied to a call that was never made"),
+            Self::SecondReply => f.write_str("replied twice to one call"),
+            Self::CancelOfUnknownCall => f.write_str("cancelled a call that it never made"),
+            Self::SecondCancel => f.write_str("cancelled one call twice"),
+            Self::PingTooSoon => f.write_str("sent a ping before the answer to its last one"),
+            Self::PongWithoutPing => f.write_str("answered a ping that was not sent"),
+            Self::SecondGoAway => f.write_str("said goodbye twice"),
+        }
+    }
+}
+
+/// Why a call or one-way message was not started. Nothing was sent; the peer did not run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartError {
+    /// The peer has not greeted yet. Try again after [`Event::Opened`](crate::Event::Opened).
+    NotOpen,
+    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    TransmitFirst,
+    /// As many calls are open as both ends allow. Try again when one has ended.
+    Busy,
+    /// The message is above the limit. Send less.
+    TooLarge {
+        /// Its length.
+        message_bytes: usize,
+        /// The limit.
+        message_bytes_max: usize,
+    },
+    /// The metadata are above the limit. Send less.
+    MetadataTooLarge {
+        /// Their length.
+        metadata_bytes: usize,
+        /// The limit.
+        metadata_bytes_max: usize,
+    },
+    /// No time is left.
+    DeadlineExceeded,
+    /// One of the ends takes no more calls. Connect again, or elsewhere.
+    Draining,
+    /// The connection is closed. Connect again.
+    Closed,
+}
+
+impl StartError {
+    /// The status that a call has which could not be started.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::NotOpen | Self::Draining | Self::Closed => Status::Unavailable,
+            Self::TransmitFirst | Self::Busy => Status::ResourceExhausted,
+            Self::TooLarge { .. } | Self::MetadataTooLarge { .. } => Status::ResourceExhausted,
+            Self::DeadlineExceeded => Status::DeadlineExceeded,
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOpen => f.write_str("the peer has not greeted yet"),
+            Self::TransmitFirst => f.write_str("other messages have to be sent first"),
+            Self::Busy => f.write_str("too many open calls"),
+            Self::TooLarge { message_bytes, message_bytes_max } => write!(
+                f,
+                "message of {message_bytes} bytes is above the limit of {message_bytes_max}"
+            ),
+            Self::MetadataTooLarge { metadata_bytes, metadata_bytes_max } => write!(
+                f,
+                "{metadata_bytes} bytes of metadata are above the limit of {metadata_bytes_max}"
+            ),
+            Self::DeadlineExceeded => f.write_str("no time is left"),
+            Self::Draining => f.write_str("the connection takes no more calls"),
+            Self::Closed => f.write_str("the connection is closed"),
+        }
+    }
+}
+
+/// Why a reply was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyError {
+    /// The call has ended: cancelled, out of time, answered, or its connection gone. Nobody waits
+    /// for the reply; forget it.
+    Ended,
+    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    TransmitFirst,
+    /// The message or its metadata are above the limit. The call is still open: fail it with
+    /// `RESOURCE_EXHAUSTED`.
+    TooLarge,
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended => "the call has ended",
+            Self::TransmitFirst => "other messages have to be sent first",
+            Self::TooLarge => "the reply is above the limit of the connection",
+        })
+    }
+}
+
+/// The call had ended before; its end was or will be told by an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the call has ended")
+    }
+}
+
+/// Why no ping was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PingError {
+    /// The last one has not been answered yet.
+    Unanswered,
+    /// The peer has not greeted yet.
+    NotOpen,
+    /// The connection is closed.
+    Closed,
+}
+
+impl fmt::Display for PingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unanswered => "the last ping has not been answered",
+            Self::NotOpen => "the peer has not greeted yet",
+            Self::Closed => "the connection is closed",
+        })
+    }
+}
+
+impl Error for ProtocolError {}
+impl Error for StartError {}
+impl Error for ReplyError {}
+impl Error for Ended {}
+impl Error for PingError {}

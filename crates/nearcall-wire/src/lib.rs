@@ -1,0 +1,72 @@
+//! The call protocol of nearcall: frames, open calls, deadlines, cancelling, greeting and draining.
+//!
+//! Messages and time come in as arguments (`handle_*`, `start_*`, `reply`, ...), and what follows
+//! is asked for (`poll_*`). Always true: no input or output, no clock, no threads, no unsafe code;
+//! a [`Connection`] is its fields, so equal fields behave equally. Arguments and results are never
+//! copied here: the crate deals in their lengths, and writes headers.
+//! Not here: moving messages (the channel crate), marshalling, routing, waiting (the crate above).
+//!
+//! # How to drive a connection
+//!
+//! One [`Connection`] for each channel, the same at both ends: either may call the other.
+//!
+//! 1. **Receive.** For each message copy its first [`HEADER_BYTES`] bytes out, and give them with
+//!    the length of the message to [`Connection::handle_message`]. Treat the [`Event`] that it
+//!    returns while the message is at hand: the metadata lie behind the header, the body behind
+//!    them. On an error close the channel.
+//! 2. **Time.** When [`Connection::poll_timeout`] has passed, call [`Connection::handle_timeout`].
+//! 3. **Events.** Take [`Connection::poll_event`] until it is empty: what time or the end brought.
+//! 4. **Transmit.** While [`Connection::has_transmit`], claim [`HEADER_BYTES`] in the channel, then
+//!    write what [`Connection::poll_transmit`] gives.
+//! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
+//!    [`Connection::start_call`] or [`Connection::reply`], and write the header that it returns,
+//!    metadata and body. If the claim fails, nothing has happened here.
+//! 6. When the channel is gone, call [`Connection::handle_closed`], then take the events.
+//!
+//! # Examples
+//!
+//! ```
+//! use nearcall_wire::{Connection, Event, Limits, Payload, Request, Time, Timeout};
+//!
+//! let now = Time::from_ns(0);
+//! let mut client = Connection::new([1; 16], Limits::default());
+//! let mut server = Connection::new([2; 16], Limits::default());
+//! let (one, two) = (client.poll_transmit().unwrap(), server.poll_transmit().unwrap());
+//! server.handle_message(now, &one, one.len()).unwrap();
+//! client.handle_message(now, &two, two.len()).unwrap();
+//!
+//! let request = Request {
+//!     object: 7,
+//!     method: 3,
+//!     timeout: Timeout::from_ns(5_000_000),
+//!     payload: Payload { metadata_bytes: 0, body_bytes: 100 },
+//! };
+//! let (_call, header) = client.start_call(now, &request).unwrap();
+//! let event = server.handle_message(now, &header, request.payload.message_bytes()).unwrap();
+//! let Some(Event::Call { call, method: 3, .. }) = event else { panic!("{event:?}") };
+//! let header = server.reply(call, Payload::EMPTY).unwrap();
+//! let event = client.handle_message(now, &header, header.len()).unwrap();
+//! assert!(matches!(event, Some(Event::Ended { .. })));
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod calls;
+mod connection;
+mod error;
+mod frame;
+mod hello;
+pub mod limits;
+mod status;
+mod time;
+
+pub use calls::{CallId, IncomingCall, OutgoingCall};
+pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked};
+pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
+pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION};
+pub use hello::{Hello, InstanceId};
+pub use limits::Limits;
+pub use status::Status;
+pub use time::{Time, Timeout};

@@ -1,0 +1,53 @@
+//! Every bound of the call protocol: its default, its unit and its reason.
+//!
+//! Always true: each field's type admits only values that work, so there is nothing to check. Each
+//! end tells its own in the greeting; the smaller value of both holds.
+//! Not here: rates, and bounds across connections, which the server above keeps.
+
+/// Longest message with header, metadata and body, in bytes.
+///
+/// 4 MiB is gRPC's default for received messages, so interfaces that fit there fit here.
+pub const MESSAGE_BYTES_MAX_DEFAULT: u32 = 4 << 20;
+
+/// Longest metadata of one message, in bytes.
+///
+/// 8 KiB is what gRPC and HTTP servers accept as headers by default. They are decoded before
+/// anybody knows whether the call is welcome, so they have to stay small.
+pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
+
+/// Calls that may be open at once in one direction of a connection.
+///
+/// More than the 100 that HTTP/2 recommends at least. A slot costs about 120 bytes for both
+/// directions together, so a thousand connections cost some 30 MB.
+pub const CALLS_MAX_DEFAULT: u16 = 256;
+
+/// Longest greeting that is read, in bytes. A later version may say more than we know of.
+pub const GREETING_BYTES_MAX: usize = 1024;
+
+/// Longest timeout that can travel, in nanoseconds: 292 years. A longer one is no deadline; half of
+/// the range, so that the sum with a sensible clock stays in it.
+pub const TIMEOUT_NS_MAX: u64 = i64::MAX as u64;
+
+/// What one end of a connection can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A longer message is refused before anything of it is copied, in bytes.
+    pub message_bytes_max: u32,
+    /// A message with longer metadata is refused as a whole, in bytes.
+    pub metadata_bytes_max: u16,
+    /// Calls that the peer may have open here. Its next one fails there, as busy.
+    pub calls_in_max: u16,
+    /// Calls that we may have open at the peer, if it allows as many.
+    pub calls_out_max: u16,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: MESSAGE_BYTES_MAX_DEFAULT,
+            metadata_bytes_max: METADATA_BYTES_MAX_DEFAULT,
+            calls_in_max: CALLS_MAX_DEFAULT,
+            calls_out_max: CALLS_MAX_DEFAULT,
+        }
+    }
+}

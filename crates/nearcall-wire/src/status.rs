@@ -1,0 +1,101 @@
+//! How a call ended, as the 17 status codes of gRPC with their numbers.
+//!
+//! Always true: the numbers are those of gRPC and never change.
+//! Not here: the text that goes with a status, which travels as the body of an error.
+
+use core::fmt;
+
+macro_rules! statuses {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal, $text:literal;)+) => {
+        /// A status code of gRPC.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Status {
+            $($(#[doc = $doc])+ $name = $number,)+
+        }
+
+        impl Status {
+            /// All of them, ordered by number.
+            pub const ALL: [Self; 17] = [$(Self::$name),+];
+
+            /// The name in the specification of gRPC.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// The call succeeded. Never the status of an error.
+    Ok = 0, "OK";
+    /// The caller, or somebody for it, gave the call up.
+    Cancelled = 1, "CANCELLED";
+    /// The implementation failed in a way that nobody named, or panicked.
+    Unknown = 2, "UNKNOWN";
+    /// The arguments are wrong whatever the state of the server.
+    InvalidArgument = 3, "INVALID_ARGUMENT";
+    /// Time was up. The method may or may not have run.
+    DeadlineExceeded = 4, "DEADLINE_EXCEEDED";
+    /// What was asked for does not exist, such as an object.
+    NotFound = 5, "NOT_FOUND";
+    /// What should be created exists already.
+    AlreadyExists = 6, "ALREADY_EXISTS";
+    /// The caller may not do this.
+    PermissionDenied = 7, "PERMISSION_DENIED";
+    /// Too large, or too many.
+    ResourceExhausted = 8, "RESOURCE_EXHAUSTED";
+    /// The state of the server does not allow this now; the caller must change it first.
+    FailedPrecondition = 9, "FAILED_PRECONDITION";
+    /// Somebody else got in between. Try the whole sequence again.
+    Aborted = 10, "ABORTED";
+    /// Past the end of what exists.
+    OutOfRange = 11, "OUT_OF_RANGE";
+    /// The object does not have this method.
+    Unimplemented = 12, "UNIMPLEMENTED";
+    /// Bytes that make no sense, or a broken promise inside the server.
+    Internal = 13, "INTERNAL";
+    /// The peer is gone or going. Try again later or elsewhere.
+    Unavailable = 14, "UNAVAILABLE";
+    /// Data are lost or damaged for good.
+    DataLoss = 15, "DATA_LOSS";
+    /// The caller did not prove who it is.
+    Unauthenticated = 16, "UNAUTHENTICATED";
+}
+
+impl Status {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The status with this number, if there is one.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Status;
+
+    #[test]
+    fn numbers_and_statuses_go_both_ways() {
+        for (number, status) in (0_u16..).zip(Status::ALL) {
+            assert_eq!(u16::from(status.number()), number);
+            assert_eq!(Status::from_number(number), Some(status));
+        }
+        assert_eq!(Status::from_number(17), None);
+    }
+}

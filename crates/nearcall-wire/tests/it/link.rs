@@ -1,0 +1,250 @@
+//! Two connections and a link between them, in memory and with its own time.
+//!
+//! The link delays messages by a given time, keeps their order, and has little room if asked. Each
+//! [`Side`] keeps its own books of calls, so that an end that comes twice or never fails the test.
+//! Not here: who does what when (`pair.rs`, `simulation.rs`).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use nearcall_wire::{
+    Connection, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload, Request,
+    StartError, Status, Time, Timeout,
+};
+
+/// A message on its way. Of the bytes behind the header only the number matters here.
+struct Message {
+    arrives: Time,
+    head: Head,
+    message_bytes: usize,
+}
+
+/// One end with its books.
+pub(crate) struct Side {
+    pub(crate) connection: Connection,
+    /// Our calls that have not ended.
+    pub(crate) open: BTreeSet<OutgoingCall>,
+    /// The peer's calls that have not ended.
+    pub(crate) serving: BTreeSet<IncomingCall>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) is_drained: bool,
+    inbox: VecDeque<Message>,
+}
+
+impl Side {
+    fn new(instance: u8, limits: Limits) -> Self {
+        Self {
+            connection: Connection::new([instance; 16], limits),
+            open: BTreeSet::new(),
+            serving: BTreeSet::new(),
+            events: Vec::new(),
+            is_drained: false,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    /// What the connection counts is what its events and answers told.
+    pub(crate) fn check_books(&self) {
+        let counts = self.connection.counts();
+        assert_eq!(counts.outgoing_open, self.open.len());
+        assert_eq!(counts.incoming_open, self.serving.len());
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Call { call, .. } => assert!(self.serving.insert(call), "{call:?} came twice"),
+            Event::Revoked { call, .. } => {
+                assert!(self.serving.remove(&call), "{call:?} had ended before")
+            }
+            Event::Ended { call, .. } => {
+                assert!(self.open.remove(&call), "{call:?} had ended before")
+            }
+            Event::Drained => assert!(!std::mem::replace(&mut self.is_drained, true)),
+            Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } | Event::PeerDrains => {}
+        }
+        self.events.push(event);
+    }
+}
+
+/// Both ends, the link and the clock.
+pub(crate) struct Link {
+    pub(crate) now: Time,
+    pub(crate) sides: [Side; 2],
+    /// What each direction takes before it is full.
+    pub(crate) room: usize,
+    pub(crate) delay: Timeout,
+}
+
+impl Link {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            now: Time::from_ns(1_000),
+            sides: [Side::new(1, limits), Side::new(2, limits)],
+            room: usize::MAX,
+            delay: Timeout::ZERO,
+        }
+    }
+
+    /// A link whose ends have greeted each other.
+    pub(crate) fn open(limits: Limits) -> Self {
+        let mut link = Self::new(limits);
+        link.settle();
+        link
+    }
+
+    /// A request without metadata and with 100 bytes of arguments.
+    pub(crate) fn request(timeout: Timeout) -> Request {
+        let payload = Payload { metadata_bytes: 0, body_bytes: 100 };
+        Request { object: 7, method: 3, timeout, payload }
+    }
+
+    pub(crate) fn has_room(&self, from: usize) -> bool {
+        self.sides[1 - from].inbox.len() < self.room
+    }
+
+    fn send(&mut self, from: usize, head: Head, message_bytes: usize) {
+        let inbox = &mut self.sides[1 - from].inbox;
+        // Order is kept: nothing overtakes, however the delay changes.
+        let last = inbox.back().map_or(self.now, |message| message.arrives);
+        let arrives = self.now.after(self.delay).max(last);
+        inbox.push_back(Message { arrives, head, message_bytes });
+    }
+
+    /// Sends what the connection itself wants to say, as far as there is room.
+    pub(crate) fn flush(&mut self, from: usize) {
+        while self.has_room(from) && self.sides[from].connection.has_transmit() {
+            let head = self.sides[from].connection.poll_transmit().unwrap();
+            self.send(from, head, HEADER_BYTES);
+        }
+        let connection = &mut self.sides[from].connection;
+        assert!(connection.has_transmit() || connection.poll_transmit().is_none());
+    }
+
+    /// Starts a call and sends it. The link must have room.
+    pub(crate) fn call(
+        &mut self,
+        from: usize,
+        request: &Request,
+    ) -> Result<OutgoingCall, StartError> {
+        self.flush(from);
+        let (call, head) = self.sides[from].connection.start_call(self.now, request)?;
+        assert!(self.sides[from].open.insert(call), "{call:?} was given out twice");
+        self.send(from, head, request.payload.message_bytes());
+        Ok(call)
+    }
+
+    pub(crate) fn oneway(&mut self, from: usize, request: &Request) -> Result<(), StartError> {
+        self.flush(from);
+        let head = self.sides[from].connection.start_oneway(request)?;
+        self.send(from, head, request.payload.message_bytes());
+        Ok(())
+    }
+
+    /// Answers a call of the peer, if there is room. An error if the status is not OK.
+    pub(crate) fn answer(&mut self, from: usize, call: IncomingCall, status: Status) {
+        self.flush(from);
+        if !self.has_room(from) {
+            return;
+        }
+        let side = &mut self.sides[from];
+        let payload = Payload { metadata_bytes: 5, body_bytes: 9 };
+        let head = match status {
+            Status::Ok => side.connection.reply(call, payload),
+            status => side.connection.fail(call, status, payload),
+        };
+        if let Ok(head) = head {
+            assert!(side.serving.remove(&call), "{call:?} had ended before");
+            self.send(from, head, payload.message_bytes());
+        } else {
+            assert!(!side.serving.contains(&call), "{call:?} was refused: {head:?}");
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, from: usize, call: OutgoingCall) {
+        let side = &mut self.sides[from];
+        let was_open = side.open.remove(&call);
+        assert_eq!(side.connection.cancel(call).is_ok(), was_open, "{call:?}");
+    }
+
+    /// Delivers the next message to a side, if one has arrived.
+    pub(crate) fn deliver(&mut self, to: usize) -> bool {
+        let side = &mut self.sides[to];
+        if side.inbox.front().is_none_or(|message| message.arrives > self.now) {
+            return false;
+        }
+        let Message { head, message_bytes, .. } = side.inbox.pop_front().unwrap();
+        let event = side.connection.handle_message(self.now, &head, message_bytes);
+        if let Some(event) = event.unwrap() {
+            side.note(event);
+        }
+        true
+    }
+
+    /// Gives a side the time and takes its events.
+    pub(crate) fn turn(&mut self, side: usize) {
+        let books = &mut self.sides[side];
+        if books.connection.poll_timeout().is_some_and(|time| time <= self.now) {
+            books.connection.handle_timeout(self.now);
+        }
+        while let Some(event) = books.connection.poll_event() {
+            books.note(event);
+        }
+        assert!(books.connection.poll_timeout().is_none_or(|time| time > self.now));
+        self.flush(side);
+        while let Some(event) = self.sides[side].connection.poll_event() {
+            self.sides[side].note(event);
+        }
+        self.sides[side].check_books();
+    }
+
+    /// When something is going to happen by itself.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        let arrivals = self.sides.iter().filter_map(|side| side.inbox.front());
+        let deadlines = self.sides.iter().filter_map(|side| side.connection.poll_timeout());
+        arrivals.map(|message| message.arrives).chain(deadlines).min()
+    }
+
+    /// Delivers everything that arrives by now, and what follows from it.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let mut moved = false;
+            self.turn(0);
+            self.turn(1);
+            for side in [0, 1] {
+                moved |= self.deliver(side);
+            }
+            if !moved {
+                break;
+            }
+        }
+    }
+
+    /// Lets time pass until nothing more happens by itself.
+    pub(crate) fn run_out(&mut self) {
+        self.settle();
+        while let Some(time) = self.next_time() {
+            self.now = self.now.max(time);
+            self.settle();
+        }
+    }
+
+    /// The channel dies. Each side still gets what had been sent to it, as far as `delivered` goes.
+    pub(crate) fn die(&mut self, delivered: [usize; 2]) {
+        self.now = self
+            .sides
+            .iter()
+            .flat_map(|side| side.inbox.iter().map(|m| m.arrives))
+            .fold(self.now, Time::max);
+        for side in [0, 1] {
+            for _ in 0..delivered[side] {
+                self.deliver(side);
+            }
+            self.sides[side].inbox.clear();
+            self.sides[side].connection.handle_closed();
+        }
+        for side in [0, 1] {
+            while let Some(event) = self.sides[side].connection.poll_event() {
+                self.sides[side].note(event);
+            }
+        }
+    }
+}
