@@ -1,7 +1,7 @@
 //! What the fuzz targets try: one function for each, which fails by panicking.
 //!
-//! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that are
-//! committed there. Not for anybody else.
+//! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
+//! are committed there. Not for anybody else.
 //! Not here: stored runs (`nearcall-bench`).
 
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
@@ -175,8 +175,9 @@ mod tests {
     /// Tries everything that is committed for the fuzz target `name`.
     fn replay(name: &str, target: fn(&[u8])) {
         let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        let files = fs::read_dir(corpora.join(name)).unwrap();
-        let tried = files.map(|file| target(&fs::read(file.unwrap().path()).unwrap())).count();
+        let files = fs::read_dir(corpora.join(name)).expect("each target has a corpus");
+        let read = |file: std::io::Result<fs::DirEntry>| fs::read(file?.path());
+        let tried = files.map(|file| target(&read(file).expect("a corpus is readable"))).count();
         assert!(tried > 0, "no corpus for {name}");
     }
 

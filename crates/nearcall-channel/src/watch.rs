@@ -84,8 +84,8 @@ struct Watcher {
     watched: Mutex<HashMap<u64, Watched>>,
 }
 
-/// Watches over the other end of a connection; `wake` must wake this end from whatever it may sleep in, and may be
-/// called at any time, more than once, from another thread.
+/// Watches over the other end of a connection; `wake` must wake this end from whatever it may
+/// sleep in, and may be called at any time, more than once, from another thread.
 ///
 /// # Errors
 ///

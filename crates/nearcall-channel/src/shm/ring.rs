@@ -156,8 +156,8 @@ impl Producer {
         Ok(self.tail + bytes + ALIGN <= self.limit())
     }
 
-    /// Whether a message of `message_bytes`, in pieces of at most `piece_bytes_max`, fits now. If so
-    /// its pieces can be reserved one after the other without waiting.
+    /// Whether a message of `message_bytes`, in pieces of at most `piece_bytes_max`, fits now.
+    /// If so its pieces can be reserved one after the other without waiting.
     pub(crate) fn has_room_for(
         &mut self,
         peer: &impl Peer,

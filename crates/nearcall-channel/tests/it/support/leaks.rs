@@ -78,7 +78,8 @@ impl Before {
             }
             assert!(
                 clock::now() < end,
-                "left behind: before {:#?}, after {own:#?}, in /dev/shm {stays:?}, queues {queues:?}",
+                "left behind: before {:#?}, after {own:#?}, in /dev/shm {stays:?}, \
+                 queues {queues:?}",
                 self.own
             );
             new_shm = Some(stays);
