@@ -323,7 +323,7 @@ mod tests {
         let coarse = |step| Timer { granularity_ns: Some(step), ..Timer::default() };
         let made = |measured: &Measured, step| {
             let launches = [launch(measured.clone())];
-            super::cell(&spec(8), &launches, &placed(), Some(&coarse(step)), 1, 1)
+            cell(&spec(8), &launches, &placed(), Some(&coarse(step)), 1, 1)
         };
         assert!(made(&measured, 1_000.0).unwrap_err().contains("ten steps"));
         assert!(made(&measured, 100.0).is_ok());
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn what_fits_in_the_buffer_is_no_throughput() {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
-        let made = |messages| super::cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1, 1);
+        let made = |messages| cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1, 1);
         assert!(made(1_023).unwrap_err().contains("65472 bytes fit in the buffer of 65536"));
         assert!(made(1_024).is_ok());
     }
@@ -346,7 +346,7 @@ mod tests {
             // One launch of nine a thousand times slower.
             let mut launches = vec![rate(1_000_000, 1_000_000); 8];
             launches.push(rate(1_000_000, 1_000_000_000));
-            let cell = super::cell(&spec, &launches, &placed(), None, seed, 10).unwrap();
+            let cell = cell(&spec, &launches, &placed(), None, seed, 10).unwrap();
             let (rate, [low, high]) =
                 (cell.messages_per_s.unwrap(), cell.messages_per_s_ci95.unwrap());
             assert!(low <= rate && rate <= high, "{low} {rate} {high}");
@@ -359,7 +359,7 @@ mod tests {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
         let mut launch = rate(1_000_000, 1_000);
         launch.sizes[0].effective = 131_072;
-        let cell = super::cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
+        let cell = cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
         assert_eq!(cell.tags, ["size_changed"]);
     }
 
