@@ -181,6 +181,10 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "RUN.json")]
     pub(crate) file: PathBuf,
 
+    /// Print every cell with its interval and its marks
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+
     /// Print the run as one JSON document instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -242,6 +246,7 @@ Examples:
 const SHOW_EXAMPLES: &str = "\
 Examples:
   nearcall show run.json
+  nearcall show --all run.json | less
   nearcall show run.json --json | jq '.machine'";
 
 const DOCTOR_EXAMPLES: &str = "\

@@ -169,7 +169,7 @@ pub enum Definition {
 }
 
 /// Where both ends ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
     /// "same_cpu", "smt", "same_llc", "same_node", "cross_node", "unpinned".
     pub class: String,

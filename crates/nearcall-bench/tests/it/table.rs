@@ -6,21 +6,20 @@
 use std::path::Path;
 
 use nearcall_bench::noise::Grade;
-use nearcall_bench::report::table::table;
+use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{
     Cell, Kind, Machine, PerEnd, Placement, RttNs, Run, Settings, Skipped, Timer, Tool,
 };
 
 #[track_caller]
-fn check(run: &Run, golden: &str) {
-    let found = table(run);
+fn check(found: &str, golden: &str) {
     for line in found.lines() {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
         assert_eq!(line.trim_end(), line, "blanks at the end");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &found).unwrap();
+        std::fs::write(&path, found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap();
     assert!(found == expected, "{golden} differs; UPDATE_EXPECT=1 rewrites it\n{found}");
@@ -136,14 +135,15 @@ fn full() -> Run {
 
 #[test]
 fn a_full_run_is_readable() {
-    check(&full(), "table_full.txt");
+    check(&table(&full()), "table_full.txt");
+    check(&details(&full()), "details_full.txt");
 }
 
 #[test]
 fn a_partial_run_without_cells_says_so() {
     let mut run = empty();
     run.mark_partial("interrupted");
-    check(&run, "table_partial.txt");
+    check(&table(&run), "table_partial.txt");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn text_from_a_file_cannot_reach_the_terminal() {
     run.cells[0].tags = vec!["\r\u{7}".to_owned(); 100];
     run.cells[1].wait = "\n".repeat(50);
     run.skipped[0].reason = "\u{9b}2J".to_owned();
-    let found = table(&run);
+    let found = table(&run) + &details(&run);
     assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(!found.contains('\u{202e}'));
     assert!(found.lines().all(|line| line.chars().count() <= 100));
@@ -164,11 +164,56 @@ fn text_from_a_file_cannot_reach_the_terminal() {
 fn definitions_never_share_a_table() {
     let mut run = full();
     run.cells[0].definition = nearcall_bench::run::Definition::RttHalf;
+    assert_eq!(table(&run), details(&run));
     let found = table(&run);
     let halves = found.split("Half a round trip").nth(1).unwrap();
     assert!(halves.contains("pipe"));
     let whole = found.split("\nRound trip").nth(1).unwrap();
     assert!(!whole.split("Half a round trip").next().unwrap().contains("pipe"));
+}
+
+/// As many cells as the default run has, with the longest names and figures.
+fn tour() -> Run {
+    let mut run = empty();
+    let names = ["unix-seqpacket", "shm-semaphore", "shm-spin", "pipe", "shm-posix-mq"];
+    for (index, name) in names.into_iter().enumerate() {
+        let wait = if name == "shm-spin" { "spin" } else { "block" };
+        let ns = 123.0 * 4.0_f64.powi(i32::try_from(index).unwrap());
+        for (bytes, shape) in [(8, "echo"), (1 << 10, "echo"), (1 << 16, "sink"), (1 << 20, "sink")]
+        {
+            let p50 = ns * (1.0 + bytes as f64 / 1e3);
+            let mut cell =
+                latency(name, bytes, wait, p50, Some(("floor-spin", 1.04 + index as f64 * 20.0)));
+            shape.clone_into(&mut cell.shape);
+            run.cells.push(cell);
+        }
+        run.cells.push(throughput(name, 8, wait, 1e9 / ns, 1.5));
+        run.cells.push(throughput(name, 1 << 16, wait, 2e5 / (index + 1) as f64, 1.5));
+    }
+    run.floors = vec![
+        latency("floor-spin", 8, "spin", 141.0, None),
+        latency("floor-unix-epoll", 8, "poll", 13_700.0, None),
+        throughput("floor-ring", 8, "spin", 41e6, 1.0),
+    ];
+    run
+}
+
+#[test]
+fn a_tour_is_one_table() {
+    let run = tour();
+    check(&table(&run), "table_tour.txt");
+    assert_eq!(table(&run).matches("shm-spin").count(), 1);
+    assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run).contains(head)));
+}
+
+#[test]
+fn a_run_that_fits_in_no_single_table_shows_every_cell() {
+    let mut run = full();
+    run.cells[0].placement.client_cpu = Some(1);
+    assert_eq!(table(&run), details(&run));
+    let mut run = full();
+    run.cells = (1..=20).map(|size| latency("pipe", size, "block", 9e3, None)).collect();
+    assert_eq!(table(&run), details(&run));
 }
 
 #[test]

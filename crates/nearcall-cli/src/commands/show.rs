@@ -1,7 +1,7 @@
 //! `nearcall show`: prints the table of a stored run again.
 
 use anyhow::Context;
-use nearcall_bench::report::table::table;
+use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::Run;
 
 use super::End;
@@ -12,6 +12,8 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     let run = Run::load(&args.file).with_context(|| args.file.display().to_string())?;
     if args.json {
         output::result(&(run.to_json() + "\n"))?;
+    } else if args.all {
+        output::result(&details(&run))?;
     } else {
         output::result(&table(&run))?;
     }

@@ -122,7 +122,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// The width of a page: fits half a wide screen and every mail.
-const COLUMNS_MAX: usize = 100;
+pub(super) const COLUMNS_MAX: usize = 100;
 
 /// A longer text from a file is cut. Reasons of the kernel are shorter.
 const TEXT_CHARS_MAX: usize = 300;

@@ -5,7 +5,27 @@ use crate::noise::Grade;
 use crate::report::number;
 use crate::run::{Machine, Run, UNKNOWN};
 
+/// Everything about the machine.
 pub(super) fn print(out: &mut String, run: &Run) {
+    print_title(out, run);
+    for (label, text) in machine_lines(&run.machine) {
+        print_wrapped(out, label, &text);
+    }
+    print_wrapped(out, "  settings  ", &settings(run));
+    print_wrapped(out, "  timer     ", &timer(run));
+    print_noise(out, run);
+}
+
+/// What a figure cannot be read without.
+pub(super) fn print_short(out: &mut String, run: &Run) {
+    print_title(out, run);
+    let [(label, machine), (_, system), _] = machine_lines(&run.machine);
+    print_wrapped(out, label, &join(&[machine, system]));
+    print_wrapped(out, "  settings  ", &settings(run));
+    print_noise(out, run);
+}
+
+fn print_title(out: &mut String, run: &Run) {
     let tool = format!("nearcall {}", clean(&run.tool.version));
     let title = join(&[tool, clean(&run.tool.profile), number::date(run.started_unix_s)]);
     print_wrapped(out, "", &title);
@@ -14,11 +34,9 @@ pub(super) fn print(out: &mut String, run: &Run) {
         print_wrapped(out, "PARTIAL   ", &format!("{reason}; cells of the plan are missing"));
     }
     out.push('\n');
-    for (label, text) in machine_lines(&run.machine) {
-        print_wrapped(out, label, &text);
-    }
-    print_wrapped(out, "  settings  ", &settings(run));
-    print_wrapped(out, "  timer     ", &timer(run));
+}
+
+fn print_noise(out: &mut String, run: &Run) {
     print_wrapped(out, "  noise     ", &noise(run));
     for warning in &run.warnings {
         print_wrapped(out, "  warning   ", &clean(warning));

@@ -1,7 +1,7 @@
 //! Footnotes: what the letters beside a row mean.
 //!
 //! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves
-//! are made in `table.rs`.
+//! are made in `details.rs`.
 
 use super::grid::{clean, print_wrapped};
 use crate::noise::Grade;
@@ -35,11 +35,7 @@ impl Notes {
         out.push('\n');
         print_wrapped(out, "  ", LEGEND);
         if self.disturbed {
-            print_wrapped(
-                out,
-                "  ",
-                "Cells of grade D lost much of their time to something else: measure them again.",
-            );
+            print_wrapped(out, "  ", DISTURBED);
         }
         for (index, text) in self.texts.iter().enumerate() {
             print_wrapped(out, &format!("  {}  ", letter_at(index)), text);
@@ -78,6 +74,10 @@ fn meaning(tag: &str) -> Option<&'static str> {
 fn letter_at(index: usize) -> &'static str {
     LETTERS.get(index..=index).unwrap_or_default()
 }
+
+/// Under every table with a grade D.
+pub(super) const DISTURBED: &str =
+    "Cells of grade D lost much of their time to something else: measure them again.";
 
 const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
                       launch to launch; CPU: client + server, user and system; ratio 1× is the \

@@ -1,0 +1,219 @@
+//! All cells of a run, floors first, then by size, each with its interval and its marks.
+//!
+//! Cells of different definition, shape, placement or load never share a table. Within a size the
+//! fastest stands first. The run in one table is in `overview.rs`.
+
+use std::collections::BTreeMap;
+
+use super::cells::{NAME_COLUMNS_MAX, figure, micros, place};
+use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::notes::Notes;
+use crate::report::number::{self, MISSING};
+use crate::run::{Cell, Definition, Kind, Placement, Run};
+
+/// Adds a table for each kind of cells, and the footnotes.
+pub(super) fn print(out: &mut String, run: &Run) {
+    let mut notes = Notes::default();
+    for (index, (title, cells)) in sections(run).into_iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        print_section(out, &title, cells, &mut notes);
+    }
+    notes.print(out);
+}
+
+/// What one table has in common, in the order of tables.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Title {
+    is_cell: bool,
+    kind: Kind,
+    definition: Definition,
+    /// Empty for throughput.
+    shape: String,
+    placement: Placement,
+    load: String,
+}
+
+impl Title {
+    fn of(cell: &Cell, is_cell: bool) -> Self {
+        Self {
+            is_cell,
+            kind: cell.kind,
+            definition: cell.definition,
+            // One way whatever is stored.
+            shape: match cell.kind {
+                Kind::Latency => format!(", {}", clip(&clean(&cell.shape), 20)),
+                Kind::Throughput => String::new(),
+            },
+            placement: cell.placement.clone(),
+            load: cell.load.clone(),
+        }
+    }
+
+    fn print(&self, out: &mut String) {
+        let (name, meaning) = match self.definition {
+            Definition::Rtt => (
+                "Round trip",
+                "closed_loop (one exchange at a time); from sending until the reply is there, \
+                 not halved",
+            ),
+            Definition::RttHalf => (
+                "Half a round trip",
+                "closed_loop (one exchange at a time); the round trip divided by two",
+            ),
+            Definition::OneWayThroughput => {
+                ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
+            }
+        };
+        let title = if self.is_cell {
+            format!("{name}{}", self.shape)
+        } else {
+            format!("Floors: {}{}", name.to_lowercase(), self.shape)
+        };
+        print_line(out, &title);
+        print_wrapped(out, "  ", &format!("{meaning}."));
+        print_wrapped(
+            out,
+            "  ",
+            &format!("{}; load: {}.", place(&self.placement), clean(&self.load)),
+        );
+    }
+}
+
+fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
+    let mut sections: BTreeMap<Title, Vec<&Cell>> = BTreeMap::new();
+    for (list, is_cell) in [(&run.floors, false), (&run.cells, true)] {
+        for cell in list {
+            sections.entry(Title::of(cell, is_cell)).or_default().push(cell);
+        }
+    }
+    sections
+}
+
+fn print_section(out: &mut String, title: &Title, mut cells: Vec<&Cell>, notes: &mut Notes) {
+    title.print(out);
+    out.push('\n');
+    cells.sort_by(|a, b| {
+        let by_cost = cost(a).total_cmp(&cost(b));
+        (a.message_bytes.cmp(&b.message_bytes)).then(by_cost).then(a.mechanism.cmp(&b.mechanism))
+    });
+    let mut grid = match title.kind {
+        Kind::Latency => Grid::new(&LATENCY_HEAD),
+        Kind::Throughput => Grid::new(&THROUGHPUT_HEAD),
+    };
+    let mut size = None;
+    for cell in cells {
+        if size != Some(cell.message_bytes) {
+            grid.heading(number::size(cell.message_bytes));
+            size = Some(cell.message_bytes);
+        }
+        grid.row(match title.kind {
+            Kind::Latency => latency_row(cell, notes),
+            Kind::Throughput => throughput_row(cell, notes),
+        });
+    }
+    grid.print(out);
+}
+
+/// What cells of one size are ordered by: cheaper first, unknown last.
+fn cost(cell: &Cell) -> f64 {
+    let cost = match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50),
+        Kind::Throughput => cell.messages_per_s.map(|rate| -rate),
+    };
+    cost.unwrap_or(f64::INFINITY)
+}
+
+fn latency_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
+    let rtt = cell.rtt_ns.clone().unwrap_or_default();
+    let [name, wait] = names(cell);
+    let mut row = vec![
+        name,
+        wait,
+        figure(rtt.p50, number::time),
+        spread(rtt.p50, rtt.p50_ci95),
+        figure(rtt.p99, number::time),
+    ];
+    row.extend(common_columns(cell, notes));
+    row
+}
+
+fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
+    let [name, wait] = names(cell);
+    let mut row = vec![
+        name,
+        wait,
+        figure(cell.messages_per_s, number::message_rate),
+        spread(cell.messages_per_s, cell.messages_per_s_ci95),
+        figure(cell.bytes_per_s, number::byte_rate),
+    ];
+    row.extend(common_columns(cell, notes));
+    row
+}
+
+fn names(cell: &Cell) -> [String; 2] {
+    [clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
+}
+
+/// CPU of both ends, ratio, floor, and grade with the marks of footnotes.
+fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 4] {
+    let cpu = cell.cpu_ns_per_message;
+    let cpu = match (cpu.client, cpu.server) {
+        (None, None) => MISSING.to_owned(),
+        (client, server) => format!("{}+{}", micros(client), micros(server)),
+    };
+    let floor = cell.floor.as_deref().unwrap_or_default();
+    let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
+    [
+        cpu,
+        figure(cell.ratio_to_floor, number::ratio),
+        clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
+        format!("{grade} {}", notes.marks(cell)),
+    ]
+}
+
+/// Half the width of the interval, relative to the figure.
+fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
+    let (Some(value), Some([low, high])) = (value, ci95) else {
+        return MISSING.to_owned();
+    };
+    match (high - low) / 2.0 / value * 100.0 {
+        percent if !percent.is_finite() => MISSING.to_owned(),
+        percent if percent > 999.0 => ">999 %".to_owned(),
+        percent if percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// Names, alignment and least width of the columns. The widths are those that most runs need, so
+/// that the tables of a run stand under each other alike.
+const LATENCY_HEAD: [(&str, Align, usize); 9] = [
+    ("", Align::Left, 16),
+    ("wait", Align::Left, 5),
+    ("median", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("p99", Align::Right, 9),
+    ("CPU µs/msg", Align::Right, 11),
+    ("ratio", Align::Right, 5),
+    ("to floor", Align::Left, 12),
+    ("grade", Align::Left, 5),
+];
+
+const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
+    ("", Align::Left, 16),
+    ("wait", Align::Left, 5),
+    ("messages", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("bytes", Align::Right, 9),
+    ("CPU µs/msg", Align::Right, 11),
+    ("ratio", Align::Right, 5),
+    ("to floor", Align::Left, 12),
+    ("grade", Align::Left, 5),
+];
+
+/// Holds "adaptive".
+const WAIT_COLUMNS_MAX: usize = 8;
+
+/// Holds "chunked-copy".
+const FLOOR_COLUMNS_MAX: usize = 12;

@@ -1,0 +1,298 @@
+//! The whole run as one table: a row for each mechanism, a column for each size.
+//!
+//! What belongs to a size beside its figure (p99, ratio, CPU) is shown for as many sizes as the page
+//! has room for, the smallest first. Always true: cells of one table have one definition of
+//! latency, one placement and one load; a run that has several, or more sizes than fit, gives no
+//! overview. Everything about every cell is in `details.rs`.
+
+use std::collections::BTreeMap;
+
+use super::cells::{figure, micros, place};
+use super::grid::{COLUMNS_MAX, clean, clip, print_line, print_wrapped};
+use crate::noise::{self, Grade};
+use crate::report::number::{self, MISSING};
+use crate::run::{Cell, Definition, Kind, Run};
+
+/// Adds the overview. False, and nothing is added, if the run does not fit in one.
+pub(super) fn print(out: &mut String, run: &Run) -> bool {
+    let Some(first) = run.cells.first() else { return false };
+    let all = || run.cells.iter().chain(&run.floors);
+    let latencies = || run.cells.iter().filter(|cell| cell.kind == Kind::Latency);
+    let definition = latencies().next().map(|cell| cell.definition);
+    let alike = all().all(|cell| cell.placement == first.placement && cell.load == first.load)
+        && all().all(|cell| cell.kind != Kind::Latency || Some(cell.definition) == definition);
+    let Some(groups) = groups(run).filter(|_| alike || run.floors.is_empty()) else { return false };
+    let mut keys: Vec<Key> = run.cells.iter().map(Key::of).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let Some(columns) = fitting(&keys, &groups).filter(|_| alike) else { return false };
+    print_line(out, &format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
+    out.push('\n');
+    print_rows(out, &columns, &groups);
+    print_legend(out, run, &keys);
+    true
+}
+
+/// What cells of one column have in common, in the order of columns.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    kind: Kind,
+    message_bytes: u64,
+    /// Empty for throughput, which is one way whatever is stored.
+    shape: String,
+}
+
+impl Key {
+    fn of(cell: &Cell) -> Self {
+        let shape = match cell.kind {
+            Kind::Latency => cell.shape.clone(),
+            Kind::Throughput => String::new(),
+        };
+        Self { kind: cell.kind, message_bytes: cell.message_bytes, shape }
+    }
+}
+
+/// One row: a mechanism, and its cells by column.
+struct Row<'a> {
+    name: String,
+    cells: BTreeMap<Key, &'a Cell>,
+}
+
+impl Row<'_> {
+    /// The worst grade of its cells, and whether any has a tag.
+    fn grade(&self) -> String {
+        let worst = noise::worst_of(self.cells.values().map(|cell| cell.grade));
+        let worst = worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
+        let is_marked = self.cells.values().any(|cell| !cell.tags.is_empty());
+        if is_marked { format!("{worst} *") } else { format!("{worst}  ") }
+    }
+}
+
+/// Rows under a heading: how they wait, then the floors. `None` if two cells want one place.
+fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
+    let mut groups: Vec<(String, Vec<Row<'_>>)> = Vec::new();
+    let waits = WAITS.iter().map(|(wait, heading)| (Some(*wait), *heading));
+    for (wait, heading) in waits.chain([(None, "other"), (Some(""), FLOORS)]) {
+        let (list, is_cell) =
+            if wait == Some("") { (&run.floors, false) } else { (&run.cells, true) };
+        let known = |name: &str| WAITS.iter().any(|(wait, _)| *wait == name);
+        let of_group = list.iter().filter(|cell| match wait {
+            _ if !is_cell => true,
+            Some(wait) => cell.wait == wait,
+            None => !known(&cell.wait),
+        });
+        let mut rows: BTreeMap<(&str, &str), Row<'_>> = BTreeMap::new();
+        for cell in of_group {
+            let name = clean(cell.mechanism.trim_start_matches("floor-"));
+            let row = rows.entry((&cell.mechanism, &cell.wait)).or_insert_with(|| Row {
+                name: clip(&name, NAME_COLUMNS_MAX),
+                cells: BTreeMap::new(),
+            });
+            if row.cells.insert(Key::of(cell), cell).is_some() {
+                return None;
+            }
+        }
+        let mut rows: Vec<Row<'_>> = rows.into_values().collect();
+        rows.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        if !rows.is_empty() {
+            groups.push((heading.to_owned(), rows));
+        }
+    }
+    Some(groups)
+}
+
+/// What rows of a group are ordered by: the figure of the first column that it has.
+fn cost(row: &Row<'_>) -> f64 {
+    let cost = row.cells.values().next().and_then(|cell| match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref()?.p50,
+        Kind::Throughput => Some(1e9 / cell.messages_per_s?),
+    });
+    cost.unwrap_or(f64::INFINITY)
+}
+
+/// A column of the table.
+struct Column<'a> {
+    key: &'a Key,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Figure,
+    P99,
+    Ratio,
+    Cpu,
+}
+
+impl Column<'_> {
+    fn head(&self) -> [String; 2] {
+        let size = number::size(self.key.message_bytes);
+        match self.what {
+            What::Figure if self.key.kind == Kind::Throughput => [size, "one way".to_owned()],
+            What::Figure => [size, clip(&clean(&self.key.shape), SHAPE_COLUMNS_MAX)],
+            What::P99 => [String::new(), "p99".to_owned()],
+            What::Ratio => [String::new(), "ratio".to_owned()],
+            What::Cpu => [String::new(), "CPU".to_owned()],
+        }
+    }
+
+    fn text(&self, row: &Row<'_>) -> String {
+        let Some(cell) = row.cells.get(self.key) else { return MISSING.to_owned() };
+        let rtt = cell.rtt_ns.as_ref();
+        match (self.what, cell.kind) {
+            (What::Figure, Kind::Latency) => figure(rtt.and_then(|rtt| rtt.p50), number::time),
+            (What::Figure, Kind::Throughput) if cell.message_bytes < BYTE_RATE_BYTES_MIN => {
+                figure(cell.messages_per_s, number::message_rate)
+            }
+            (What::Figure, Kind::Throughput) => figure(cell.bytes_per_s, number::byte_rate),
+            (What::P99, _) => figure(rtt.and_then(|rtt| rtt.p99), number::time),
+            (What::Ratio, _) => figure(cell.ratio_to_floor, number::ratio),
+            (What::Cpu, _) => {
+                let cpu = cell.cpu_ns_per_message;
+                let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
+                micros(both)
+            }
+        }
+    }
+
+    /// Blanks before it: what belongs to a figure stands nearer to it.
+    fn gap(&self) -> usize {
+        if self.what == What::Figure { 2 } else { 1 }
+    }
+
+    fn width(&self, groups: &[(String, Vec<Row<'_>>)]) -> usize {
+        let texts = groups.iter().flat_map(|(_, rows)| rows).map(|row| self.text(row));
+        texts.chain(self.head()).map(|text| text.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// The columns that fit on a page, with their widths. `None` if not even the figures do.
+fn fitting<'a>(
+    keys: &'a [Key],
+    groups: &[(String, Vec<Row<'_>>)],
+) -> Option<Vec<(Column<'a>, usize)>> {
+    let figures = keys.iter().map(|key| Column { key, what: What::Figure });
+    // First everything about the smallest latency, then about the largest, then the rest.
+    let latencies: Vec<&Key> = keys.iter().filter(|key| key.kind == Kind::Latency).collect();
+    let ends = [latencies.first(), latencies.last()].into_iter().flatten().copied();
+    let mut wanted: Vec<&Key> = ends.collect();
+    wanted.extend(keys.iter().filter(|key| key.kind == Kind::Throughput));
+    wanted.extend(latencies);
+    let mut chosen: Vec<(Column<'_>, usize)> = Vec::new();
+    let mut left = COLUMNS_MAX.checked_sub(NAME_INDENT + NAME_COLUMNS_MAX + GRADE_COLUMNS)?;
+    for column in figures {
+        let width = column.width(groups);
+        left = left.checked_sub(column.gap() + width)?;
+        chosen.push((column, width));
+    }
+    for key in wanted {
+        for what in [What::P99, What::Ratio, What::Cpu] {
+            let is_there = |one: &Column<'_>| one.key == key && one.what == what;
+            let is_void = what == What::P99 && key.kind == Kind::Throughput;
+            if is_void || chosen.iter().any(|(one, _)| is_there(one)) {
+                continue;
+            }
+            let column = Column { key, what };
+            let width = column.width(groups);
+            if let Some(rest) = left.checked_sub(column.gap() + width) {
+                left = rest;
+                chosen.push((column, width));
+            }
+        }
+    }
+    chosen.sort_by(|(a, _), (b, _)| (a.key, a.what).cmp(&(b.key, b.what)));
+    Some(chosen)
+}
+
+fn print_rows(
+    out: &mut String,
+    columns: &[(Column<'_>, usize)],
+    groups: &[(String, Vec<Row<'_>>)],
+) {
+    let line = |name: &str, texts: &[String], grade: &str| {
+        let mut line = format!("{:NAME_INDENT$}{name:<NAME_COLUMNS_MAX$}", "");
+        for ((column, width), text) in columns.iter().zip(texts) {
+            line.push_str(&" ".repeat(column.gap()));
+            line.push_str(&format!("{text:>width$}"));
+        }
+        line + "  " + grade
+    };
+    for number in [0, 1] {
+        let head: Vec<String> =
+            columns.iter().map(|(column, _)| column.head()[number].clone()).collect();
+        print_line(out, &line("", &head, if number == 1 { "grade" } else { "" }));
+    }
+    for (heading, rows) in groups {
+        print_line(out, heading);
+        for row in rows {
+            let texts: Vec<String> = columns.iter().map(|(column, _)| column.text(row)).collect();
+            print_line(out, &line(&row.name, &texts, &row.grade()));
+        }
+    }
+}
+
+fn print_legend(out: &mut String, run: &Run, keys: &[Key]) {
+    out.push('\n');
+    let halved = run.cells.iter().any(|cell| cell.definition == Definition::RttHalf);
+    let has = |kind| keys.iter().any(|key| key.kind == kind);
+    let latency = if halved { LEGEND_HALF } else { LEGEND_LATENCY };
+    let parts = [
+        has(Kind::Latency).then_some(latency),
+        has(Kind::Throughput).then_some(LEGEND_THROUGHPUT),
+        Some(LEGEND),
+    ];
+    print_wrapped(out, "  ", &parts.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    let all = || run.cells.iter().chain(&run.floors);
+    if all().any(|cell| cell.grade == Some(Grade::D)) {
+        print_wrapped(out, "  ", super::notes::DISTURBED);
+    }
+    let mut tags: BTreeMap<&str, usize> = BTreeMap::new();
+    all().flat_map(|cell| &cell.tags).for_each(|tag| *tags.entry(tag).or_default() += 1);
+    let tags: Vec<String> = tags
+        .iter()
+        .take(TAGS_MAX)
+        .map(|(tag, cells)| format!("{} {cells}", clip(&clean(tag), TAG_COLUMNS_MAX)))
+        .collect();
+    if !tags.is_empty() {
+        print_wrapped(out, "  ", &format!("* cells with marks: {}.", tags.join(", ")));
+    }
+    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+}
+
+/// How ends wait, the fastest first.
+const WAITS: [(&str, &str); 3] =
+    [("spin", "spin"), ("block", "block"), ("poll", "poll (in epoll)")];
+
+const FLOORS: &str = "floors: the same exchange without nearcall";
+
+const LEGEND_LATENCY: &str = "echo: median round trip with the same size back; sink: with an empty \
+                              reply; not halved, closed_loop.";
+
+const LEGEND_HALF: &str = "echo: half the median round trip with the same size back; sink: with an \
+                           empty reply; closed_loop.";
+
+const LEGEND_THROUGHPUT: &str = "one way: the rate that the consumer has confirmed.";
+
+const LEGEND: &str = "p99, ratio to the floor, and CPU (µs of both ends per message) belong to the \
+                      size on their left. grade: the worst in the row, from A undisturbed to D do \
+                      not use. –: no figure, or too few data for it.";
+
+/// Below this messages per second are the point, from here on bytes per second.
+const BYTE_RATE_BYTES_MIN: u64 = 4 << 10;
+
+const NAME_INDENT: usize = 2;
+
+/// Holds "unix-seqpacket".
+const NAME_COLUMNS_MAX: usize = 14;
+
+/// Two blanks and "grade".
+const GRADE_COLUMNS: usize = 7;
+
+/// Holds "echo" and "sink".
+const SHAPE_COLUMNS_MAX: usize = 8;
+
+/// Holds "warmup_capped".
+const TAG_COLUMNS_MAX: usize = 20;
+
+/// There are fewer kinds of tags; a file may claim more.
+const TAGS_MAX: usize = 12;
