@@ -154,7 +154,6 @@ fn a_damaged_byte_fails_the_run() {
 fn a_slow_start_does_not_move_the_median() {
     let _alone = alone();
     if nearcall_os::cpu::allowed().len() < 2 {
-        println!("SKIPPED: spinning needs two CPUs");
         return;
     }
     // By spinning, since a busy machine delays wake-ups by more than any slow start here.
