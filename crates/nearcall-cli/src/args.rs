@@ -127,7 +127,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PLACE", hide_possible_values = true, help_heading = WHERE)]
     pub(crate) placement: Option<PlaceWord>,
 
-    /// Launches of new processes per figure, as time allows [default: 5; 3 in the tour, --quick]
+    /// Launches of new processes per figure, as time allows [default: 5; tour and --quick: 3]
     #[arg(
         long,
         value_name = "N",
