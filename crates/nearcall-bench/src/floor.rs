@@ -154,14 +154,20 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
     let Subject::Mechanism(mechanism) = cell.subject else { return None };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
+        (Kind::Throughput, DataPath::KernelCopies) if cell.wait == WaitPolicy::Spin => {
+            one_way_floor(cell.message_bytes)
+        }
         (_, DataPath::KernelCopies) => kernel_floor(mechanism, cell.wait, small),
         (Kind::Latency, DataPath::SharedMemory) if small => wake_up_floor(mechanism, cell.wait),
-        (Kind::Throughput, DataPath::SharedMemory) if cell.message_bytes <= RING_BYTES_MAX => {
-            Floor::Ring
-        }
-        (_, DataPath::SharedMemory) => Floor::ChunkedCopy,
+        (Kind::Throughput, DataPath::SharedMemory) => one_way_floor(cell.message_bytes),
+        (Kind::Latency, DataPath::SharedMemory) => Floor::ChunkedCopy,
     };
     Some(floor.cell(cell.kind, cell.shape, cell.message_bytes))
+}
+
+/// Between ends that do not sleep. A floor of one word has no room for a second message.
+fn one_way_floor(message_bytes: u64) -> Floor {
+    if message_bytes <= RING_BYTES_MAX { Floor::Ring } else { Floor::ChunkedCopy }
 }
 
 fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
@@ -214,6 +220,23 @@ mod tests {
         check(Kind::Throughput, "shm-spin", Spin, 8, (Floor::Ring, 8));
         check(Kind::Throughput, "shm-futex", Block, 65_536, (Floor::ChunkedCopy, 65_536));
         check(Kind::Throughput, "pipe", Block, 8, (Floor::Pipe, 8));
+    }
+
+    #[test]
+    fn no_floor_of_one_word_is_asked_for_throughput() {
+        for mechanism in Mechanism::all() {
+            for (wait, message_bytes) in WaitPolicy::ALL
+                .into_iter()
+                .flat_map(|wait| [1, 8, 64, 65, 4_096, 65_536, 4 << 20].map(|size| (wait, size)))
+            {
+                let subject = Subject::Mechanism(mechanism);
+                let (kind, shape) = (Kind::Throughput, Shape::Sink);
+                let cell = CellSpec { kind, subject, shape, message_bytes, wait };
+                let floor = floor_of(&cell).unwrap();
+                let words = [Floor::Spin, Floor::Futex, Floor::Eventfd, Floor::Call];
+                assert!(words.iter().all(|&word| floor.subject != Subject::Floor(word)), "{cell}");
+            }
+        }
     }
 
     #[test]

@@ -93,5 +93,8 @@ impl Line {
     }
 }
 
+/// The name of the size that a throughput is judged by.
+pub(crate) const ROOM_BYTES: &str = "room_bytes";
+
 /// What our lines begin with.
 const LINE_MARK: &str = "nearcall-peer ";

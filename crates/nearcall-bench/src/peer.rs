@@ -25,7 +25,7 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Line, Orders, Role};
+use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::run::{EffectiveSize, Kind};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
@@ -111,7 +111,7 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
     };
     let sizes = vec![
         // What the kernel's object really has, in its own way of counting.
-        size("room_bytes", options.buffer_bytes, room_bytes),
+        size(ROOM_BYTES, options.buffer_bytes, room_bytes),
         size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
     ];
     let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;

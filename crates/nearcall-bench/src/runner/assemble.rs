@@ -7,6 +7,7 @@ use crate::exchange::client::Measured;
 use crate::exchange::count::EndReport;
 use crate::floor::floor_of;
 use crate::histogram::Histogram;
+use crate::launch::ROOM_BYTES;
 use crate::run::{Cell, CpuNsPerMessage, EffectiveSize, EndCounts, Kind, PerEnd, RttNs, Timer};
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
@@ -108,7 +109,7 @@ fn add_times(
 fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
     for launch in launches {
         let moved = launch.measured.messages.saturating_mul(cell.message_bytes);
-        let buffer = launch.sizes.iter().find(|size| size.name == BUFFER);
+        let buffer = launch.sizes.iter().find(|size| size.name == ROOM_BYTES);
         if let Some(buffer) = buffer.filter(|buffer| moved < buffer.effective) {
             let buffer = buffer.effective;
             return Err(format!("{moved} bytes fit in the buffer of {buffer}: no throughput"));
@@ -241,9 +242,6 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     None
 }
 
-/// What the effective size of a channel is called in `peer.rs`.
-const BUFFER: &str = "buffer_bytes";
-
 /// Rule R5: 4 MiB must cost at least twice what 64 bytes cost.
 const RATIO_MIN: f64 = 2.0;
 
@@ -299,7 +297,7 @@ mod tests {
             pids: [1, 2],
             set_up_ns: None,
             sizes: vec![EffectiveSize {
-                name: BUFFER.to_owned(),
+                name: ROOM_BYTES.to_owned(),
                 requested: Some(65_536),
                 effective: 65_536,
             }],

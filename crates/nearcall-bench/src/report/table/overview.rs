@@ -1,7 +1,7 @@
 //! The whole run as one table: a row for each mechanism, a column for each size.
 //!
-//! What belongs to a size beside its figure (p99, ratio, CPU) is shown for as many sizes as the page
-//! has room for, the smallest first. Always true: cells of one table have one definition of
+//! What belongs to a size beside its figure (p99, ratio, CPU) is shown for as many sizes as the
+//! page has room for, the smallest first. Always true: cells of one table have one definition of
 //! latency, one placement and one load; a run that has several, or more sizes than fit, gives no
 //! overview. Everything about every cell is in `details.rs`.
 
