@@ -19,7 +19,7 @@ use crate::cell::CellSpec;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Line, Orders, Role};
-use crate::run::{Run, Settings, Skipped, Timer, Tool};
+use crate::run::{Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;
@@ -369,6 +369,8 @@ fn skipped(spec: &CellSpec, failure: Option<&Failure>, reason: String) -> Skippe
         unsupported: failure.is_some_and(|failure| failure.cause == Cause::Unsupported),
         kind: Some(spec.kind),
         message_bytes: Some(spec.message_bytes),
+        shape: (spec.kind == Kind::Latency).then(|| spec.shape.name().to_owned()),
+        wait: Some(spec.wait.name().to_owned()),
     }
 }
 
@@ -376,6 +378,7 @@ fn skipped(spec: &CellSpec, failure: Option<&Failure>, reason: String) -> Skippe
 fn merge_skips(skips: &mut Vec<Skipped>) {
     for one in skips.iter_mut().filter(|one| one.unsupported) {
         (one.kind, one.message_bytes) = (None, None);
+        (one.shape, one.wait) = (None, None);
     }
     skips.dedup();
 }

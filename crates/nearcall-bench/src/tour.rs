@@ -76,7 +76,15 @@ impl Tour {
     /// Notes once that something cannot be measured.
     fn skip(&mut self, name: &str, reason: String, unsupported: bool) {
         let mechanism = name.to_owned();
-        let skipped = Skipped { mechanism, reason, unsupported, kind: None, message_bytes: None };
+        let skipped = Skipped {
+            mechanism,
+            reason,
+            unsupported,
+            kind: None,
+            message_bytes: None,
+            shape: None,
+            wait: None,
+        };
         if !self.skipped.contains(&skipped) {
             self.skipped.push(skipped);
         }

@@ -195,8 +195,9 @@ impl fmt::Display for UnknownMechanism {
         let nearest = nearest_name(&self.word);
         let all: Vec<_> = Mechanism::all().map(Mechanism::name).collect();
         write!(f, "unknown mechanism `{}`", self.word)?;
-        if let Some(name) = nearest {
-            write!(f, ", did you mean `{name}`?")?;
+        match nearest {
+            Some(name) => write!(f, ", did you mean `{name}`?")?,
+            None => f.write_str(".")?,
         }
         write!(f, " There are: {}", all.join(" "))
     }

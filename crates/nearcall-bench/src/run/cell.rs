@@ -289,6 +289,12 @@ pub struct Skipped {
     /// The size; `null` means all.
     #[serde(default)]
     pub message_bytes: Option<u64>,
+    /// The shape; `null` means all.
+    #[serde(default)]
+    pub shape: Option<String>,
+    /// How the ends wait; `null` means all.
+    #[serde(default)]
+    pub wait: Option<String>,
 }
 
 fn one() -> u64 {

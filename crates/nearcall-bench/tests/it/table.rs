@@ -124,6 +124,8 @@ fn full() -> Run {
         unsupported: bytes.is_none(),
         kind: bytes.map(|_| Kind::Latency),
         message_bytes: bytes,
+        shape: bytes.map(|_| "echo".to_owned()),
+        wait: bytes.map(|_| "block".to_owned()),
     };
     run.skipped = vec![
         skipped("uring", "io_uring is switched off (kernel.io_uring_disabled = 2)", None),

@@ -36,7 +36,9 @@ pub(super) fn print_skipped(out: &mut String, run: &Run) {
         if let Some(kind) = skipped.kind {
             what.push(if kind == Kind::Latency { "latency" } else { "throughput" }.to_owned());
         }
+        what.extend(skipped.shape.as_deref().map(clean));
         what.extend(skipped.message_bytes.map(number::size));
+        what.extend(skipped.wait.as_deref().map(clean));
         if skipped.unsupported {
             what.push("unsupported".to_owned());
         }

@@ -21,6 +21,8 @@ fn run() -> Run {
         unsupported: true,
         kind: None,
         message_bytes: None,
+        shape: Some("echo".to_owned()),
+        wait: None,
     });
     run
 }
