@@ -127,7 +127,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PLACE", hide_possible_values = true, help_heading = WHERE)]
     pub(crate) placement: Option<PlaceWord>,
 
-    /// Launches of new processes per figure, as time allows [default: 5; tour and --quick: 3]
+    /// Launches of new processes per figure, as time allows [default: 5; tour: 3]
     #[arg(
         long,
         value_name = "N",
@@ -147,7 +147,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) time: Option<Duration>,
 
-    /// Give up accuracy for speed
+    /// Give up accuracy for speed: 3 launches, fewer sizes, 15 seconds
     #[arg(long, help_heading = HOW)]
     pub(crate) quick: bool,
 
