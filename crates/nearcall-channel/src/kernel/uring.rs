@@ -397,6 +397,7 @@ mod tests {
     use crate::mechanism::Mechanism;
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_receive_survives_the_thread_that_began_it() {
         if probe().is_err() {
             return;

@@ -421,6 +421,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_pipe_that_the_peer_enlarged_is_noticed_before_its_pages_are_written() {
         let pipe = pipe::create().unwrap();
         let mut sender = sender(pipe.write);
@@ -441,6 +442,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn messages_stay_as_they_were_sent_round_both_buffers() {
         let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
         let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());

@@ -285,7 +285,8 @@ fn deadline(random: &mut fastrand::Rng) -> Deadline {
 #[test]
 fn messages_arrive_as_the_model_says() {
     let mut totals = [0; 4];
-    for seed in 0..300 {
+    let (seeds, seen_min) = if cfg!(miri) { (3, 20) } else { (300, 5000) };
+    for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(seed);
         let [a, b] = QueueWay::pair(seed).map(|way| PieceChannel::new(way, MESSAGE_BYTES_MAX));
         let (mut ends, mut models) = ([a, b], [Model::default(), Model::default()]);
@@ -310,7 +311,7 @@ fn messages_arrive_as_the_model_says() {
             totals = std::array::from_fn(|kind| totals[kind] + seen[kind]);
         }
     }
-    assert!(totals.iter().all(|total| *total > 5000), "hardly tried: {totals:?}");
+    assert!(totals.iter().all(|total| *total > seen_min), "hardly tried: {totals:?}");
 }
 
 /// A peer that announces whatever it likes.
@@ -398,7 +399,8 @@ impl PieceWay for HostileWay {
 fn hostile_headers_end_in_an_error_and_stay_there() {
     const LIMIT: u32 = 100;
     let mut misdeeds = 0;
-    for seed in 0..2000 {
+    let seeds = if cfg!(miri) { 20 } else { 2000 };
+    for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(!seed);
         let way = HostileWay {
             random: fastrand::Rng::with_seed(seed),
@@ -425,5 +427,5 @@ fn hostile_headers_end_in_an_error_and_stay_there() {
         }
         misdeeds += u32::from(broken.is_some());
     }
-    assert!(misdeeds > 1900, "only {misdeeds} were caught");
+    assert!(u64::from(misdeeds) > seeds * 9 / 10, "only {misdeeds} were caught");
 }

@@ -149,6 +149,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn pieces_survive_the_wrap() {
         let (mut sender, mut receiver) = two_ends();
         let mut into = [0; 1024];
@@ -165,6 +166,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn positions_that_cannot_be_are_refused() {
         for (put, misdeed) in [
             (4097, Misdeed::BadIndex),
@@ -181,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_piece_longer_than_what_was_put_in_is_refused() {
         let (sender, mut receiver) = two_ends();
         sender.write(0, &PieceHeader::data(900, 900, 0).encode());

@@ -300,6 +300,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_waiter_leaves_a_variable_that_a_dead_signaller_left_locked() {
         let (region, life, monitor) = one_end();
         scope(|scope| {
@@ -315,6 +316,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_signaller_leaves_a_variable_that_a_dead_waiter_left_locked() {
         let (region, life, monitor) = one_end();
         region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
@@ -336,6 +338,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn after_a_death_with_the_lock_what_is_there_is_received_and_then_no_more() {
         let (region, life, monitor) = one_end();
         scope(|scope| {
@@ -348,6 +351,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_held_lock_is_not_waited_for_past_the_deadline() {
         let (_region, _life, monitor) = one_end();
         let _held = monitor.mutex.lock().unwrap();

@@ -208,6 +208,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn messages_come_out_in_their_order_and_slots_are_used_again() {
         let (mut sender, mut receiver) = two_ends();
         let mut into = [0; 1024];
@@ -224,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_full_queue_has_no_room() {
         let (mut sender, mut receiver) = two_ends();
         assert!(sender.had_room(4096) && !sender.had_room(4097));
@@ -238,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn numbers_that_cannot_be_are_refused() {
         let bad_state = [5, 4 << 32, u64::MAX];
         for word in bad_state {

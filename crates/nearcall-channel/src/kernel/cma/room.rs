@@ -93,7 +93,8 @@ mod tests {
         let mut room = Room::new(4096, 16);
         let mut model: VecDeque<(usize, usize)> = VecDeque::new();
         let mut refused = 0;
-        for _ in 0..20_000 {
+        let (steps, refused_min) = if cfg!(miri) { (500, 2) } else { (20_000, 100) };
+        for _ in 0..steps {
             let bytes = next(room.piece_bytes_max() + 1);
             match room.place(bytes) {
                 Some(offset) if next(3) > 0 => {
@@ -116,7 +117,7 @@ mod tests {
                 assert!(room.place(room.piece_bytes_max()).is_some(), "{model:?}");
             }
         }
-        assert!(refused > 100);
+        assert!(refused > refused_min);
         assert_eq!(room.release(model.len() + 1), Err(Misdeed::BadIndex));
     }
 }

@@ -45,6 +45,7 @@ fn check(records: &[Vec<u8>], expected: Misdeed) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn hostile_records_are_named() {
     check(&[record(1, 4096, 0)], Misdeed::BadAddress);
     check(&[record(4097, 0, 0)], Misdeed::BadAddress);
@@ -55,6 +56,7 @@ fn hostile_records_are_named() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn memory_that_is_not_there_is_the_peers_misdeed() {
     // The first page of a process is never mapped.
     let (mut way, raw, _control) = end_with_raw_peer(64, 4096);
@@ -65,6 +67,7 @@ fn memory_that_is_not_there_is_the_peers_misdeed() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_was_sent_can_be_read_after_the_sender_closed() {
     if probe().is_err() {
         return;
