@@ -1,6 +1,6 @@
 //! What a launch's two processes are told and what they answer: JSON on their standard streams.
 //!
-//! A process reads one [`Orders`] from its input and writes lines that begin with [`LINE_MARK`].
+//! A process reads one `Orders` from its input and writes lines that begin with `LINE_MARK`.
 //! Reports are written when a cell is done, outside of measured regions, so that what was measured
 //! before a hang is kept. The processes' end of this is `peer.rs`, the other `runner/processes.rs`.
 

@@ -1,7 +1,7 @@
 //! Measures a plan: launches two fresh processes per unit again and again, in random order.
 //!
 //! A unit is a subject with a wait policy; all of its cells share a launch. Always true: when
-//! [`bench`] returns, every process that it started is gone; what was measured before an
+//! [`bench()`] returns, every process that it started is gone; what was measured before an
 //! interruption is kept and the run is marked.
 //! Not here: what the processes do (`peer.rs`), which cells there are (`tour.rs`), what figures
 //! are made of the samples (`runner/assemble.rs`).

@@ -29,7 +29,7 @@ impl SystemFiles {
         Self { forged: Some(files.iter().map(own).collect()) }
     }
 
-    /// The text of a file, as far as [`TEXT_BYTES_MAX`].
+    /// The text of a file, as far as `TEXT_BYTES_MAX`.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         if let Some(files) = &self.forged {

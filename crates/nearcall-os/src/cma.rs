@@ -57,7 +57,7 @@ pub fn probe(pid: i32, address: u64) -> Result<(), String> {
     read(pid, address, &mut [0]).map_err(|error| refusal(&error))
 }
 
-/// The reason behind an error of [`read`] or [`write`], in words for a user.
+/// The reason behind an error of [`read`] or [`write()`], in words for a user.
 #[must_use]
 pub fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {

@@ -116,14 +116,14 @@ pub fn read_now(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
     }
 }
 
-/// [`write`] that does not wait, on a blocking pipe too. May write less than all.
+/// [`write()`] that does not wait, on a blocking pipe too. May write less than all.
 ///
 /// Where the kernel cannot do that (FIFOs), it asks first and writes at most
 /// [`ATOMIC_BYTES_MAX`]: the only writer of the pipe does not wait then either.
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn write_now(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let parts = [IoSlice::new(bytes)];
     let outcome = retry_on_intr(|| pwritev2(&pipe, &parts, u64::MAX, ReadWriteFlags::NOWAIT));
@@ -156,7 +156,7 @@ pub fn fifo_unnamed(directory: impl AsFd) -> io::Result<OwnedFd> {
 /// Opens one end of the FIFO that `fifo` (O_PATH) stands for; a blocking descriptor. Never waits.
 ///
 /// Open the reading end first. The open file is the caller's alone, so O_NONBLOCK may be set on it:
-/// then [`read`] and [`write`] try in one system call, where [`read_now`] and [`write_now`] need
+/// then [`read`] and [`write()`] try in one system call, where [`read_now`] and [`write_now`] need
 /// three on a FIFO.
 ///
 /// # Errors
