@@ -174,8 +174,13 @@ mod tests {
             }
         }
         assert_eq!(machine_paths("a.rs", &["\"", "root\""].join("/")).len(), 1);
-        for line in ["crates/work/a", "https://a.org/home/a", "its work/rest", "~/home/a", "/roots"]
-        {
+        for line in [
+            concat!("crates/wo", "rk/a"),
+            "https://a.org/home/a",
+            "its work/rest",
+            "~/home/a",
+            "/roots",
+        ] {
             assert_eq!(machine_paths("a.rs", line), [""; 0], "{line}");
         }
     }
