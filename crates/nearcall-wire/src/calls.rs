@@ -53,7 +53,7 @@ impl CallId {
     }
 }
 
-/// A call that we made. Its slot can index the driver's own table of waiting callers.
+/// A call that we made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutgoingCall(pub(crate) CallId);
 
@@ -62,6 +62,15 @@ impl OutgoingCall {
     #[must_use]
     pub const fn id(self) -> CallId {
         self.0
+    }
+
+    /// Index for the driver's own table of waiting callers: below [`Peer::calls_out_max`], and only
+    /// one open call has it at a time.
+    ///
+    /// [`Peer::calls_out_max`]: crate::Peer::calls_out_max
+    #[must_use]
+    pub const fn slot(self) -> u16 {
+        self.0.slot()
     }
 }
 
@@ -74,6 +83,15 @@ impl IncomingCall {
     #[must_use]
     pub const fn id(self) -> CallId {
         self.0
+    }
+
+    /// Index for the driver's own table of calls to answer: below [`Limits::calls_in_max`], and
+    /// only one open call has it at a time.
+    ///
+    /// [`Limits::calls_in_max`]: crate::Limits::calls_in_max
+    #[must_use]
+    pub const fn slot(self) -> u16 {
+        self.0.slot()
     }
 }
 

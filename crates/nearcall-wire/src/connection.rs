@@ -24,7 +24,7 @@ use self::open::Open;
 use self::session::Session;
 use crate::calls::{IncomingCall, OutgoingCall};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{Head, Payload};
+use crate::frame::{self, Head, Payload};
 use crate::hello::InstanceId;
 use crate::limits::Limits;
 use crate::status::Status;
@@ -57,7 +57,8 @@ impl Connection {
     }
 
     /// Takes a message: a copy of its first bytes, [`HEADER_BYTES`](crate::HEADER_BYTES) or more if
-    /// it has as many, and its length. Treat the event before the message is released.
+    /// it has as many, and its length. Treat the event before the message is released. `now` counts
+    /// only for a message of which [`needs_time`](Self::needs_time) says so.
     ///
     /// # Errors
     ///
@@ -91,6 +92,22 @@ impl Connection {
         result
     }
 
+    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with these
+    /// first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and the
+    /// driver need not read its clock.
+    #[must_use]
+    #[inline]
+    pub fn needs_time(head: &[u8]) -> bool {
+        frame::needs_time(head)
+    }
+
+    /// Whether both ends have greeted and neither has said goodbye, so that calls can be started.
+    #[must_use]
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
     /// Ends the calls whose deadline is not after `now`, one with each
     /// [`poll_event`](Self::poll_event).
     pub fn handle_timeout(&mut self, now: Time) {
@@ -106,7 +123,7 @@ impl Connection {
     }
 
     /// Starts a call. Send the header that comes back, then metadata and body, before anything
-    /// else.
+    /// else. `now` counts only if the request has a timeout.
     ///
     /// # Errors
     ///

@@ -322,6 +322,14 @@ impl Fields {
     }
 }
 
+/// Whether the frame with these first bytes means something else at another time. What is no frame
+/// never does.
+#[inline]
+pub(crate) fn needs_time(head: &[u8]) -> bool {
+    let Some(head) = head.first_chunk::<HEADER_BYTES>() else { return false };
+    u64_at(head, 32) != 0 || head[1] == Kind::Pong as u8
+}
+
 fn u32_at(head: &Head, at: usize) -> u32 {
     u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }

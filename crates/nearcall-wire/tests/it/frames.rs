@@ -4,7 +4,8 @@
 
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
-    CallId, Frame, HEADER_BYTES, Hello, Payload, ProtocolError, Status, Time, Timeout,
+    CallId, Connection, Frame, HEADER_BYTES, Hello, Kind, Payload, ProtocolError, Status, Time,
+    Timeout,
 };
 
 #[track_caller]
@@ -151,6 +152,23 @@ fn random_bytes_never_panic_and_have_one_meaning() {
         let _ = Hello::decode(&garbage, rng.usize(..));
     }
     assert!(taken > 50_000, "the test hardly met a right frame: {taken}");
+}
+
+#[test]
+fn only_a_timeout_or_a_pong_needs_the_time() {
+    let mut rng = fastrand::Rng::with_seed(3);
+    for _ in 0..10_000 {
+        let frame = any_frame(&mut rng);
+        let has_timeout = match frame {
+            Frame::Call { timeout, .. } | Frame::Oneway { timeout, .. } => {
+                timeout != Timeout::NEVER
+            }
+            _ => false,
+        };
+        let expected = has_timeout || frame.kind() == Kind::Pong;
+        assert_eq!(Connection::needs_time(&frame.encode()), expected, "{frame:?}");
+    }
+    assert!(!Connection::needs_time(&[0xff; HEADER_BYTES - 1]), "no frame at all");
 }
 
 #[test]
