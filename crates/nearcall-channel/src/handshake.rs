@@ -183,10 +183,50 @@ impl Listener {
     /// other error concerns one client only: go on accepting.
     pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, MeetError> {
         let socket = socket::accept(self, until.timeout())?.ok_or(MeetError::TimedOut)?;
-        let control = Arc::new(Control::new(socket));
-        serve(&control, options).inspect_err(|error| refuse(&control, error))
+        self.meeting().open(socket, options)
+    }
+
+    /// Takes a client that waits, without the handshake and without waiting; `None`: nobody is
+    /// there. Hand the socket to [`Meeting::open`], from any thread.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's. After EMFILE the client still waits, so do not ask again at once.
+    pub fn accept_socket(&self) -> io::Result<Option<OwnedFd>> {
+        socket::accept(self, Some(Duration::ZERO))
+    }
+
+    /// How this listener's clients are met, for threads that have not the listener.
+    pub fn meeting(&self) -> Meeting {
+        Meeting { _unix: () }
     }
 }
+
+/// How clients that came to a [`Listener`] are met. It outlives the listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meeting {
+    _unix: (),
+}
+
+impl Meeting {
+    /// Opens what the client behind `socket` asks for. Waits for the client: each of its two
+    /// answers has [`handshake_timeout`](Options::handshake_timeout).
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::accept`]; all concern this client only.
+    pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+        accept_over(socket, options)
+    }
+}
+
+// The handshake may run in another thread than the one that goes on with its outcome.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+    is_send::<Meeting>();
+    is_send::<MeetError>();
+};
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -33,7 +33,7 @@ pub use address::{Address, BadAddress};
 pub use channel::{Channel, Interest, Readiness};
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{Misdeed, ReceiveError, SendError};
-pub use handshake::{Listener, MeetError, Options, accept_over, connect, connect_over};
+pub use handshake::{Listener, MeetError, Meeting, Options, accept_over, connect, connect_over};
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};

@@ -1,13 +1,17 @@
 //! Epoll, level-triggered: many descriptors, each with a token of the caller's.
 //!
-//! Always true: an interrupted wait goes on with the time that remains.
+//! Always true: an interrupted wait goes on with the time that remains; a timeout is exact to the
+//! timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
+#![allow(unsafe_code, reason = "rustix calls epoll_pwait2 only where it may not fall back")]
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use crate::deadline::Deadline;
 use crate::poll::{Interest, Ready};
@@ -63,6 +67,27 @@ impl Epoll {
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
+    /// Watches `fd` until it is first reported. It stays in the set, silent, until
+    /// [`modify_once`](Self::modify_once) wakes it up or [`delete`](Self::delete) takes it out.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        let flags = flags(interest) | epoll::EventFlags::ONESHOT;
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
+    }
+
+    /// Watches `fd`, which is in the set, until it is next reported; at once if it is ready now.
+    ///
+    /// # Errors
+    ///
+    /// As [`modify`](Self::modify).
+    pub fn modify_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        let flags = flags(interest) | epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
+    }
+
     /// Stops watching `fd`.
     ///
     /// # Errors
@@ -74,7 +99,7 @@ impl Epoll {
 
     /// Waits and gives what is ready; nothing when not in time. One system call, no allocation.
     ///
-    /// The kernel's unit here is the millisecond: a timeout is rounded up to it.
+    /// The timeout has nanoseconds. Before Linux 5.11 it is rounded up to milliseconds.
     ///
     /// # Errors
     ///
@@ -87,12 +112,26 @@ impl Epoll {
         let deadline = Deadline::after(timeout);
         events.filled.clear();
         loop {
-            let remaining = deadline.remaining_timespec();
-            match epoll::wait(&self.fd, events.list.as_mut_slice(), remaining.as_ref()) {
-                Err(rustix::io::Errno::INTR) => {}
+            let outcome = match deadline.remaining() {
+                Some(remaining)
+                    if !remaining.is_zero() && !LACKS_PWAIT2.load(Ordering::Relaxed) =>
+                {
+                    wait_exactly(self.fd.as_fd(), &mut events.list, remaining)
+                }
+                remaining => {
+                    let timeout = remaining.map(crate::deadline::timespec);
+                    epoll::wait(&self.fd, events.list.as_mut_slice(), timeout.as_ref())
+                        .map(|(ready, _)| ready)
+                }
+            };
+            match outcome {
+                Err(Errno::INTR) => {}
+                // A filter that does not know the call says EPERM, which the call itself never does.
+                Err(Errno::NOSYS | Errno::PERM) if !LACKS_PWAIT2.load(Ordering::Relaxed) => {
+                    LACKS_PWAIT2.store(true, Ordering::Relaxed);
+                }
                 outcome => {
-                    let (ready, _) = outcome?;
-                    events.filled.extend(ready.iter().map(|event| Event {
+                    events.filled.extend(outcome?.iter().map(|event| Event {
                         token: event.data.u64(),
                         ready: from_flags(event.flags),
                     }));
@@ -101,6 +140,48 @@ impl Epoll {
             }
         }
     }
+}
+
+/// Set once this kernel, or a filter before it, has refused epoll_pwait2.
+static LACKS_PWAIT2: AtomicBool = AtomicBool::new(false);
+
+/// What epoll_pwait2 takes on every machine, whatever the C library's `timespec` is.
+#[repr(C)]
+struct KernelTimespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// One epoll_pwait2, which has nanoseconds.
+fn wait_exactly<'list>(
+    epoll: BorrowedFd<'_>,
+    list: &'list mut [MaybeUninit<epoll::Event>],
+    timeout: Duration,
+) -> Result<&'list mut [epoll::Event], Errno> {
+    let timeout = KernelTimespec {
+        seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: i64::from(timeout.subsec_nanos()),
+    };
+    let room = libc::c_int::try_from(list.len()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: `list` has room for `room` events and `timeout` is a kernel timespec; both outlive
+    // the call. rustix promises that its `Event` is the kernel's `epoll_event`. No signal mask.
+    let ready = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            list.as_mut_ptr(),
+            room,
+            &raw const timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        )
+    };
+    let Ok(ready) = usize::try_from(ready) else {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    };
+    let filled: *mut [MaybeUninit<epoll::Event>] = &raw mut list[..ready];
+    // SAFETY: the kernel filled the first `ready` events of `list`.
+    Ok(unsafe { &mut *(filled as *mut [epoll::Event]) })
 }
 
 impl AsFd for Epoll {

@@ -190,3 +190,60 @@ fn a_connection_outlives_its_listener() {
     let gone = client.receive(patient()).err();
     assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
 }
+
+#[test]
+fn a_silent_client_holds_nobody_but_the_thread_that_meets_it() {
+    let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
+    let listener = Listener::bind(&address).unwrap();
+    assert!(listener.accept_socket().unwrap().is_none());
+    let name = UnixAddress::Abstract(address_name(&address));
+    let _silent = socket::unix_connect(name, Some(Duration::from_secs(5))).unwrap();
+    let waiting = listener.accept_socket().unwrap().unwrap();
+    let credentials = socket::peer_credentials(&waiting).unwrap();
+    assert_eq!(credentials.uid, nearcall_os::process::user_id());
+    let meeting = listener.meeting();
+    let timeout = Duration::from_millis(300);
+    let options = Options { handshake_timeout: timeout, ..Options::default() };
+    let silent = std::thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| connect(&address, Mechanism::ShmFutex, &Options::default()).unwrap());
+        drop(listener.accept(patient(), &Options::default()).unwrap());
+    });
+    let error = silent.join().unwrap();
+    assert!(matches!(error, MeetError::TimedOut), "{error:?}");
+}
+
+fn address_name(address: &Address) -> &[u8] {
+    match address {
+        Address::Abstract(name) => name.as_bytes(),
+        _ => panic!("{address} is not abstract"),
+    }
+}
+
+#[test]
+fn an_endpoint_outlives_the_thread_that_opened_it() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+        let server = std::thread::spawn(move || accept_over(ours, &Options::default()));
+        let client =
+            std::thread::spawn(move || connect_over(theirs, mechanism, &Options::default()));
+        // Both threads have ended.
+        let (mut server, mut client) =
+            (server.join().unwrap().unwrap(), client.join().unwrap().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    let mut message = [0; 8];
+                    let bytes = server.receive_into(&mut message, patient()).unwrap();
+                    server.send(&message[..bytes], patient()).unwrap();
+                }
+            });
+            for turn in 0..10u8 {
+                client.send(&[turn], patient()).unwrap();
+                let mut answer = [0; 8];
+                assert_eq!(client.receive_into(&mut answer, patient()).unwrap(), 1, "{mechanism}");
+                assert_eq!(answer[0], turn, "{mechanism}");
+            }
+        });
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::{Interest, poll_one};
-use nearcall_os::{eventfd, pipe, timerfd};
+use nearcall_os::{clock, eventfd, pipe, timerfd};
 
 use crate::partner::{PATIENCE, SHORT};
 
@@ -25,6 +25,48 @@ fn events_carry_their_token_until_the_cause_is_gone() {
     assert!(ready[0].token == 7 && ready[0].ready.writable);
     epoll.delete(&bell).unwrap();
     assert!(epoll.wait(&mut events, SHORT).unwrap().is_empty());
+}
+
+#[test]
+fn a_one_shot_is_reported_once_each_time_it_is_asked_for() {
+    let epoll = Epoll::create().unwrap();
+    let mut events = Events::with_capacity(4);
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    epoll.add_once(&bell, Interest::Readable, 3).unwrap();
+    eventfd::add_one(&bell).unwrap();
+    for _ in 0..2 {
+        let ready = epoll.wait(&mut events, PATIENCE).unwrap();
+        assert_eq!((ready.len(), ready[0].token), (1, 3));
+        assert!(epoll.wait(&mut events, SHORT).unwrap().is_empty());
+        epoll.modify_once(&bell, Interest::Readable, 3).unwrap();
+    }
+}
+
+#[test]
+fn a_timeout_has_less_than_milliseconds() {
+    let epoll = Epoll::create().unwrap();
+    let mut events = Events::with_capacity(1);
+    let timeout = Duration::from_micros(200);
+    // A loaded machine may be late now and then, but not each time.
+    let shortest = (0..200).map(|_| {
+        let started = clock::now();
+        assert!(epoll.wait(&mut events, Some(timeout)).unwrap().is_empty());
+        clock::now() - started
+    });
+    let shortest = shortest.min().unwrap();
+    assert!((timeout..Duration::from_micros(900)).contains(&shortest), "{shortest:?}");
+}
+
+#[test]
+fn an_epoll_is_readable_in_another() {
+    let (inner, outer) = (Epoll::create().unwrap(), Epoll::create().unwrap());
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    inner.add(&bell, Interest::Readable, 1).unwrap();
+    outer.add(&inner, Interest::Readable, 2).unwrap();
+    let mut events = Events::with_capacity(1);
+    assert!(outer.wait(&mut events, SHORT).unwrap().is_empty());
+    eventfd::add_one(&bell).unwrap();
+    assert_eq!(outer.wait(&mut events, PATIENCE).unwrap()[0].token, 2);
 }
 
 #[test]
