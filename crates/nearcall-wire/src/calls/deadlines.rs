@@ -137,6 +137,6 @@ mod tests {
 
     #[test]
     fn the_next_deadline_is_the_earliest() {
-        (0..if cfg!(miri) { 4 } else { 200 }).for_each(check);
+        (0..if cfg!(miri) { 1 } else { 200 }).for_each(check);
     }
 }

@@ -209,7 +209,10 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if announced_bytes != message_bytes as u64 {
         return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
     }
-    let payload = Payload::new(number(4, 2) as usize, number(8, 4) as usize).unwrap();
+    let payload = Payload {
+        metadata_bytes: u16::try_from(number(4, 2)).unwrap(),
+        body_bytes: u32::try_from(number(8, 4)).unwrap(),
+    };
     let status = u16::from_le_bytes([head[6], head[7]]);
     let (id, object) = (CallId::from_word(number(16, 8)), number(24, 8));
     let method = u32::try_from(number(12, 4)).unwrap();
