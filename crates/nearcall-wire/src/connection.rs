@@ -111,9 +111,9 @@ impl Connection {
         }
     }
 
-    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with these
-    /// first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and the
-    /// driver need not read its clock.
+    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with
+    /// these first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and
+    /// the driver need not read its clock.
     #[must_use]
     #[inline]
     pub fn needs_time(head: &[u8]) -> bool {

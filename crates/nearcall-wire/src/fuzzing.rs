@@ -1,7 +1,7 @@
 //! What the fuzz target `frame` tries; it fails by panicking.
 //!
-//! Called by `fuzz/` with what the fuzzer makes up, and by a test with the corpus that is committed
-//! there. Not for anybody else.
+//! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpus that is
+//! committed there. Not for anybody else.
 //! Not here: the channel's fuzz targets (`nearcall-channel`).
 
 use alloc::collections::BTreeSet;
@@ -21,7 +21,7 @@ use crate::time::{Time, Timeout};
 /// `0 head:40` receives a message as long as its head says; `1 length:u32 bytes:u8 head` one of
 /// that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
-/// lets time pass, `9` pings, `10` drains. Numbers are little-endian. At the end the channel is gone.
+/// lets time pass, `9` pings, `10` drains. Numbers are little-endian. At the end the channel goes.
 ///
 /// # Panics
 ///
@@ -194,3 +194,66 @@ fn payload_fits(payload: Payload) -> bool {
 /// So small that the fuzzer meets every limit.
 const LIMITS: Limits =
     Limits { message_bytes_max: 4096, metadata_bytes_max: 64, calls_in_max: 3, calls_out_max: 3 };
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use alloc::vec::Vec;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::calls::CallId;
+    use crate::frame::Frame;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads files")]
+    fn committed_frames_are_judged() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frame");
+        let files = fs::read_dir(corpus).unwrap();
+        let tried = files.map(|file| frame(&fs::read(file.unwrap().path()).unwrap())).count();
+        assert!(tried > 0, "no corpus for frame");
+    }
+
+    /// Not a fuzzer, but it runs everywhere, under Miri too.
+    #[test]
+    fn steps_from_a_seed_end_each_call_once() {
+        for seed in 0..if cfg!(miri) { 4 } else { 3_000 } {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut steps = Vec::new();
+            for _ in 0..60 {
+                let choice = rng.u8(0..11);
+                steps.push(choice);
+                match choice {
+                    0 => steps.extend(any_frame(&mut rng).encode()),
+                    1 => {
+                        let head_bytes = rng.u8(38..=40);
+                        steps.extend(u32::from(head_bytes).to_le_bytes());
+                        steps.push(head_bytes);
+                        steps.extend(&any_frame(&mut rng).encode()[..head_bytes.into()]);
+                    }
+                    3 | 8 => steps.extend(rng.u16(0..100).to_le_bytes()),
+                    _ => {}
+                }
+            }
+            frame(&steps);
+        }
+    }
+
+    /// Mostly one that is allowed, so that a run gets far.
+    fn any_frame(rng: &mut fastrand::Rng) -> Frame {
+        let id = CallId::from_word(rng.u64(1..4) << 16 | rng.u64(0..3));
+        let timeout = if rng.bool() { Timeout::NEVER } else { Timeout::from_ns(rng.u64(1..100)) };
+        let payload = Payload { metadata_bytes: 0, body_bytes: rng.u32(0..100) };
+        match rng.u8(0..12) {
+            0..6 => Frame::Call { id, object: 7, method: 3, timeout, payload },
+            6 => Frame::Oneway { object: 7, method: 3, timeout, payload },
+            7 => Frame::Reply { id, payload },
+            8 => Frame::Error { id, status: Status::Internal, payload },
+            9 => Frame::Cancel { id },
+            10 => Frame::Ping { number: 1 },
+            _ => Frame::GoAway,
+        }
+    }
+}

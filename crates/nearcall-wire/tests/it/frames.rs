@@ -8,8 +8,8 @@ use nearcall_wire::{
     Time, Timeout,
 };
 
-/// How often what is random is tried. Under Miri each round takes a thousand times as long.
-const ROUNDS: usize = if cfg!(miri) { 500 } else { 300_000 };
+/// How often what is random is tried.
+const ROUNDS: usize = 300_000;
 
 #[track_caller]
 fn check(frame: Frame, hex: &str) {

@@ -4,7 +4,6 @@
 //! Not here: details of the tables, which are tested beside the code.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod corpus;
 mod frames;
 mod hostile;
 mod link;

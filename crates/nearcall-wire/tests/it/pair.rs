@@ -112,7 +112,6 @@ fn replies_come_in_any_order() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes minutes there")]
 fn ten_thousand_calls_are_open_at_once() {
     let limits = Limits { calls_in_max: 10_000, calls_out_max: 10_000, ..Limits::default() };
     let mut link = Link::open(limits);
