@@ -70,31 +70,50 @@ impl Connection {
         message_bytes: usize,
     ) -> Result<Option<Event>, ProtocolError> {
         let result = match &mut self.state {
+            State::Open(open) => open.handle_message(now, head, message_bytes),
+            _ => self.handle_message_rarely(now, head, message_bytes),
+        };
+        if let Ok(Some(Event::PeerDrains)) | Err(_) = result {
+            self.follow(result);
+        }
+        result
+    }
+
+    #[cold]
+    fn handle_message_rarely(
+        &mut self,
+        now: Time,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Result<Option<Event>, ProtocolError> {
+        match &mut self.state {
             State::Greeting(greeting) => {
-                let opened = greeting.handle_message(head, message_bytes);
-                opened.map(|(state, peer)| {
-                    self.state = state;
-                    Some(Event::Opened(peer))
-                })
+                let (state, peer) = greeting.handle_message(head, message_bytes)?;
+                self.state = state;
+                Ok(Some(Event::Opened(peer)))
             }
             State::Open(open) => open.handle_message(now, head, message_bytes),
             State::Draining(draining) => draining.handle_message(now, head, message_bytes),
             State::Closed(_) => Ok(None), // Whatever was still under way.
-        };
+        }
+    }
+
+    /// Goes to the state that follows from what a message was.
+    #[cold]
+    fn follow(&mut self, result: Result<Option<Event>, ProtocolError>) {
         match result {
             Ok(Some(Event::PeerDrains)) => self.change(|state| match state {
                 State::Open(open) => State::Draining(open.drain(true)),
                 other => other,
             }),
             Err(error) => self.close(Gone::Broken(error)),
-            _ => {}
+            Ok(_) => {}
         }
-        result
     }
 
-    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with these
-    /// first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and the
-    /// driver need not read its clock.
+    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with
+    /// these first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and
+    /// the driver need not read its clock.
     #[must_use]
     #[inline]
     pub fn needs_time(head: &[u8]) -> bool {
@@ -128,6 +147,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why nothing was started. [`StartError::status`] is the status of the call then.
+    #[inline]
     pub fn start_call(
         &mut self,
         now: Time,
@@ -141,6 +161,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why nothing was made.
+    #[inline]
     pub fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
         self.open()?.start_oneway(request)
     }
@@ -168,6 +189,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why there is nothing to send; whether the call is still open.
+    #[inline]
     pub fn reply(&mut self, call: IncomingCall, payload: Payload) -> Result<Head, ReplyError> {
         self.session().ok_or(ReplyError::Ended)?.reply(call, payload)
     }
@@ -179,6 +201,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why there is nothing to send; whether the call is still open.
+    #[inline]
     pub fn fail(
         &mut self,
         call: IncomingCall,
@@ -190,6 +213,7 @@ impl Connection {
 
     /// Whether a call of the peer still waits for its answer.
     #[must_use]
+    #[inline]
     pub fn is_wanted(&self, call: IncomingCall) -> bool {
         match &self.state {
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
@@ -228,6 +252,7 @@ impl Connection {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has something.
     #[must_use]
+    #[inline]
     pub fn has_transmit(&self) -> bool {
         match &self.state {
             State::Greeting(greeting) => greeting.has_transmit(),
@@ -262,6 +287,7 @@ impl Connection {
 
     /// When to call [`handle_timeout`](Self::handle_timeout); none if there is no deadline.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
@@ -283,15 +309,15 @@ impl Connection {
         }
     }
 
+    #[inline]
     fn open(&mut self) -> Result<&mut Session, StartError> {
         match &mut self.state {
             State::Open(Open { session }) => Ok(session),
-            State::Greeting(_) => Err(StartError::NotOpen),
-            State::Draining(_) => Err(StartError::Draining),
-            State::Closed(_) => Err(StartError::Closed),
+            other => Err(other.refusal()),
         }
     }
 
+    #[inline]
     fn session(&mut self) -> Option<&mut Session> {
         match &mut self.state {
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
@@ -315,5 +341,17 @@ impl Connection {
     fn change(&mut self, to: impl FnOnce(State) -> State) {
         let placeholder = State::Closed(Closed::new(None, Gone::Closed));
         self.state = to(core::mem::replace(&mut self.state, placeholder));
+    }
+}
+
+impl State {
+    /// Why nothing can be started, if it is not open.
+    #[cold]
+    fn refusal(&self) -> StartError {
+        match self {
+            Self::Greeting(_) | Self::Open(_) => StartError::NotOpen,
+            Self::Draining(_) => StartError::Draining,
+            Self::Closed(_) => StartError::Closed,
+        }
     }
 }

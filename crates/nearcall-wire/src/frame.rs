@@ -80,6 +80,7 @@ impl Payload {
 
     /// Length of the whole message, header included, in bytes.
     #[must_use]
+    #[inline]
     pub fn message_bytes(self) -> usize {
         (HEADER_BYTES + usize::from(self.metadata_bytes)).saturating_add(self.body_bytes as usize)
     }
@@ -150,14 +151,16 @@ pub enum Frame {
 impl Frame {
     /// The header as it travels. Copies 40 bytes, nothing else.
     #[must_use]
+    #[inline(always)]
     pub fn encode(&self) -> Head {
         let zero = Fields::ZERO;
         let fields = match *self {
             Self::Call { id, object, method, timeout, payload } => {
-                Fields { id: id.word(), object, method, timeout, payload, ..zero }
+                let timeout_ns = timeout_word(timeout);
+                Fields { id: id.word(), object, method, timeout_ns, payload, ..zero }
             }
             Self::Oneway { object, method, timeout, payload } => {
-                Fields { object, method, timeout, payload, ..zero }
+                Fields { object, method, timeout_ns: timeout_word(timeout), payload, ..zero }
             }
             Self::Reply { id, payload } => Fields { id: id.word(), payload, ..zero },
             Self::Error { id, status, payload } => {
@@ -175,6 +178,7 @@ impl Frame {
     /// # Errors
     ///
     /// What is wrong with it. Lengths are not compared with limits here.
+    #[inline(always)]
     pub fn decode(head: &[u8], message_bytes: usize) -> Result<Self, ProtocolError> {
         let cut_off = ProtocolError::CutOff { message_bytes };
         let head: &Head = head.first_chunk().ok_or(cut_off)?;
@@ -188,17 +192,12 @@ impl Frame {
         if announced_bytes != message_bytes as u64 {
             return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
         }
-        let frame = fields.frame(head[1])?;
-        // What the frame cannot hold would be lost in it, so an unused field that is not zero shows
-        // as another header.
-        if frame.encode() != *head {
-            return Err(ProtocolError::UnusedField { kind: head[1] });
-        }
-        Ok(frame)
+        fields.frame(head[1])
     }
 
     /// What it is for.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Call { .. } => Kind::Call,
@@ -214,6 +213,7 @@ impl Frame {
 
     /// The lengths of what follows the header.
     #[must_use]
+    #[inline]
     pub const fn payload(&self) -> Payload {
         match *self {
             Self::Call { payload, .. }
@@ -228,72 +228,71 @@ impl Frame {
 }
 
 /// Every field of a header behind version, kind and flags.
+///
+/// Read and written as five words: pieces of words that are read as a whole soon after wait until
+/// they have left the processor's store buffer.
 struct Fields {
     payload: Payload,
     status: u16,
     method: u32,
     id: u64,
     object: u64,
-    timeout: Timeout,
+    /// Zero if there is no deadline.
+    timeout_ns: u64,
 }
 
 impl Fields {
-    const ZERO: Self = Self {
-        payload: Payload::EMPTY,
-        status: 0,
-        method: 0,
-        id: 0,
-        object: 0,
-        timeout: Timeout::NEVER,
-    };
+    const ZERO: Self =
+        Self { payload: Payload::EMPTY, status: 0, method: 0, id: 0, object: 0, timeout_ns: 0 };
 
+    #[inline(always)]
     fn write(&self, kind: Kind) -> Head {
-        let timeout_ns = match self.timeout.as_ns() {
-            0 => 1, // Zero means that there is no deadline. Nothing left is as good as 1 ns.
-            ns if ns > TIMEOUT_NS_MAX => 0,
-            ns => ns,
-        };
+        let Payload { metadata_bytes, body_bytes } = self.payload;
+        let first = u64::from(VERSION)
+            | u64::from(kind as u8) << 8
+            | u64::from(metadata_bytes) << 32
+            | u64::from(self.status) << 48;
+        let second = u64::from(body_bytes) | u64::from(self.method) << 32;
         let mut head = [0; HEADER_BYTES];
-        head[0] = VERSION;
-        head[1] = kind as u8;
-        head[4..6].copy_from_slice(&self.payload.metadata_bytes.to_le_bytes());
-        head[6..8].copy_from_slice(&self.status.to_le_bytes());
-        head[8..12].copy_from_slice(&self.payload.body_bytes.to_le_bytes());
-        head[12..16].copy_from_slice(&self.method.to_le_bytes());
+        head[0..8].copy_from_slice(&first.to_le_bytes());
+        head[8..16].copy_from_slice(&second.to_le_bytes());
         head[16..24].copy_from_slice(&self.id.to_le_bytes());
         head[24..32].copy_from_slice(&self.object.to_le_bytes());
-        head[32..40].copy_from_slice(&timeout_ns.to_le_bytes());
+        head[32..40].copy_from_slice(&self.timeout_ns.to_le_bytes());
         head
     }
 
+    #[inline(always)]
     fn read(head: &Head) -> Result<Self, ProtocolError> {
-        if head[0] != VERSION {
-            return Err(ProtocolError::WrongVersion { version: head[0] });
+        let [first, second] = [word_at(head, 0), word_at(head, 8)];
+        let [version, _, flags @ ..] = low(first).to_le_bytes();
+        if version != VERSION {
+            return Err(ProtocolError::WrongVersion { version });
         }
-        let flags = u16::from_le_bytes([head[2], head[3]]);
+        let flags = u16::from_le_bytes(flags);
         if flags != 0 {
             return Err(ProtocolError::ReservedBits { flags });
         }
-        let timeout_ns = u64_at(head, 32);
-        let timeout = match timeout_ns {
-            0 => Timeout::NEVER,
-            1..=TIMEOUT_NS_MAX => Timeout::from_ns(timeout_ns),
-            _ => return Err(ProtocolError::DeadlineOverflow { timeout_ns }),
-        };
+        let timeout_ns = word_at(head, 32);
+        if timeout_ns > TIMEOUT_NS_MAX {
+            return Err(ProtocolError::DeadlineOverflow { timeout_ns });
+        }
+        let [.., metadata_low, metadata_high, status_low, status_high] = first.to_le_bytes();
         Ok(Self {
             payload: Payload {
-                metadata_bytes: u16::from_le_bytes([head[4], head[5]]),
-                body_bytes: u32_at(head, 8),
+                metadata_bytes: u16::from_le_bytes([metadata_low, metadata_high]),
+                body_bytes: low(second),
             },
-            status: u16::from_le_bytes([head[6], head[7]]),
-            method: u32_at(head, 12),
-            id: u64_at(head, 16),
-            object: u64_at(head, 24),
-            timeout,
+            status: u16::from_le_bytes([status_low, status_high]),
+            method: low(second >> 32),
+            id: word_at(head, 16),
+            object: word_at(head, 24),
+            timeout_ns,
         })
     }
 
-    /// The frame of this kind with those of the fields that it uses.
+    /// The frame of this kind, if no field is filled that it does not use.
+    #[inline(always)]
     fn frame(self, kind: u8) -> Result<Frame, ProtocolError> {
         const CALL: u8 = Kind::Call as u8;
         const ONEWAY: u8 = Kind::Oneway as u8;
@@ -303,22 +302,43 @@ impl Fields {
         const PING: u8 = Kind::Ping as u8;
         const PONG: u8 = Kind::Pong as u8;
         const GO_AWAY: u8 = Kind::GoAway as u8;
-        let Self { payload, status, method, id: word, object, timeout } = self;
+        let Self { payload, status, method, id: word, object, timeout_ns } = self;
         let id = CallId::from_word(word);
+        let timeout = match timeout_ns {
+            0 => Timeout::NEVER,
+            ns => Timeout::from_ns(ns),
+        };
+        // Groups of fields that some kinds do not use, zero if none of them is filled.
+        let target = u64::from(method) | object | timeout_ns;
+        let payload_word = u64::from(payload.metadata_bytes) | u64::from(payload.body_bytes);
+        let status_word = u64::from(status);
+        let bare = target | payload_word | status_word;
         Ok(match kind {
-            CALL => Frame::Call { id, object, method, timeout, payload },
-            ONEWAY => Frame::Oneway { object, method, timeout, payload },
-            REPLY => Frame::Reply { id, payload },
+            CALL if status_word == 0 => Frame::Call { id, object, method, timeout, payload },
+            ONEWAY if status_word | word == 0 => Frame::Oneway { object, method, timeout, payload },
+            REPLY if status_word | target == 0 => Frame::Reply { id, payload },
             ERROR => match Status::from_number(status) {
                 None | Some(Status::Ok) => return Err(ProtocolError::BadStatus { status }),
-                Some(status) => Frame::Error { id, status, payload },
+                Some(status) if target == 0 => Frame::Error { id, status, payload },
+                Some(_) => return Err(ProtocolError::UnusedField { kind }),
             },
-            CANCEL => Frame::Cancel { id },
-            PING => Frame::Ping { number: word },
-            PONG => Frame::Pong { number: word },
-            GO_AWAY => Frame::GoAway,
+            CANCEL if bare == 0 => Frame::Cancel { id },
+            PING if bare == 0 => Frame::Ping { number: word },
+            PONG if bare == 0 => Frame::Pong { number: word },
+            GO_AWAY if bare | word == 0 => Frame::GoAway,
+            CALL..=GO_AWAY => return Err(ProtocolError::UnusedField { kind }),
             _ => return Err(ProtocolError::UnknownKind { kind }),
         })
+    }
+}
+
+/// A timeout for the wire, where zero means that there is none.
+#[inline]
+fn timeout_word(timeout: Timeout) -> u64 {
+    match timeout.as_ns() {
+        0 => 1, // Nothing left is as good as 1 ns.
+        ns if ns > TIMEOUT_NS_MAX => 0,
+        ns => ns,
     }
 }
 
@@ -327,13 +347,19 @@ impl Fields {
 #[inline]
 pub(crate) fn needs_time(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEADER_BYTES>() else { return false };
-    u64_at(head, 32) != 0 || head[1] == Kind::Pong as u8
+    word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
 }
 
-fn u32_at(head: &Head, at: usize) -> u32 {
-    u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+#[inline]
+fn word_at(head: &Head, at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&head[at..at + 8]);
+    u64::from_le_bytes(word)
 }
 
-fn u64_at(head: &Head, at: usize) -> u64 {
-    u64::from(u32_at(head, at)) | u64::from(u32_at(head, at + 4)) << 32
+/// The lower half.
+#[inline]
+const fn low(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }

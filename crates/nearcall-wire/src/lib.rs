@@ -57,6 +57,8 @@ mod calls;
 mod connection;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hello;
 pub mod limits;
 mod status;

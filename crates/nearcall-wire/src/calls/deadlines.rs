@@ -34,17 +34,28 @@ impl Deadlines {
     }
 
     /// Gives a slot without a deadline one. [`Time::NEVER`] costs nothing.
+    #[inline]
     pub(super) fn set(&mut self, slot: u16, deadline: Time) {
-        assert_eq!(self.place[usize::from(slot)], NONE, "a slot has one deadline");
-        if deadline == Time::NEVER {
-            return;
+        if deadline != Time::NEVER {
+            self.insert(slot, deadline);
         }
+    }
+
+    /// Takes the deadline of a slot away, if it has one. Costs nothing while no slot has one.
+    #[inline]
+    pub(super) fn clear(&mut self, slot: u16) {
+        if !self.heap.is_empty() {
+            self.remove(slot);
+        }
+    }
+
+    fn insert(&mut self, slot: u16, deadline: Time) {
+        assert_eq!(self.place[usize::from(slot)], NONE, "a slot has one deadline");
         self.heap.push((deadline, slot));
         self.rise(self.heap.len() - 1);
     }
 
-    /// Takes the deadline of a slot away, if it has one.
-    pub(super) fn clear(&mut self, slot: u16) {
+    fn remove(&mut self, slot: u16) {
         let at = core::mem::replace(&mut self.place[usize::from(slot)], NONE);
         if at == NONE {
             return;
@@ -126,6 +137,6 @@ mod tests {
 
     #[test]
     fn the_next_deadline_is_the_earliest() {
-        (0..200).for_each(check);
+        (0..if cfg!(miri) { 1 } else { 200 }).for_each(check);
     }
 }

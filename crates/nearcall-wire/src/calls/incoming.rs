@@ -67,6 +67,7 @@ impl Incoming {
     }
 
     /// Judges the id of a new call and opens the call.
+    #[inline]
     pub(crate) fn handle_call(
         &mut self,
         id: CallId,
@@ -109,12 +110,14 @@ impl Incoming {
     }
 
     /// Whether the call is open.
+    #[inline]
     pub(crate) fn is_open(&self, call: IncomingCall) -> bool {
         let slot = self.slots.get(usize::from(call.0.slot()));
         slot.is_some_and(|slot| slot.state == State::Open && slot.generation == call.0.generation())
     }
 
     /// Ends a call, unless it has ended.
+    #[inline]
     pub(crate) fn end(&mut self, call: IncomingCall) -> Result<(), Ended> {
         if !self.is_open(call) {
             return Err(Ended);

@@ -68,6 +68,7 @@ impl Outgoing {
     }
 
     /// Opens a call, if a slot is free.
+    #[inline]
     pub(crate) fn start(&mut self, deadline: Time) -> Option<OutgoingCall> {
         let index = self.free.pop()?;
         let slot = &mut self.slots[usize::from(index)];
@@ -79,6 +80,7 @@ impl Outgoing {
     }
 
     /// Judges the id of an answer, and ends its call if that is still open.
+    #[inline]
     pub(crate) fn handle_answer(&mut self, id: CallId) -> Result<Answer, ProtocolError> {
         let slot = self.slots.get_mut(usize::from(id.slot()));
         let slot = slot.ok_or(ProtocolError::ReplyToUnknownCall)?;
@@ -97,6 +99,7 @@ impl Outgoing {
     }
 
     /// Ends a call, unless it has ended.
+    #[inline]
     pub(crate) fn end(&mut self, call: OutgoingCall) -> Result<(), Ended> {
         let (index, generation) = (call.0.slot(), call.0.generation());
         let slot = self.slots.get_mut(usize::from(index)).ok_or(Ended)?;

@@ -4,7 +4,7 @@
 //! Not here: what draining connections do as well (`session.rs`).
 
 use super::draining::Draining;
-use super::event::Event;
+use super::event::{End, Event};
 use super::session::Session;
 use crate::error::ProtocolError;
 use crate::frame::Frame;
@@ -16,6 +16,7 @@ pub(super) struct Open {
 }
 
 impl Open {
+    #[inline]
     /// Takes a frame. [`Event::PeerDrains`] asks for the change to [`Draining`].
     pub(super) fn handle_message(
         &mut self,
@@ -33,6 +34,7 @@ impl Open {
                 let deadline = now.after(timeout);
                 Ok(Some(Event::Oneway { object, method, deadline, payload }))
             }
+            Frame::Reply { id, payload } => self.session.handle_answer(id, End::Reply(payload)),
             Frame::GoAway => Ok(Some(Event::PeerDrains)),
             other => self.session.handle_other(now, other),
         }

@@ -66,14 +66,17 @@ impl Session {
     }
 
     /// Judges a message as a frame and against the limits.
+    #[inline(always)]
     pub(super) fn decode(&self, head: &[u8], message_bytes: usize) -> Result<Frame, ProtocolError> {
-        if is_greeting(head) {
-            return Err(ProtocolError::SecondGreeting);
-        }
-        let frame = Frame::decode(head, message_bytes)?;
+        // A greeting is no frame, so it is looked for only among what is none.
+        let frame =
+            Frame::decode(head, message_bytes).map_err(|error| match is_greeting(head) {
+                true => ProtocolError::SecondGreeting,
+                false => error,
+            })?;
         let payload = frame.payload();
         // What carries nothing is within every limit, or a tiny limit would forbid even a goodbye.
-        if payload != Payload::EMPTY && message_bytes > self.peer.message_bytes_max as usize {
+        if message_bytes > self.peer.message_bytes_max as usize && payload != Payload::EMPTY {
             return Err(ProtocolError::MessageTooLarge { message_bytes });
         }
         if payload.metadata_bytes > self.peer.metadata_bytes_max {
@@ -137,7 +140,12 @@ impl Session {
         }
     }
 
-    fn handle_answer(&mut self, id: CallId, end: End) -> Result<Option<Event>, ProtocolError> {
+    #[inline]
+    pub(super) fn handle_answer(
+        &mut self,
+        id: CallId,
+        end: End,
+    ) -> Result<Option<Event>, ProtocolError> {
         match self.outgoing.handle_answer(id)? {
             Answer::InTime => Ok(Some(Event::Ended { call: OutgoingCall(id), end })),
             Answer::Late => {
@@ -162,6 +170,7 @@ impl Session {
         Some(Event::Revoked { call, why: Revoked::DeadlineExceeded })
     }
 
+    #[inline]
     pub(super) fn start_call(
         &mut self,
         now: Time,
@@ -173,6 +182,7 @@ impl Session {
         Ok((call, Frame::Call { id: call.id(), object, method, timeout, payload }.encode()))
     }
 
+    #[inline]
     pub(super) fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
         self.judge(request)?;
         let Request { object, method, timeout, payload } = *request;
@@ -189,10 +199,12 @@ impl Session {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn is_wanted(&self, call: IncomingCall) -> bool {
         self.incoming.is_open(call)
     }
 
+    #[inline]
     pub(super) fn reply(
         &mut self,
         call: IncomingCall,
@@ -202,6 +214,7 @@ impl Session {
         Ok(Frame::Reply { id: call.id(), payload }.encode())
     }
 
+    #[inline]
     pub(super) fn fail(
         &mut self,
         call: IncomingCall,
@@ -227,8 +240,9 @@ impl Session {
         self.transmits.push(Transmit::GoAway);
     }
 
+    #[inline]
     pub(super) fn has_transmit(&self) -> bool {
-        self.transmits.front().is_some()
+        !self.transmits.is_empty()
     }
 
     pub(super) fn poll_transmit(&mut self) -> Option<Head> {
@@ -255,6 +269,7 @@ impl Session {
         Some(head)
     }
 
+    #[inline]
     pub(super) fn next_deadline(&self) -> Time {
         self.outgoing.next_deadline().min(self.incoming.next_deadline())
     }
@@ -274,25 +289,37 @@ impl Session {
     }
 
     /// Whether a request may be sent now.
+    #[inline]
     fn judge(&self, request: &Request) -> Result<(), StartError> {
+        let is_in_time = request.timeout != Timeout::ZERO;
+        if self.fits(request.payload) && is_in_time && !self.has_transmit() {
+            return Ok(());
+        }
+        Err(self.refusal(request))
+    }
+
+    /// Why a request may not be sent now.
+    #[cold]
+    fn refusal(&self, request: &Request) -> StartError {
         let Payload { metadata_bytes, .. } = request.payload;
         let message_bytes = request.payload.message_bytes();
         let message_bytes_max = self.peer.message_bytes_max as usize;
+        if metadata_bytes > self.peer.metadata_bytes_max {
+            return StartError::MetadataTooLarge {
+                metadata_bytes: metadata_bytes.into(),
+                metadata_bytes_max: self.peer.metadata_bytes_max.into(),
+            };
+        }
         if !self.fits(request.payload) {
-            return Err(match metadata_bytes > self.peer.metadata_bytes_max {
-                true => StartError::MetadataTooLarge {
-                    metadata_bytes: metadata_bytes.into(),
-                    metadata_bytes_max: self.peer.metadata_bytes_max.into(),
-                },
-                false => StartError::TooLarge { message_bytes, message_bytes_max },
-            });
+            return StartError::TooLarge { message_bytes, message_bytes_max };
         }
-        if request.timeout == Timeout::ZERO {
-            return Err(StartError::DeadlineExceeded);
+        match request.timeout == Timeout::ZERO {
+            true => StartError::DeadlineExceeded,
+            false => StartError::TransmitFirst,
         }
-        if self.has_transmit() { Err(StartError::TransmitFirst) } else { Ok(()) }
     }
 
+    #[inline]
     fn end_incoming(&mut self, call: IncomingCall, payload: Payload) -> Result<(), ReplyError> {
         if !self.incoming.is_open(call) {
             return Err(ReplyError::Ended);
@@ -306,6 +333,7 @@ impl Session {
         self.incoming.end(call).map_err(|Ended| ReplyError::Ended)
     }
 
+    #[inline]
     fn fits(&self, payload: Payload) -> bool {
         let is_empty = payload.message_bytes() == HEADER_BYTES;
         payload.metadata_bytes <= self.peer.metadata_bytes_max

@@ -39,6 +39,11 @@ impl Transmits {
         self.queue.push_back(transmit);
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     pub(super) fn front(&self) -> Option<Transmit> {
         self.queue.front().copied()
     }

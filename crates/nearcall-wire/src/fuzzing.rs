@@ -1,0 +1,259 @@
+//! What the fuzz target `frame` tries; it fails by panicking.
+//!
+//! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpus that is
+//! committed there. Not for anybody else.
+//! Not here: the channel's fuzz targets (`nearcall-channel`).
+
+use alloc::collections::BTreeSet;
+
+use crate::calls::{IncomingCall, OutgoingCall};
+use crate::connection::{Connection, Event, Request};
+use crate::error::ReplyError;
+use crate::frame::{HEADER_BYTES, Head, Payload};
+use crate::hello::Hello;
+use crate::limits::Limits;
+use crate::status::Status;
+use crate::time::{Time, Timeout};
+
+/// An open connection, whose peer sends anything while calls of both are under way.
+///
+/// The bytes are steps of a first byte, which chooses, and what it needs:
+/// `0 head:40` receives a message as long as its head says; `1 length:u32 bytes:u8 head` one of
+/// that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
+/// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
+/// lets time pass, `9` pings, `10` drains. Numbers are little-endian. At the end the channel goes.
+///
+/// # Panics
+///
+/// If the connection panics, or a call ends twice or never.
+pub fn frame(bytes: &[u8]) {
+    let (mut end, mut steps) = (End::new(), Steps(bytes));
+    while end.step(&mut steps).is_some() {
+        end.take_events();
+        end.check_books();
+    }
+    end.connection.handle_closed();
+    end.take_events();
+    end.check_books();
+    assert!(end.open.is_empty() && end.serving.is_empty(), "a call has not ended");
+}
+
+/// Takes numbers off the front; `None` at the end.
+struct Steps<'a>(&'a [u8]);
+
+impl<'a> Steps<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn slice(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn timeout(&mut self) -> Option<Timeout> {
+        self.take().map(u16::from_le_bytes).map(|ns| Timeout::from_ns(ns.into()))
+    }
+}
+
+/// The end under attack, and the books of its calls.
+struct End {
+    connection: Connection,
+    now: Time,
+    open: BTreeSet<OutgoingCall>,
+    serving: BTreeSet<IncomingCall>,
+    is_drained: bool,
+}
+
+impl End {
+    /// An end that has greeted and has one call of its own under way.
+    fn new() -> Self {
+        let mut end = Self {
+            connection: Connection::new([1; 16], LIMITS),
+            now: Time::from_ns(0),
+            open: BTreeSet::new(),
+            serving: BTreeSet::new(),
+            is_drained: false,
+        };
+        end.connection.poll_transmit();
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            message_bytes_max: LIMITS.message_bytes_max,
+            metadata_bytes_max: LIMITS.metadata_bytes_max,
+            calls_in_max: LIMITS.calls_in_max,
+            instance: [2; 16],
+        };
+        end.receive(&hello.encode(), HEADER_BYTES);
+        assert!(end.connection.is_open());
+        end.start(Timeout::NEVER);
+        end
+    }
+
+    fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
+        let [choice] = steps.take()?;
+        match choice {
+            0 => {
+                let head: Head = steps.take()?;
+                let metadata_bytes = u16::from_le_bytes([head[4], head[5]]);
+                let body_bytes = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+                self.receive(&head, Payload { metadata_bytes, body_bytes }.message_bytes());
+            }
+            1 => {
+                let message_bytes = u32::from_le_bytes(steps.take()?) as usize;
+                let [head_bytes] = steps.take()?;
+                self.receive(steps.slice(head_bytes.into())?, message_bytes);
+            }
+            2 => self.start(Timeout::NEVER),
+            3 => self.start(steps.timeout()?),
+            4 => {
+                if let Some(call) = self.open.pop_first() {
+                    assert!(self.connection.cancel(call).is_ok());
+                }
+            }
+            5 | 6 => self.answer(choice == 5),
+            7 => {
+                let waits = self.connection.has_transmit();
+                assert_eq!(self.connection.poll_transmit().is_some(), waits);
+            }
+            8 => {
+                self.now = self.now.after(steps.timeout()?);
+                self.connection.handle_timeout(self.now);
+            }
+            9 => drop(self.connection.ping(self.now)),
+            10 => self.connection.drain(),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn receive(&mut self, head: &[u8], message_bytes: usize) {
+        let now = if Connection::needs_time(head) { self.now } else { Time::NEVER };
+        if let Ok(Some(event)) = self.connection.handle_message(now, head, message_bytes) {
+            self.note(event);
+        }
+    }
+
+    fn start(&mut self, timeout: Timeout) {
+        let request = Request { object: 7, method: 3, timeout, payload: Payload::EMPTY };
+        if let Ok((call, _)) = self.connection.start_call(self.now, &request) {
+            assert!(call.slot() < LIMITS.calls_out_max);
+            assert!(self.open.insert(call), "{call:?} was given out twice");
+        }
+    }
+
+    fn answer(&mut self, with_result: bool) {
+        let Some(&call) = self.serving.first() else { return };
+        assert!(self.connection.is_wanted(call));
+        let head = match with_result {
+            true => self.connection.reply(call, Payload::EMPTY),
+            false => self.connection.fail(call, Status::Aborted, Payload::EMPTY),
+        };
+        match head {
+            Ok(_) => assert!(self.serving.remove(&call)),
+            Err(error) => assert_eq!(error, ReplyError::TransmitFirst),
+        }
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.connection.poll_event() {
+            self.note(event);
+        }
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Call { call, payload, .. } => {
+                assert!(call.slot() < LIMITS.calls_in_max && payload_fits(payload));
+                assert!(self.serving.insert(call), "{call:?} came twice");
+            }
+            Event::Revoked { call, .. } => assert!(self.serving.remove(&call), "ended before"),
+            Event::Ended { call, .. } => assert!(self.open.remove(&call), "ended before"),
+            Event::Drained => assert!(!core::mem::replace(&mut self.is_drained, true)),
+            Event::Oneway { payload, .. } => assert!(payload_fits(payload)),
+            Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains => {}
+        }
+    }
+
+    fn check_books(&self) {
+        let counts = self.connection.counts();
+        assert_eq!(counts.outgoing_open, self.open.len());
+        assert_eq!(counts.incoming_open, self.serving.len());
+        assert!(self.connection.poll_timeout().is_none_or(|time| time > self.now));
+    }
+}
+
+fn payload_fits(payload: Payload) -> bool {
+    payload.message_bytes() <= LIMITS.message_bytes_max as usize
+        && payload.metadata_bytes <= LIMITS.metadata_bytes_max
+}
+
+/// So small that the fuzzer meets every limit.
+const LIMITS: Limits =
+    Limits { message_bytes_max: 4096, metadata_bytes_max: 64, calls_in_max: 3, calls_out_max: 3 };
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use alloc::vec::Vec;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::calls::CallId;
+    use crate::frame::Frame;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads files")]
+    fn committed_frames_are_judged() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frame");
+        let files = fs::read_dir(corpus).unwrap();
+        let tried = files.map(|file| frame(&fs::read(file.unwrap().path()).unwrap())).count();
+        assert!(tried > 0, "no corpus for frame");
+    }
+
+    /// Not a fuzzer, but it runs everywhere, under Miri too.
+    #[test]
+    fn steps_from_a_seed_end_each_call_once() {
+        for seed in 0..if cfg!(miri) { 4 } else { 3_000 } {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut steps = Vec::new();
+            for _ in 0..60 {
+                let choice = rng.u8(0..11);
+                steps.push(choice);
+                match choice {
+                    0 => steps.extend(any_frame(&mut rng).encode()),
+                    1 => {
+                        let head_bytes = rng.u8(38..=40);
+                        steps.extend(u32::from(head_bytes).to_le_bytes());
+                        steps.push(head_bytes);
+                        steps.extend(&any_frame(&mut rng).encode()[..head_bytes.into()]);
+                    }
+                    3 | 8 => steps.extend(rng.u16(0..100).to_le_bytes()),
+                    _ => {}
+                }
+            }
+            frame(&steps);
+        }
+    }
+
+    /// Mostly one that is allowed, so that a run gets far.
+    fn any_frame(rng: &mut fastrand::Rng) -> Frame {
+        let id = CallId::from_word(rng.u64(1..4) << 16 | rng.u64(0..3));
+        let timeout = if rng.bool() { Timeout::NEVER } else { Timeout::from_ns(rng.u64(1..100)) };
+        let payload = Payload { metadata_bytes: 0, body_bytes: rng.u32(0..100) };
+        match rng.u8(0..12) {
+            0..6 => Frame::Call { id, object: 7, method: 3, timeout, payload },
+            6 => Frame::Oneway { object: 7, method: 3, timeout, payload },
+            7 => Frame::Reply { id, payload },
+            8 => Frame::Error { id, status: Status::Internal, payload },
+            9 => Frame::Cancel { id },
+            10 => Frame::Ping { number: 1 },
+            _ => Frame::GoAway,
+        }
+    }
+}
