@@ -38,6 +38,13 @@ pub struct BadAddress {
     why: &'static str,
 }
 
+impl BadAddress {
+    /// What is wrong, without the text itself.
+    pub fn why(&self) -> &str {
+        self.why
+    }
+}
+
 impl fmt::Display for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bad address `{}`: {}", self.text, self.why)

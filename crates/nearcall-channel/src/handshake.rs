@@ -40,6 +40,9 @@ use crate::watch::Life;
 pub struct Options {
     /// How this end waits; `None` takes the mechanism's usual policy.
     pub wait: Option<WaitPolicy>,
+    /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
+    /// policy. For a server, which learns of the mechanism from its client.
+    pub wait_preferred: &'static [WaitPolicy],
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
@@ -52,6 +55,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             wait: None,
+            wait_preferred: &[],
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
@@ -217,6 +221,13 @@ impl Meeting {
     /// As [`Listener::accept`]; all concern this client only.
     pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
         accept_over(socket, options)
+    }
+
+    /// Tells the client behind `socket` that it may not come in, and why. Does not wait.
+    pub fn turn_away(self, socket: OwnedFd, why: &str) {
+        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+        // Who does not hear it sees the socket close.
+        let _ = Control::new(socket).send(&refusal.encode(), &[]);
     }
 }
 
@@ -400,7 +411,8 @@ fn settings(
 
 fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {
     let possible = mechanism.waits();
-    let wait = options.wait.unwrap_or(possible[0]);
+    let preferred = options.wait_preferred.iter().copied().find(|wait| possible.contains(wait));
+    let wait = options.wait.or(preferred).unwrap_or(possible[0]);
     match possible.contains(&wait) {
         true => Ok(wait),
         false => {

@@ -1,0 +1,191 @@
+//! Where a server is, and how to talk to it: an address with its parameters.
+//!
+//! `PLACE[?via=MECHANISM&wait=POLICY][#INSTANCE]`. A place is a `NAME` in the runtime directory,
+//! `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of the same
+//! event loop. `#INSTANCE` names one of several objects with the same interface.
+//! Always true: a printed address parses back to the same address.
+//! Not here: connecting (`meet.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
+
+/// Where a server is and how to talk to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    pub(crate) at: At,
+    pub(crate) via: Option<Mechanism>,
+    pub(crate) wait: Option<WaitPolicy>,
+    pub(crate) instance: Option<String>,
+}
+
+/// The place of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum At {
+    /// Where sockets are.
+    Socket(Place),
+    /// In the same event loop, by this name.
+    InProcess(String),
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(place) => place.fmt(f),
+            Self::InProcess(name) => write!(f, "inproc:{name}"),
+        }
+    }
+}
+
+/// Text that is no address, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAddress {
+    text: String,
+    why: String,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad address `{}`: {}", self.text.escape_debug(), self.why)
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
+impl Address {
+    /// The mechanism that is used where an address names none.
+    pub const MECHANISM_DEFAULT: Mechanism = Mechanism::UnixStream;
+
+    /// How messages travel to it.
+    pub fn mechanism(&self) -> Mechanism {
+        let usual = match &self.at {
+            At::Socket(place) if place.to_string().starts_with("tcp:") => Mechanism::Tcp,
+            _ => Self::MECHANISM_DEFAULT,
+        };
+        self.via.unwrap_or(usual)
+    }
+
+    /// How to wait on the connection, if the address says so.
+    pub fn wait(&self) -> Option<WaitPolicy> {
+        self.wait
+    }
+
+    /// Which of several objects with one interface.
+    pub fn instance(&self) -> Option<&str> {
+        self.instance.as_deref()
+    }
+}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = |why: String| BadAddress { text: text.to_owned(), why };
+        let (rest, instance) = match text.split_once('#') {
+            Some((_, "")) => return Err(bad("an instance must follow `#`".into())),
+            Some((rest, instance)) => (rest, Some(instance)),
+            None => (text, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if let Some(instance) = instance
+            && !instance.chars().all(plain)
+        {
+            return Err(bad("an instance has only letters, digits and `._-`".into()));
+        }
+        let (place, parameters) = match rest.split_once('?') {
+            Some((place, parameters)) => (place, Some(parameters)),
+            None => (rest, None),
+        };
+        let at = match place.strip_prefix("inproc:") {
+            Some("") => return Err(bad("a name must follow `inproc:`".into())),
+            Some(name) => At::InProcess(name.to_owned()),
+            None => {
+                let place: Result<Place, _> = place.parse();
+                At::Socket(place.map_err(|error| bad(error.why().to_owned()))?)
+            }
+        };
+        let mut address =
+            Self { at, via: None, wait: None, instance: instance.map(str::to_owned) };
+        for parameter in parameters.into_iter().flat_map(|all| all.split('&')) {
+            address.set(parameter).map_err(bad)?;
+        }
+        Ok(address)
+    }
+}
+
+impl Address {
+    fn set(&mut self, parameter: &str) -> Result<(), String> {
+        let twice = |name| Err(format!("`{name}` is given twice"));
+        match parameter.split_once('=') {
+            Some(("via", _)) if self.via.is_some() => return twice("via"),
+            Some(("wait", _)) if self.wait.is_some() => return twice("wait"),
+            Some(("via", word)) => {
+                self.via = Some(word.parse().map_err(|error| format!("{error}"))?);
+            }
+            Some(("wait", word)) => {
+                self.wait = Some(word.parse().map_err(|error| format!("{error}"))?);
+            }
+            _ => {
+                return Err(format!(
+                    "unknown parameter `{parameter}`: there are `via=MECHANISM` and `wait=POLICY`"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at.fmt(f)?;
+        let via = self.via.map(|via| format!("via={via}"));
+        let wait = self.wait.map(|wait| format!("wait={wait}"));
+        for (parameter, mark) in via.iter().chain(&wait).zip(['?', '&']) {
+            write!(f, "{mark}{parameter}")?;
+        }
+        match &self.instance {
+            Some(instance) => write!(f, "#{instance}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_address_parses_back() {
+        for text in [
+            "thermostat",
+            "thermostat?via=shm-futex",
+            "unix:/run/x.sock?wait=spin",
+            "unix:@x?via=pipe&wait=poll#kitchen",
+            "inproc:thermostat#a",
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_bad_address_says_what_is_wrong() {
+        for (text, why) in [
+            ("", "it is empty"),
+            ("x?via=telepathy", "unknown mechanism `telepathy`"),
+            ("x?via=pip", "did you mean `pipe`"),
+            ("x?wait=nap", "unknown wait policy `nap`"),
+            ("x?speed=high", "unknown parameter `speed=high`"),
+            ("x?via=pipe&via=fifo", "`via` is given twice"),
+            ("x#", "an instance must follow"),
+            ("x#a b", "an instance has only"),
+            ("inproc:", "a name must follow"),
+            ("unix:", "must follow `unix:`"),
+            ("a/b", "a path starts with `unix:`"),
+        ] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

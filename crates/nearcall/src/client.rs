@@ -1,0 +1,369 @@
+//! A client: connections to servers, shared by all callers, and how their calls wait.
+//!
+//! Always true: there is one connection for each address and way to talk to it; one that has ended
+//! is replaced by the next call. While a call of a client in a loop waits, the loop goes on serving.
+//! Not here: one call (`remote.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Address as Place, Deadline, Endpoint, MeetError, Mechanism, Options, WaitPolicy, connect,
+};
+use nearcall_os::clock;
+use nearcall_wire::{InstanceId, Time, Timeout};
+
+use crate::address::{Address, At, BadAddress};
+use crate::core::{Core, new_instance};
+use crate::event_loop::EventLoop;
+use crate::limits::Limits;
+use crate::link::{Link, Outcome, Ticket};
+use crate::options::{self, now};
+use crate::status::Status;
+
+/// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
+#[derive(Clone)]
+pub struct Client {
+    core: Rc<ClientCore>,
+}
+
+struct ClientCore {
+    core: Rc<Core>,
+    instance: InstanceId,
+    limits: Limits,
+    short_circuit: Cell<bool>,
+    links: RefCell<Vec<(Route, Rc<Link>)>>,
+}
+
+/// What tells connections apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route {
+    at: At,
+    mechanism: Mechanism,
+    wait: Option<WaitPolicy>,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Client {
+    /// A client that needs no loop: its calls block this thread, each mechanism in its own way.
+    pub fn new() -> Self {
+        Self::with_limits(None, Limits::default())
+    }
+
+    /// A client of a loop: while its calls wait, the loop serves calls, timers and descriptors, so
+    /// services may call each other in circles. A server of the same loop is called directly.
+    pub fn in_loop(event_loop: &EventLoop) -> Self {
+        Self::with_limits(Some(event_loop), Limits::default())
+    }
+
+    /// As [`new`](Self::new) or [`in_loop`](Self::in_loop), with limits of one's own.
+    pub fn with_limits(event_loop: Option<&EventLoop>, limits: Limits) -> Self {
+        let core = event_loop.map_or_else(|| Core::new(None), |own| Rc::clone(own.core()));
+        let core = ClientCore {
+            core,
+            instance: new_instance(),
+            limits,
+            short_circuit: Cell::new(true),
+            links: RefCell::default(),
+        };
+        Self { core: Rc::new(core) }
+    }
+
+    /// Calls a server of the same loop over its mechanism as well, to measure or to test it. For
+    /// callers that are made from now on.
+    #[must_use]
+    pub fn without_short_circuit(self) -> Self {
+        self.core.short_circuit.set(false);
+        self
+    }
+
+    /// Waits until a server listens at `address`, for at most `timeout`, and connects to it.
+    ///
+    /// Asks again after 1 ms at first and after 50 ms at most.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE`: no server came in time. `INVALID_ARGUMENT`: the text is no address.
+    pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
+        let address: Address =
+            address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let until = now().after(Timeout::from_ns(timeout_ns));
+        let mut pause = HUNT_PAUSE_MIN;
+        loop {
+            let failed = match self.link_to(&address, until) {
+                Ok(_) => return Ok(()),
+                Err(status) => status,
+            };
+            let next = now().after(Timeout::from_ns(
+                u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX),
+            ));
+            if next >= until {
+                return Err(failed);
+            }
+            match &self.core.core.reactor {
+                Some(reactor) => {
+                    let paused = reactor.run_until(&self.core.core, next, || false);
+                    paused.map_err(|error| waiting_failed(&error))?;
+                }
+                None => clock::pause(pause),
+            }
+            pause = (pause * 2).min(HUNT_PAUSE_MAX);
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core.core
+    }
+
+    /// Whether a server of this thread is called directly.
+    pub(crate) fn short_circuits(&self) -> bool {
+        self.core.short_circuit.get()
+    }
+
+    /// The connection to a server, opened if there is none.
+    pub(crate) fn link_to(&self, address: &Address, until: Time) -> Result<Rc<Link>, Status> {
+        let mechanism = address.mechanism();
+        let route = Route { at: address.at.clone(), mechanism, wait: address.wait };
+        let At::Socket(place) = &address.at else {
+            if self.core.core.server_at(&address.at).is_some() {
+                let text = format!("{} is only reached by the short circuit", address.at);
+                return Err(Status::failed_precondition(text));
+            }
+            return Err(nobody_listens(&address.at));
+        };
+        let known = |(other, link): &(Route, Rc<Link>)| {
+            (*other == route && !link.is_gone()).then(|| Rc::clone(link))
+        };
+        let link = self.core.links.borrow().iter().find_map(known);
+        if let Some(link) = link.filter(|link| link.is_open()) {
+            return Ok(link);
+        }
+        let endpoint = self.open_channel(place, &route, until)?;
+        let Self { core } = self;
+        let name = format!("the server at {}", address.at);
+        let link = Link::new(&core.core, endpoint, name, core.instance, &core.limits, None);
+        if let Some(reactor) = &core.core.reactor {
+            let added = reactor.add_link(&link);
+            added.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        }
+        self.greet(&link, until)?;
+        let mut links = core.links.borrow_mut();
+        links.retain(|(other, link)| *other != route && !link.is_gone());
+        links.push((route, Rc::clone(&link)));
+        Ok(link)
+    }
+
+    fn open_channel(&self, place: &Place, route: &Route, until: Time) -> Result<Endpoint, Status> {
+        let mut options = self.core.limits.channel();
+        if until != Time::NEVER {
+            let left = Duration::from_nanos(now().until(until).as_ns());
+            options.handshake_timeout = options.handshake_timeout.min(left);
+        }
+        options.wait = route.wait;
+        let core = &self.core.core;
+        let outcome = match &core.reactor {
+            None => connect(place, route.mechanism, &options),
+            Some(_) => {
+                options.wait_preferred = crate::server::loop_preference(route.wait);
+                if !route.mechanism.waits().contains(&WaitPolicy::Poll) {
+                    // What cannot be polled, the loop sleeps or spins in.
+                } else if route.wait == Some(WaitPolicy::Block) {
+                    options.wait = Some(WaitPolicy::Poll);
+                }
+                self.connect_in_loop(place, route.mechanism, options)
+                    .map_err(|error| waiting_failed(&error))?
+            }
+        };
+        outcome.map_err(|error| not_met(&route.at, &error, until))
+    }
+
+    /// Connects on a helper thread, while the loop goes on serving.
+    fn connect_in_loop(
+        &self,
+        place: &Place,
+        mechanism: Mechanism,
+        options: Options,
+    ) -> io::Result<Result<Endpoint, MeetError>> {
+        let core = &self.core.core;
+        let Some(reactor) = &core.reactor else {
+            return Ok(connect(place, mechanism, &options));
+        };
+        let connected = reactor.meetings.connect(reactor, place.clone(), mechanism, options)?;
+        let mut outcome = None;
+        // The handshake has deadlines of its own.
+        reactor.run_until(core, Time::NEVER, || {
+            outcome = connected.take();
+            outcome.is_some()
+        })?;
+        Ok(outcome.unwrap_or(Err(MeetError::TimedOut)))
+    }
+
+    /// Greets, and waits until the server has greeted.
+    fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
+        let greeting_ns =
+            u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
+        let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
+        let until = until.min(patience);
+        link.send_own(Deadline::Now);
+        let is_done = || link.is_open() || link.is_gone();
+        match &self.core.core.reactor {
+            Some(reactor) => {
+                let waited = reactor.run_until(&self.core.core, until, is_done);
+                waited.map_err(|error| waiting_failed(&error))?;
+            }
+            None => {
+                while !is_done() && now() < until {
+                    link.take_message(deadline_of(until));
+                }
+            }
+        }
+        if link.is_open() {
+            return Ok(());
+        }
+        if !link.is_gone() {
+            link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
+        }
+        Err(link.why_gone())
+    }
+
+    /// Until when sending may wait: a loop never waits in one connection.
+    #[inline]
+    pub(crate) fn send_deadline(&self, until: Time) -> Deadline {
+        if self.core.core.reactor.is_some() { Deadline::Now } else { deadline_of(until) }
+    }
+
+    /// Waits for the end of a call.
+    #[inline]
+    pub(crate) fn wait(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) -> Outcome {
+        loop {
+            if let Some(outcome) = link.take_end(ticket) {
+                return outcome;
+            }
+            match &self.core.core.reactor {
+                None => self.wait_alone(link, until),
+                Some(reactor) => {
+                    let has_ended = || link.has_ended(ticket);
+                    match reactor.run_until(&self.core.core, until, has_ended) {
+                        Ok(true) => {}
+                        Ok(false) => link.handle_timeout(),
+                        Err(error) => {
+                            link.cancel(ticket);
+                            return Err(waiting_failed(&error));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until what was sent is in the channel.
+    #[inline]
+    pub(crate) fn wait_for_room(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
+        if self.core.core.reactor.is_none() || !link.wants_room() {
+            return Ok(());
+        }
+        self.run_until(until, || !link.wants_room() || link.is_gone())?;
+        if link.is_gone() { Err(link.why_gone()) } else { Ok(()) }
+    }
+
+    /// Serves until `done` or `until`. Without a loop nothing can happen meanwhile.
+    pub(crate) fn run_until(
+        &self,
+        until: Time,
+        done: impl FnMut() -> bool,
+    ) -> Result<bool, Status> {
+        let core = &self.core.core;
+        let Some(reactor) = &core.reactor else { return Ok(false) };
+        reactor.run_until(core, until, done).map_err(|error| waiting_failed(&error))
+    }
+
+    /// Waits for one message, without a loop.
+    #[inline]
+    fn wait_alone(&self, link: &Rc<Link>, until: Time) {
+        // Calls that were started on the same connection have deadlines, too.
+        let until = until.min(link.next_deadline());
+        if link.take_message(deadline_of(until)) == crate::link::Took::Nothing {
+            link.handle_timeout();
+        }
+    }
+
+    /// Looks, without waiting, whether replies have come. For clients without a loop.
+    pub(crate) fn look(&self, link: &Rc<Link>) {
+        if self.core.core.reactor.is_none() {
+            for _ in 0..crate::limits::MESSAGES_PER_TURN_MAX {
+                if link.take_message(Deadline::Now) != crate::link::Took::Message {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let links = self.core.links.borrow();
+        let names: Vec<_> = links.iter().map(|(route, _)| route.at.to_string()).collect();
+        f.debug_struct("Client").field("connections", &names).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ClientCore {
+    fn drop(&mut self) {
+        for (_, link) in self.links.take() {
+            link.close(Status::unavailable("the client was closed"));
+        }
+    }
+}
+
+#[inline]
+fn deadline_of(until: Time) -> Deadline {
+    match options::instant_of(until) {
+        Some(moment) => Deadline::At(moment),
+        None => Deadline::Never,
+    }
+}
+
+fn nobody_listens(at: &At) -> Status {
+    Status::unavailable(format!(
+        "nobody listens at {at}: start the server, or wait for it with Client::hunt"
+    ))
+}
+
+fn not_met(at: &At, error: &MeetError, until: Time) -> Status {
+    match error {
+        MeetError::NobodyListens(_) => nobody_listens(at),
+        MeetError::BadOptions(_) | MeetError::UnknownMechanism(_) => {
+            Status::invalid_argument(format!("cannot connect to {at}: {error}"))
+        }
+        MeetError::TimedOut if crate::dispatch::has_passed(until) => {
+            Status::deadline_exceeded(format!("no connection to {at} in time"))
+        }
+        MeetError::Open(..) => {
+            Status::failed_precondition(format!("cannot connect to {at}: {error}"))
+        }
+        _ => Status::unavailable(format!("cannot connect to {at}: {error}")),
+    }
+}
+
+fn invalid(text: String) -> Status {
+    Status::invalid_argument(text)
+}
+
+#[cold]
+fn waiting_failed(error: &io::Error) -> Status {
+    Status::internal(format!("the event loop failed: {error}"))
+}
+
+/// First and longest pause between two looks of `hunt`: a server that starts takes milliseconds,
+/// and twenty looks a second cost nothing.
+const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
+const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);

@@ -1,0 +1,201 @@
+//! The event loop: serves calls, and tells the user of his timers, signals and descriptors.
+//!
+//! Calls are served inside; what concerns the user comes out of [`EventLoop::next`] as an
+//! [`Event`], so there are no callbacks. Always true: a loop with nothing to do sleeps.
+//! Not here: how it waits (`reactor.rs`).
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_channel::Deadline;
+pub use nearcall_os::poll::Interest;
+pub use nearcall_os::signal::Signal;
+use nearcall_os::signal::{self, SignalSet};
+use nearcall_wire::{Time, Timeout};
+
+use crate::core::Core;
+use crate::options;
+pub use crate::reactor::{DescriptorId, Event, TimerId};
+use crate::reactor::{Mailbox, Reactor, UserFd};
+
+/// Waits for everything that concerns one thread. Belongs to the thread that made it.
+///
+/// Another loop (tokio, glib, libuv, ...) can host it: wait until its descriptor is readable, then
+/// call [`turn`](Self::turn), and call it once before the first wait.
+pub struct EventLoop {
+    core: Rc<Core>,
+}
+
+/// Stops a loop from any thread.
+#[derive(Clone)]
+pub struct Stopper {
+    mailbox: Arc<Mailbox>,
+}
+
+impl Stopper {
+    /// The loop's [`run`](EventLoop::run) returns; its [`next`](EventLoop::next) gives
+    /// [`Event::Stopped`].
+    pub fn stop(&self) {
+        self.mailbox.stop();
+    }
+}
+
+impl fmt::Debug for Stopper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopper")
+    }
+}
+
+impl EventLoop {
+    /// A loop with nothing to wait for.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is free: it needs two.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { core: Core::new(Some(Reactor::new()?)) })
+    }
+
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
+    #[expect(clippy::expect_used, reason = "`new` puts it there and nothing takes it away")]
+    fn reactor(&self) -> &Reactor {
+        self.core.reactor.as_ref().expect("a loop has a reactor")
+    }
+
+    /// Serves calls until somebody calls [`Stopper::stop`]. Events of the user are dropped; who has
+    /// timers, signals or descriptors calls [`next`](Self::next) instead.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, when waiting itself fails.
+    pub fn run(&self) -> io::Result<()> {
+        while !matches!(self.next(Deadline::Never)?, Some(Event::Stopped)) {}
+        Ok(())
+    }
+
+    /// Serves calls until something concerns the user, or until the deadline: `None`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, when waiting itself fails.
+    pub fn next(&self, until: Deadline) -> io::Result<Option<Event>> {
+        let reactor = self.reactor();
+        let until = match until {
+            Deadline::Now => Time::from_ns(0),
+            Deadline::At(moment) => options::time_of(moment),
+            Deadline::Never => Time::NEVER,
+        };
+        if let Some(event) = reactor.take_event() {
+            return Ok(Some(event));
+        }
+        reactor.watch_reported();
+        let mut event = None;
+        // One round at least, so that `Now` looks once.
+        let mut rounds = 0;
+        loop {
+            event = event.or_else(|| reactor.take_event());
+            if event.is_some() {
+                return Ok(event);
+            }
+            if rounds > 0 && until != Time::NEVER && options::now() >= until {
+                return Ok(None);
+            }
+            rounds += 1;
+            reactor.round(&self.core, until)?;
+        }
+    }
+
+    /// Serves what is ready, without waiting, and leaves the loop so that its descriptor becomes
+    /// readable when there is something to do. For the host of this loop.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn turn(&self) -> io::Result<Vec<Event>> {
+        let reactor = self.reactor();
+        let mut events = Vec::new();
+        reactor.watch_reported();
+        for _ in 0..ROUNDS_PER_TURN_MAX {
+            reactor.round(&self.core, Time::from_ns(0))?;
+            events.extend(std::iter::from_fn(|| reactor.take_event()));
+        }
+        reactor.prepare_for_host(&self.core)?;
+        Ok(events)
+    }
+
+    /// For [`Stopper::stop`] from any thread, also from a service of this loop.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { mailbox: Arc::clone(&self.reactor().mailbox) }
+    }
+
+    /// A timer that is due in `first`, and then `every` so often. One that was late is due once,
+    /// and keeps its beat.
+    pub fn add_timer(&self, first: Duration, every: Option<Duration>) -> TimerId {
+        let first_ns = u64::try_from(first.as_nanos()).unwrap_or(u64::MAX);
+        let first = options::now().after(Timeout::from_ns(first_ns));
+        self.reactor().timers.borrow_mut().add(first, every)
+    }
+
+    /// Forgets a timer. Whether there was one.
+    pub fn remove_timer(&self, timer: TimerId) -> bool {
+        self.reactor().timers.borrow_mut().remove(timer)
+    }
+
+    /// Waits for a descriptor of yours, or rather a duplicate: close yours whenever you like.
+    ///
+    /// What cannot be waited for, such as a file, is always ready.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, such as no free descriptor.
+    pub fn add_descriptor(&self, fd: impl AsFd, interest: Interest) -> io::Result<DescriptorId> {
+        let fd = fd.as_fd().try_clone_to_owned()?;
+        self.reactor().add_user(UserFd { fd, interest, always_ready: false })
+    }
+
+    /// Waits for a descriptor no more. Whether there was one.
+    pub fn remove_descriptor(&self, descriptor: DescriptorId) -> bool {
+        self.reactor().remove_user(descriptor)
+    }
+
+    /// Waits for signals, and blocks them in this thread. Call it once, before other threads start:
+    /// they inherit it, and a thread that does not block a signal would take it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn add_signals(&self, signals: &[Signal]) -> io::Result<()> {
+        let set = SignalSet::of(signals);
+        signal::block(&set)?;
+        self.reactor().add_signals(&set)
+    }
+}
+
+impl AsFd for EventLoop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reactor().as_fd()
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").finish_non_exhaustive()
+    }
+}
+
+impl Drop for EventLoop {
+    /// Closes all connections: clients and servers hold the core, the core holds connections.
+    fn drop(&mut self) {
+        self.reactor().close_all();
+    }
+}
+
+/// Rounds of one turn. A host that has more to do gets its turn between ours.
+const ROUNDS_PER_TURN_MAX: usize = 4;

@@ -1,0 +1,64 @@
+//! What generated code tells of an interface: its name, its methods, its description.
+//!
+//! Always true: an id is a stable hash of a name, so it is the same in every build.
+//! Not here: making them from a `.proto` file (`nearcall-build`).
+
+use std::time::Duration;
+
+/// A method of an interface.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Method {
+    /// Its number on the wire: FNV-1a of `package.Service/Method`, 32 bits.
+    pub id: u32,
+    /// Its name in the `.proto` file.
+    pub name: &'static str,
+    /// Whether it is never answered.
+    pub oneway: bool,
+    /// The deadline of a call that has no other, from the option `nearcall.deadline_ms`.
+    pub deadline: Option<Duration>,
+}
+
+/// A `service` of a `.proto` file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name with its package, such as `home.v1.Thermostat`.
+    pub name: &'static str,
+    /// All of its methods.
+    pub methods: &'static [&'static Method],
+    /// The file and all that it imports, as an encoded `google.protobuf.FileDescriptorSet`.
+    pub descriptor_set: &'static [u8],
+}
+
+impl Interface {
+    /// The method with this number.
+    pub fn method(&self, id: u32) -> Option<&'static Method> {
+        self.methods.iter().copied().find(|method| method.id == id)
+    }
+
+    /// The name of an object with this interface: that of the interface, or `interface@instance`.
+    pub(crate) fn object_name(&self, instance: Option<&str>) -> String {
+        match instance {
+            Some(instance) => format!("{}@{instance}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+/// The number of an object on the wire: FNV-1a of its name, 64 bits.
+pub(crate) fn object_id(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_the_published_hash() {
+        assert_eq!(object_id(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(object_id("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(object_id("foobar"), 0x8594_4171_f739_67e8);
+    }
+}

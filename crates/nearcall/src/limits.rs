@@ -1,0 +1,100 @@
+//! Every bound of the runtime: its default, its unit and its reason.
+//!
+//! Not here: bounds of one connection's protocol (`nearcall_wire::limits`), of meeting and of rooms
+//! (`nearcall_channel`).
+
+use nearcall_channel::Options;
+
+/// Messages of one connection that are served before the others have their turn.
+///
+/// Small enough that a peer that floods holds another back by a few calls only; large enough that
+/// asking the kernel who is ready (half a microsecond) does not show in a busy connection's rate.
+pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
+
+/// How many turns of spinning connections pass between two looks at everything else.
+///
+/// A look costs a system call, some 300 ns; over 64 empty turns it adds a few percent of a CPU that
+/// spins anyway, and a new client or a timer waits microseconds.
+pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
+
+/// Handlers that may wait for calls of their own inside each other on one thread. A call that would
+/// go deeper is answered `RESOURCE_EXHAUSTED`: every level needs its stack frames.
+pub(crate) const NESTING_MAX: u32 = 32;
+
+/// Messages that found no room in the channel, kept for a connection, in bytes. Above it replies
+/// become `RESOURCE_EXHAUSTED`: the peer asks and does not read.
+///
+/// Two messages of the largest default size: one under way, one ready.
+pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
+
+/// Messages kept for a connection whatever their size. Above it the peer is cut off: it does not
+/// even read refusals. Above the 10,000 calls that a connection may be configured for.
+pub(crate) const OUTBOX_MESSAGES_MAX: usize = 16 << 10;
+
+/// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
+/// Clients beyond it wait in the listening socket's queue.
+pub(crate) const HANDSHAKES_MAX: usize = 32;
+
+/// Of those, handshakes with clients of one user id, so that one user cannot hold all of them.
+pub(crate) const HANDSHAKES_PER_UID_MAX: usize = 24;
+
+/// Room for a received message at first, in bytes. Grows to the messages that come.
+pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
+
+/// One-way messages to a server of the same loop that wait for its next turn. Above it, sending is
+/// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
+pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
+
+/// What one end of each connection can take. The smaller value of both ends holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest message with header and metadata, in bytes: 4 MiB, as gRPC has it. A longer one is
+    /// refused with `RESOURCE_EXHAUSTED` before anything is allocated or copied.
+    pub message_bytes_max: u32,
+    /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
+    pub metadata_bytes_max: u16,
+    /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
+    /// one fails with `RESOURCE_EXHAUSTED`.
+    pub calls_max: u16,
+    /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
+    pub room_bytes: u32,
+    /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
+    /// More clients are refused.
+    pub connections_max: usize,
+    /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
+    /// the others out.
+    pub connections_per_uid_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (wire, channel) = (nearcall_wire::Limits::default(), Options::default());
+        Self {
+            message_bytes_max: wire.message_bytes_max,
+            metadata_bytes_max: wire.metadata_bytes_max,
+            calls_max: wire.calls_in_max,
+            room_bytes: channel.buffer_bytes,
+            connections_max: 4096,
+            connections_per_uid_max: 2048,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn wire(&self) -> nearcall_wire::Limits {
+        nearcall_wire::Limits {
+            message_bytes_max: self.message_bytes_max,
+            metadata_bytes_max: self.metadata_bytes_max,
+            calls_in_max: self.calls_max,
+            calls_out_max: self.calls_max,
+        }
+    }
+
+    pub(crate) fn channel(&self) -> Options {
+        Options {
+            message_bytes_max: self.message_bytes_max,
+            buffer_bytes: self.room_bytes,
+            ..Options::default()
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One connection: a channel, the call protocol on it, and the calls under way in both directions.
+//!
+//! Either end may call the other. Always true: no part of it is borrowed while a service runs, so a
+//! service may use the same connection; a call of ours ends exactly once; what the peer does wrong
+//! ends this connection and nothing else.
+//! Not here: sending (`link/sending.rs`), receiving (`link/receiving.rs`), waiting for several
+//! connections (`reactor.rs`), what a service is (`dispatch.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+use nearcall_channel::{Deadline, Endpoint, Mechanism, WaitPolicy};
+use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, Time};
+
+use crate::core::Core;
+use crate::limits::Limits;
+use crate::options;
+use crate::peer::Peer;
+use crate::server::ServerCore;
+use crate::status::{Code, Status};
+
+mod calls;
+mod outbox;
+mod receiving;
+mod sending;
+
+pub(crate) use self::calls::{Calls, Outcome, Ticket};
+use self::outbox::Outbox;
+pub(crate) use self::receiving::{Arrival, Took};
+pub(crate) use self::sending::Outgoing;
+
+/// A connection.
+pub(crate) struct Link {
+    pub(crate) core: Rc<Core>,
+    inner: RefCell<Inner>,
+    calls: RefCell<Calls>,
+    /// Calls that came in while a service asked whether it was cancelled.
+    postponed: RefCell<VecDeque<Arrival>>,
+    /// Whose objects the peer may call; none on a connection that a client opened.
+    pub(crate) server: Option<Weak<ServerCore>>,
+    pub(crate) peer: Peer,
+    /// Where the peer is, for messages to people.
+    pub(crate) name: String,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) wait: WaitPolicy,
+    /// Why it ended, once it has.
+    ended: RefCell<Option<Status>>,
+    is_gone: Cell<bool>,
+    /// The peer's process, once it has greeted.
+    peer_instance: Cell<Option<InstanceId>>,
+    /// How the loop watches it.
+    pub(crate) watch: Cell<crate::reactor::Watch>,
+}
+
+/// What moves messages: borrowed for one step at a time.
+struct Inner {
+    endpoint: Endpoint,
+    wire: Connection,
+    outbox: Outbox,
+    /// A message is in the channel's hands that the mechanism has not taken whole.
+    unflushed: bool,
+}
+
+impl Link {
+    /// A connection over a channel that was just opened. Nothing is sent yet.
+    pub(crate) fn new(
+        core: &Rc<Core>,
+        endpoint: Endpoint,
+        name: String,
+        instance: InstanceId,
+        limits: &Limits,
+        server: Option<Weak<ServerCore>>,
+    ) -> Rc<Self> {
+        let mut wire_limits = limits.wire();
+        let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
+        wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
+        Rc::new(Self {
+            core: Rc::clone(core),
+            peer: Peer::of(&endpoint),
+            mechanism: endpoint.mechanism(),
+            wait: endpoint.wait_policy(),
+            inner: RefCell::new(Inner {
+                endpoint,
+                wire: Connection::new(instance, wire_limits),
+                outbox: Outbox::default(),
+                unflushed: false,
+            }),
+            calls: RefCell::default(),
+            postponed: RefCell::default(),
+            server,
+            name,
+            ended: RefCell::default(),
+            is_gone: Cell::new(false),
+            peer_instance: Cell::new(None),
+            watch: Cell::default(),
+        })
+    }
+
+    /// Whether it has ended.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.get()
+    }
+
+    /// Whether calls can be started on it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.borrow().wire.is_open()
+    }
+
+    /// The peer's process, as it says itself.
+    pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
+        self.peer_instance.get()
+    }
+
+    /// Why it ended, or what a call says that can no longer be made.
+    pub(crate) fn why_gone(&self) -> Status {
+        let ended = self.ended.borrow().clone();
+        ended.unwrap_or_else(|| Status::unavailable(format!("{} takes no more calls", self.name)))
+    }
+
+    /// Whether a call of the peer still waits for its answer.
+    #[inline]
+    pub(crate) fn is_wanted(&self, call: IncomingCall) -> bool {
+        self.inner.borrow().wire.is_wanted(call)
+    }
+
+    /// Looks at the clock for deadlines that have passed, and ends their calls.
+    pub(crate) fn handle_timeout(self: &Rc<Self>) {
+        self.inner.borrow_mut().wire.handle_timeout(options::now());
+        self.take_events();
+        self.send_own(Deadline::Now);
+    }
+
+    /// When `handle_timeout` has something to do.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.inner.borrow().wire.poll_timeout().unwrap_or(Time::NEVER)
+    }
+
+    /// Ends the connection; all calls on it end with `why`.
+    pub(crate) fn close(self: &Rc<Self>, why: Status) {
+        if self.is_gone.replace(true) {
+            return;
+        }
+        *self.ended.borrow_mut() = Some(why);
+        self.inner.borrow_mut().wire.handle_closed();
+        self.take_events();
+        self.core.forget(self);
+    }
+
+    /// Begins the end: calls under way go on, no new ones, either way.
+    pub(crate) fn drain(self: &Rc<Self>) {
+        self.inner.borrow_mut().wire.drain();
+        self.take_events();
+        self.send_own(Deadline::Now);
+    }
+
+    /// Treats what time or the end of the connection brought.
+    fn take_events(self: &Rc<Self>) {
+        loop {
+            let Some(event) = self.inner.borrow_mut().wire.poll_event() else { return };
+            match event {
+                Event::Ended { call, end } => {
+                    let status = self.status_of(end);
+                    let woken = self.calls.borrow_mut().end(call, Err(status));
+                    wake(woken);
+                }
+                Event::Drained => return self.close(self.why_gone()),
+                _ => {} // Services ask by themselves whether they are still wanted.
+            }
+        }
+    }
+
+    fn status_of(&self, end: End) -> Status {
+        match end {
+            End::DeadlineExceeded => Status::deadline_exceeded(format!(
+                "no answer from {} in time; the method may have run",
+                self.name
+            )),
+            End::Gone(Gone::Broken(error)) => {
+                Status::internal(format!("{} {error}; the connection is closed", self.name))
+            }
+            End::Gone(Gone::Closed) => self.why_gone(),
+            End::Reply(_) | End::Error { .. } => Status::new(Code::Internal, "an end without bytes"),
+        }
+    }
+}
+
+fn wake(woken: Result<Option<Waker>, Outcome>) {
+    if let Ok(Some(waker)) = woken {
+        waker.wake();
+    }
+}

@@ -1,0 +1,428 @@
+//! Sending over a connection: requests, answers and what the protocol itself has to say.
+//!
+//! A small message is marshalled in place, behind its header; one that the channel takes in several
+//! parts is marshalled aside first. Always true: messages leave in the order in which the protocol
+//! made their headers; a header that was made is sent, kept in the outbox, or its call is ended.
+//! Not here: waiting until a full channel has room again (`reactor.rs`).
+
+use std::rc::Rc;
+
+use nearcall_channel::{Deadline, SendError};
+use nearcall_wire::{
+    HEADER_BYTES, Head, IncomingCall, Payload, ReplyError, Request, StartError, Time,
+};
+
+use super::{Inner, Link, Ticket};
+use crate::codec::{self, Message};
+use crate::options;
+use crate::status::{Code, Status};
+
+/// What is to be called, and with what beside the message.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    /// When it ends by itself.
+    pub(crate) until: Time,
+    pub(crate) metadata: &'a [u8],
+}
+
+/// Why a message did not leave.
+enum Unsent<E> {
+    /// The protocol refused it.
+    Protocol(E),
+    /// No room by the deadline, or too much is waiting already.
+    Full,
+    /// The channel is of no further use.
+    Channel(SendError),
+    /// The message cannot be marshalled.
+    Message(Status),
+}
+
+/// What a try to send without the outbox came to.
+enum Tried<T, S> {
+    Sent(T),
+    /// No room; the header was not made.
+    Full(S),
+}
+
+impl Link {
+    /// Starts a call. Waits for room until `until` at most.
+    #[inline]
+    pub(crate) fn start_call(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        until: Deadline,
+    ) -> Result<Ticket, Status> {
+        let (now, request) = self.request(outgoing, body)?;
+        let sent = self.inner.borrow_mut().send(
+            until,
+            request.payload,
+            outgoing.metadata,
+            body,
+            |wire| wire.start_call(now, &request),
+        );
+        let call = sent.map_err(|unsent| self.not_started(unsent))?;
+        self.core.touched(self, outgoing.until);
+        Ok(self.calls.borrow_mut().started(call))
+    }
+
+    /// Sends a message that is never answered. Waits for room until `until` at most.
+    pub(crate) fn send_oneway(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        until: Deadline,
+    ) -> Result<(), Status> {
+        let (_, request) = self.request(outgoing, body)?;
+        let sent = self.inner.borrow_mut().send(
+            until,
+            request.payload,
+            outgoing.metadata,
+            body,
+            |wire| wire.start_oneway(&request).map(|head| ((), head)),
+        );
+        sent.map_err(|unsent| self.not_started(unsent))?;
+        self.core.touched(self, Time::NEVER);
+        Ok(())
+    }
+
+    #[inline]
+    fn request(
+        &self,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+    ) -> Result<(Time, Request), Status> {
+        if self.is_gone() {
+            return Err(self.why_gone());
+        }
+        let body_bytes = codec::encoded_bytes(body);
+        let payload = Payload::new(outgoing.metadata.len(), body_bytes);
+        let payload = payload.ok_or_else(|| {
+            let bytes = outgoing.metadata.len() + body_bytes;
+            Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
+        })?;
+        let &Outgoing { object, method, until, .. } = outgoing;
+        // Without a deadline nobody asks for the time.
+        let now = if until == Time::NEVER { Time::from_ns(0) } else { options::now() };
+        Ok((now, Request { object, method, timeout: now.until(until), payload }))
+    }
+
+    #[cold]
+    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>) -> Status {
+        match unsent {
+            Unsent::Protocol(StartError::Draining | StartError::Closed) => self.why_gone(),
+            Unsent::Protocol(error) => {
+                Status::new(error.status(), format!("{error}, on the way to {}", self.name))
+            }
+            Unsent::Full => Status::resource_exhausted(format!(
+                "{} does not read what was sent before; try again later",
+                self.name
+            )),
+            Unsent::Message(status) => status,
+            Unsent::Channel(error) => {
+                self.channel_failed(&error);
+                self.why_gone()
+            }
+        }
+    }
+
+    /// Answers a call of the peer. Never waits: what finds no room is kept and sent later.
+    #[inline]
+    pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
+        let Some(payload) = Payload::new(0, codec::encoded_bytes(result)) else {
+            return self.fail(call, &too_large());
+        };
+        let sent = self.inner.borrow_mut().send(Deadline::Now, payload, &[], result, |wire| {
+            wire.reply(call, payload).map(|head| ((), head))
+        });
+        match sent {
+            Ok(()) => self.core.touched(self, Time::NEVER),
+            Err(unsent) => self.not_answered(call, unsent),
+        }
+    }
+
+    #[cold]
+    fn not_answered(self: &Rc<Self>, call: IncomingCall, unsent: Unsent<ReplyError>) {
+        match unsent {
+            Unsent::Protocol(ReplyError::Ended) => {}
+            Unsent::Protocol(ReplyError::TooLarge) => self.fail(call, &too_large()),
+            Unsent::Message(status) => self.fail(call, &status),
+            Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full => {
+                let text = "the caller does not read the replies that it asked for";
+                self.fail(call, &Status::resource_exhausted(text));
+            }
+            Unsent::Channel(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Answers a call of the peer with an error. Never waits.
+    pub(crate) fn fail(self: &Rc<Self>, call: IncomingCall, status: &Status) {
+        let text = status.message().as_bytes();
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
+        let sent = self.inner.borrow_mut().send_error(call, status.code(), text);
+        match sent {
+            Ok(()) => self.core.touched(self, Time::NEVER),
+            Err(Unsent::Protocol(_) | Unsent::Message(_)) => {}
+            Err(Unsent::Full) => {
+                let why = format!("{} does not read its replies and was cut off", self.name);
+                self.close(Status::resource_exhausted(why));
+            }
+            Err(Unsent::Channel(error)) => self.channel_failed(&error),
+        }
+    }
+
+    /// Gives a call up: the peer is told, its end is forgotten.
+    pub(crate) fn cancel(self: &Rc<Self>, ticket: &Ticket) {
+        let ended = self.calls.borrow_mut().forget(ticket);
+        if let Some(Ok(reply)) = ended {
+            self.core.buffers.give(reply.buffer);
+        }
+        if self.inner.borrow_mut().wire.cancel(ticket.call).is_ok() {
+            self.send_own(Deadline::Now);
+        }
+    }
+
+    /// Sends what the protocol itself has to say: greetings, cancellations, refusals, pongs.
+    pub(crate) fn send_own(self: &Rc<Self>, until: Deadline) {
+        let sent = self.inner.borrow_mut().send_own(until);
+        self.take_events();
+        match sent {
+            Ok(true) => self.core.touched(self, Time::NEVER),
+            Ok(false) => {}
+            Err(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Moves on what found no room before. False: some of it is still here.
+    pub(crate) fn flush(self: &Rc<Self>, until: Deadline) -> bool {
+        let flushed = self.inner.borrow_mut().flush(until);
+        match flushed {
+            Ok(done) => done,
+            Err(error) => {
+                self.channel_failed(&error);
+                true
+            }
+        }
+    }
+
+    /// Whether something waits for room in the channel.
+    #[inline]
+    pub(crate) fn wants_room(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.unflushed || !inner.outbox.is_empty()
+    }
+
+    #[cold]
+    pub(super) fn channel_failed(self: &Rc<Self>, error: &SendError) {
+        self.close(Status::unavailable(match error {
+            SendError::PeerGone => format!("{} went away", self.name),
+            _ => format!("the connection to {} failed: {error}", self.name),
+        }));
+    }
+}
+
+impl Inner {
+    /// Sends a message whose header `start` makes, or keeps it if that may not wait.
+    #[inline]
+    fn send<T, E>(
+        &mut self,
+        until: Deadline,
+        payload: Payload,
+        metadata: &[u8],
+        body: &impl Message,
+        start: impl FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
+    ) -> Result<T, Unsent<E>> {
+        if self.wire.has_transmit() {
+            self.send_own(until).map_err(Unsent::Channel)?;
+        }
+        let message_bytes = payload.message_bytes();
+        if self.outbox.is_empty() {
+            match self.send_now(until, message_bytes, metadata, body, start)? {
+                Tried::Sent(made) => {
+                    if until != Deadline::Never {
+                        let done = flush_channel(&mut self.endpoint, Deadline::Now);
+                        self.unflushed = !done.map_err(Unsent::Channel)?;
+                    }
+                    return Ok(made);
+                }
+                Tried::Full(_) if until != Deadline::Now => return Err(Unsent::Full),
+                Tried::Full(start) => return self.keep(message_bytes, metadata, body, start),
+            }
+        }
+        self.keep(message_bytes, metadata, body, start)
+    }
+
+    /// Claims room, and only then has the header made.
+    #[inline]
+    fn send_now<T, E, S>(
+        &mut self,
+        until: Deadline,
+        message_bytes: usize,
+        metadata: &[u8],
+        body: &impl Message,
+        start: S,
+    ) -> Result<Tried<T, S>, Unsent<E>>
+    where
+        S: FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
+    {
+        let Self { endpoint, wire, .. } = self;
+        let mut claim = match endpoint.claim(message_bytes, until) {
+            Ok(claim) => claim,
+            // The limit of the protocol is not above that of the channel, so `start` refuses.
+            Err(SendError::Full | SendError::TooLarge { .. }) => return Ok(Tried::Full(start)),
+            Err(error) => return Err(Unsent::Channel(error)),
+        };
+        let (made, head) = start(wire).map_err(Unsent::Protocol)?;
+        let space = claim.space().map_err(Unsent::Channel)?;
+        if space.len() >= message_bytes {
+            write_message(&mut space[..message_bytes], &head, metadata, body)
+                .map_err(Unsent::Message)?;
+            claim.written(message_bytes).map_err(Unsent::Channel)?;
+        } else {
+            let mut aside = vec![0; message_bytes];
+            write_message(&mut aside, &head, metadata, body).map_err(Unsent::Message)?;
+            claim.write(&aside).map_err(Unsent::Channel)?;
+        }
+        claim.commit().map_err(Unsent::Channel)?;
+        Ok(Tried::Sent(made))
+    }
+
+    /// Makes the header and keeps the message until there is room.
+    #[cold]
+    fn keep<T, E>(
+        &mut self,
+        message_bytes: usize,
+        metadata: &[u8],
+        body: &impl Message,
+        start: impl FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
+    ) -> Result<T, Unsent<E>> {
+        if !self.outbox.has_room_for(message_bytes) {
+            return Err(Unsent::Full);
+        }
+        let (made, head) = start(&mut self.wire).map_err(Unsent::Protocol)?;
+        let mut message = vec![0; message_bytes];
+        write_message(&mut message, &head, metadata, body).map_err(Unsent::Message)?;
+        self.outbox.push(message);
+        Ok(made)
+    }
+
+    /// Sends an error, or keeps it: a refusal finds room in an outbox that takes no more replies.
+    fn send_error(
+        &mut self,
+        call: IncomingCall,
+        code: Code,
+        text: &[u8],
+    ) -> Result<(), Unsent<ReplyError>> {
+        self.send_own(Deadline::Now).map_err(Unsent::Channel)?;
+        let payload = Payload::new(0, text.len()).unwrap_or(Payload::EMPTY);
+        let (head, text) = match self.wire.fail(call, code, payload) {
+            // A connection for tiny messages: the code alone.
+            Err(ReplyError::TooLarge) => (self.wire.fail(call, code, Payload::EMPTY), &[][..]),
+            outcome => (outcome, text),
+        };
+        let head = head.map_err(Unsent::Protocol)?;
+        self.send_bytes(&[&head, text].concat())
+    }
+
+    /// Sends a whole message, or keeps it.
+    fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
+        if self.outbox.is_empty() {
+            match self.endpoint.send(message, Deadline::Now) {
+                Ok(()) => {
+                    let done = flush_channel(&mut self.endpoint, Deadline::Now);
+                    self.unflushed = !done.map_err(Unsent::Channel)?;
+                    return Ok(());
+                }
+                Err(SendError::Full) => {}
+                Err(error) => return Err(Unsent::Channel(error)),
+            }
+        }
+        if self.outbox.is_overfull() {
+            return Err(Unsent::Full);
+        }
+        self.outbox.push(message.to_vec());
+        Ok(())
+    }
+
+    /// Sends the protocol's own messages, or keeps them. Whether there were any.
+    fn send_own(&mut self, until: Deadline) -> Result<bool, SendError> {
+        let mut sent = false;
+        while self.wire.has_transmit() {
+            sent = true;
+            if self.outbox.is_empty() && self.send_own_now(until)? {
+                self.unflushed = !flush_channel(&mut self.endpoint, Deadline::Now)?;
+                continue;
+            }
+            let Some(head) = self.wire.poll_transmit() else { return Ok(sent) };
+            // Bounded by the protocol: a few, and one for each call that may be open.
+            self.outbox.push(head.to_vec());
+        }
+        Ok(sent)
+    }
+
+    /// Sends one message of the protocol's own. False: no room.
+    fn send_own_now(&mut self, until: Deadline) -> Result<bool, SendError> {
+        let Self { endpoint, wire, .. } = self;
+        let mut claim = match endpoint.claim(HEADER_BYTES, until) {
+            Ok(claim) => claim,
+            Err(SendError::Full) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(head) = wire.poll_transmit() else { return Ok(false) };
+        claim.write(&head)?;
+        claim.commit()?;
+        Ok(true)
+    }
+
+    fn flush(&mut self, until: Deadline) -> Result<bool, SendError> {
+        let Self { endpoint, outbox, unflushed, .. } = self;
+        *unflushed = !flush_channel(endpoint, until)?;
+        while !*unflushed {
+            let Some(message) = outbox.front() else { return Ok(true) };
+            match endpoint.send(message, until) {
+                Ok(()) => outbox.pop(),
+                Err(SendError::Full) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            *unflushed = !flush_channel(endpoint, until)?;
+        }
+        Ok(false)
+    }
+}
+
+/// True: nothing is left in this process.
+#[inline]
+fn flush_channel(
+    endpoint: &mut nearcall_channel::Endpoint,
+    until: Deadline,
+) -> Result<bool, SendError> {
+    match endpoint.flush(until) {
+        Ok(()) => Ok(true),
+        Err(SendError::Full) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[inline]
+fn write_message(
+    into: &mut [u8],
+    head: &Head,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<(), Status> {
+    let (place, rest) = into.split_at_mut(HEADER_BYTES);
+    place.copy_from_slice(head);
+    let (place, rest) = rest.split_at_mut(metadata.len());
+    place.copy_from_slice(metadata);
+    codec::encode_into(body, rest)
+}
+
+#[cold]
+fn too_large() -> Status {
+    Status::resource_exhausted("the reply is above the message limit of the connection")
+}
+
+/// Longest text of an error that is sent, in bytes: a few lines for a terminal.
+const TEXT_BYTES_MAX: usize = 1024;
+

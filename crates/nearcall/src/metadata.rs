@@ -1,0 +1,143 @@
+//! Metadata: short keys with values that travel beside the message, such as a `traceparent`.
+//!
+//! ```text
+//! for each entry: key_bytes: u8 | key | value_bytes: u16, little endian | value
+//! ```
+//!
+//! Keys are lower-case ASCII letters, digits and `-_.`; a key that ends in `-bin` has bytes for its
+//! value, any other printable ASCII. Always true of [`Entries`]: each entry was judged when it was
+//! added. [`Metadata`] from a peer judges each entry as it is read and ends at the first bad one.
+//! Not here: the limit on all of them together (`limits`), which the wire protocol keeps.
+
+use std::fmt;
+
+/// Longest key, in bytes: its length travels in one.
+pub const KEY_BYTES_MAX: usize = u8::MAX as usize;
+
+/// Why an entry was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadMetadata(String);
+
+impl fmt::Display for BadMetadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadMetadata {}
+
+/// Metadata to be sent, as they travel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Entries(Vec<u8>);
+
+impl Entries {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn add(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        let bad = |why: &str| Err(BadMetadata(format!("metadata key `{key}`: {why}")));
+        if !is_key(key.as_bytes()) {
+            return bad("a key has 1 to 255 lower-case letters, digits and `-_.`");
+        }
+        if !is_value(key.as_bytes(), value) {
+            return bad("a value is printable ASCII, unless the key ends in `-bin`");
+        }
+        let Ok(value_bytes) = u16::try_from(value.len()) else {
+            return bad("a value has at most 65535 bytes");
+        };
+        let key_bytes = u8::try_from(key.len()).unwrap_or(u8::MAX);
+        self.0.push(key_bytes);
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.extend_from_slice(&value_bytes.to_le_bytes());
+        self.0.extend_from_slice(value);
+        Ok(())
+    }
+}
+
+fn is_key(key: &[u8]) -> bool {
+    let plain = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(c);
+    !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.iter().all(plain)
+}
+
+fn is_value(key: &[u8], value: &[u8]) -> bool {
+    key.ends_with(b"-bin") || value.iter().all(|c| (b' '..=b'~').contains(c))
+}
+
+/// The metadata of a call that came in. Reading copies nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Metadata<'a>(&'a [u8]);
+
+impl<'a> Metadata<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The value of the first entry with this key.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        let value = self.iter().find(|(name, _)| *name == key)?.1;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// The bytes of the first entry with this key.
+    pub fn get_bin(&self, key: &str) -> Option<&'a [u8]> {
+        self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// All entries, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let (entry, later) = next_entry(rest)?;
+            rest = later;
+            Some(entry)
+        })
+    }
+}
+
+type Entry<'a> = (&'a str, &'a [u8]);
+
+fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (key_bytes, rest) = bytes.split_first()?;
+    let (key, rest) = rest.split_at_checked(usize::from(*key_bytes))?;
+    let (value_bytes, rest) = rest.split_first_chunk()?;
+    let (value, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*value_bytes)))?;
+    let sound = is_key(key) && is_value(key, value);
+    let key = std::str::from_utf8(key).ok().filter(|_| sound)?;
+    Some(((key, value), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let mut entries = Entries::default();
+        entries.add("traceparent", b"00-ab-cd-01").unwrap();
+        entries.add("token-bin", &[0, 255, 7]).unwrap();
+        let metadata = Metadata::new(entries.as_bytes());
+        assert_eq!(metadata.get("traceparent"), Some("00-ab-cd-01"));
+        assert_eq!(metadata.get_bin("token-bin"), Some(&[0, 255, 7][..]));
+        assert_eq!(metadata.get("other"), None);
+        assert_eq!(metadata.iter().count(), 2);
+    }
+
+    #[test]
+    fn bad_entries_are_refused_with_the_reason() {
+        let mut entries = Entries::default();
+        for (key, value) in [("", &b""[..]), ("Upper", b""), ("a b", b""), ("a", b"\n")] {
+            let error = entries.add(key, value).unwrap_err();
+            assert!(error.to_string().contains(&format!("`{key}`")), "{error}");
+        }
+        assert!(entries.add("a", &vec![b'a'; 65_536]).is_err());
+        assert_eq!(entries, Entries::default());
+    }
+
+    #[test]
+    fn hostile_bytes_end_the_list() {
+        for bytes in [&[9, b'a'][..], &[1, b'a', 5, 0, b'x'], &[0, 0, 0], &[1, b'A', 0, 0], &[1]] {
+            assert_eq!(Metadata::new(bytes).iter().count(), 0, "{bytes:?}");
+        }
+    }
+}

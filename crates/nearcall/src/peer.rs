@@ -1,0 +1,38 @@
+//! Who calls: what the kernel says of the process at the other end of a connection.
+//!
+//! Always true: nothing of it comes from the peer itself.
+//! Not here: deciding what a peer may do, which is the service's.
+
+use nearcall_channel::Endpoint;
+pub use nearcall_channel::PeerIdentity;
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub enum Peer {
+    /// This thread: the call did not leave it.
+    Local,
+    /// A process of this machine, as the kernel knows it.
+    Process(PeerIdentity),
+}
+
+impl Peer {
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+        Self::Process(endpoint.peer().clone())
+    }
+
+    /// The user id of the caller; `None` for another machine.
+    pub fn uid(&self) -> Option<u32> {
+        match self {
+            Self::Local => Some(nearcall_os::process::user_id()),
+            Self::Process(identity) => Some(identity.uid),
+        }
+    }
+
+    /// The process id of the caller, unless it is in a PID namespace that we cannot see.
+    pub fn pid(&self) -> Option<i32> {
+        match self {
+            Self::Local => i32::try_from(std::process::id()).ok(),
+            Self::Process(identity) => identity.pid,
+        }
+    }
+}

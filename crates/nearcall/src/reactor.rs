@@ -1,0 +1,432 @@
+//! Waits for everything that concerns one thread, and gives each connection its turn.
+//!
+//! One round: arm what was used, sleep until something happens, then serve what is ready, each
+//! connection a few messages. Always true: nothing of ours is borrowed while a service runs, since
+//! a service may wait for calls of its own and so run rounds inside this one; a round is bounded.
+//! Connections over mechanisms without a descriptor: those that spin are looked at in each round,
+//! and the loop does not sleep; one that blocks is slept in, and is called out of its sleep when
+//! anything else is ready.
+//! Not here: what users see of it (`event_loop.rs`), meeting clients (`meet.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_channel::{Deadline, WaitPolicy};
+use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::poll::{self, Ready};
+use nearcall_os::signal::SignalInfo;
+use nearcall_os::{signal, timerfd};
+use nearcall_wire::Time;
+
+use crate::core::Core;
+use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_TURNS_PER_LOOK};
+use crate::link::{Link, Took};
+use crate::options;
+use crate::status::Status;
+
+mod links;
+mod mailbox;
+mod sources;
+mod timers;
+
+pub(crate) use self::links::Watch;
+pub(crate) use self::mailbox::{Mailbox, Met};
+pub use self::sources::DescriptorId;
+pub(crate) use self::sources::{Source, Sources, UserFd};
+pub use self::timers::TimerId;
+use self::timers::Timers;
+
+/// Something that concerns the user of a loop.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// A timer is due.
+    Timer(TimerId),
+    /// A descriptor of the user is ready. It is watched again from the next
+    /// [`next`](crate::EventLoop::next) on.
+    Descriptor(DescriptorId, Ready),
+    /// A signal has come.
+    Signal(SignalInfo),
+    /// Somebody has called [`stop`](crate::Stopper::stop).
+    Stopped,
+}
+
+/// The waiting part of one thread.
+pub(crate) struct Reactor {
+    epoll: Epoll,
+    events: RefCell<Events>,
+    pub(crate) sources: RefCell<Sources>,
+    /// Connections that may have something, each once.
+    ready: RefCell<VecDeque<Rc<Link>>>,
+    /// Connections that were used since they were armed.
+    used: RefCell<Vec<Rc<Link>>>,
+    /// Connections that are looked at in each round.
+    spinning: RefCell<Vec<Rc<Link>>>,
+    /// The connection that the loop sleeps in.
+    native: RefCell<Option<links::Native>>,
+    spins: Cell<u32>,
+    pub(crate) timers: RefCell<Timers>,
+    /// No call's deadline passes before this.
+    deadline: Cell<Time>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) meetings: crate::meet::Meetings,
+    user_events: RefCell<VecDeque<Event>>,
+    /// Descriptors of the user that were reported and are watched again when he asks for more.
+    reported: RefCell<Vec<u64>>,
+    signals: RefCell<Option<OwnedFd>>,
+    /// For a hosting loop: becomes readable when a moment has come.
+    clock: RefCell<Option<OwnedFd>>,
+}
+
+/// Ready descriptors taken from the kernel at once. More come with the next round.
+const EVENTS_PER_ROUND_MAX: usize = 256;
+
+impl Reactor {
+    pub(crate) fn new() -> io::Result<Self> {
+        let reactor = Self {
+            epoll: Epoll::create()?,
+            events: RefCell::new(Events::with_capacity(EVENTS_PER_ROUND_MAX)),
+            sources: RefCell::default(),
+            ready: RefCell::default(),
+            used: RefCell::default(),
+            spinning: RefCell::default(),
+            native: RefCell::default(),
+            spins: Cell::new(0),
+            timers: RefCell::default(),
+            deadline: Cell::new(Time::NEVER),
+            mailbox: Arc::new(Mailbox::new()?),
+            meetings: crate::meet::Meetings::default(),
+            user_events: RefCell::default(),
+            reported: RefCell::default(),
+            signals: RefCell::default(),
+            clock: RefCell::default(),
+        };
+        let token = reactor.sources.borrow_mut().add(Source::Mailbox);
+        reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
+        Ok(reactor)
+    }
+
+    /// Runs rounds until `done`, or until `until` has passed. True: done.
+    #[inline]
+    pub(crate) fn run_until(
+        &self,
+        core: &Rc<Core>,
+        until: Time,
+        mut done: impl FnMut() -> bool,
+    ) -> io::Result<bool> {
+        loop {
+            if done() {
+                return Ok(true);
+            }
+            if until != Time::NEVER && options::now() >= until {
+                return Ok(false);
+            }
+            self.round(core, until)?;
+        }
+    }
+
+    /// Sleeps until something happens or `until`, then serves what is ready.
+    #[inline]
+    pub(crate) fn round(&self, core: &Rc<Core>, until: Time) -> io::Result<()> {
+        let must_look = self.arm_used() || !core.local_oneways.borrow().is_empty();
+        if !self.spinning.borrow().is_empty() {
+            self.spin_round(core, must_look)?;
+        } else {
+            let until = if must_look { Time::from_ns(0) } else { until.min(self.next_due()) };
+            if until != Time::from_ns(0) && self.native.borrow().is_some() {
+                self.sleep_in_native(until)?;
+            } else {
+                self.look(timeout_until(until))?;
+            }
+        }
+        self.run_due(core);
+        self.serve_ready();
+        core.serve_local_oneways();
+        Ok(())
+    }
+
+    /// Asks the kernel who is ready, and notes it. Runs no service.
+    fn look(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut events = self.events.borrow_mut();
+        for event in self.epoll.wait(&mut events, timeout)? {
+            let source = self.sources.borrow().get(event.token).cloned();
+            match source {
+                Some(Source::Link(link)) => self.make_ready(&link),
+                Some(Source::Listener(server, which)) => {
+                    if let Some(server) = server.upgrade() {
+                        self.meetings.accept(self, &server, which);
+                    }
+                }
+                Some(Source::Mailbox) => self.read_mailbox(),
+                Some(Source::Clock) | None => {}
+                Some(Source::Signal) => self.read_signal()?,
+                Some(Source::User(_)) => self.report(event.token, event.ready),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_mailbox(&self) {
+        for met in self.mailbox.take() {
+            self.meetings.met(self, met);
+        }
+        if self.mailbox.take_stop() {
+            self.user_events.borrow_mut().push_back(Event::Stopped);
+        }
+    }
+
+    fn spin_round(&self, core: &Rc<Core>, must_look: bool) -> io::Result<()> {
+        let spins = self.spins.get().wrapping_add(1);
+        self.spins.set(spins);
+        if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
+            self.look(Some(Duration::ZERO))?;
+        }
+        let mut index = 0;
+        loop {
+            let link = self.spinning.borrow().get(index).cloned();
+            let Some(link) = link else { return Ok(()) };
+            self.serve(&link);
+            index += 1;
+            let _ = core;
+        }
+    }
+
+    /// Gives each connection that is ready its turn.
+    fn serve_ready(&self) {
+        let count = self.ready.borrow().len();
+        for _ in 0..count {
+            let Some(link) = self.ready.borrow_mut().pop_front() else { return };
+            link.watch.update(|watch| Watch { is_ready: false, ..watch });
+            self.serve(&link);
+        }
+    }
+
+    /// One turn of a connection: a few messages, then what found no room before.
+    #[inline]
+    fn serve(&self, link: &Rc<Link>) {
+        if link.wants_room() {
+            link.flush(Deadline::Now);
+            self.used(link);
+        }
+        let spins = link.wait == WaitPolicy::Spin;
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            match link.take_message(Deadline::Now) {
+                Took::Message if link.is_gone() => return,
+                Took::Message if spins => {}
+                Took::Message => {
+                    if self.arm(link) {
+                        return;
+                    }
+                }
+                Took::Nothing => return if spins {} else { self.used(link) },
+                Took::Gone => return,
+            }
+        }
+        if !spins {
+            self.make_ready(link);
+        }
+    }
+
+    /// Reports timers that are due, and ends calls whose time is up.
+    fn run_due(&self, core: &Rc<Core>) {
+        let due = self.next_due();
+        if due == Time::NEVER {
+            return;
+        }
+        let now = options::now();
+        if now < due {
+            return;
+        }
+        while let Some(timer) = self.timers.borrow_mut().take_due(now) {
+            self.user_events.borrow_mut().push_back(Event::Timer(timer));
+        }
+        self.meetings.resume_due(self, now);
+        if self.deadline.get() <= now {
+            self.end_calls(core, now);
+        }
+    }
+
+    /// Ends the calls whose time is up on any connection, and finds the next deadline.
+    fn end_calls(&self, _core: &Rc<Core>, now: Time) {
+        self.deadline.set(Time::NEVER);
+        for link in self.links() {
+            if link.next_deadline() <= now {
+                link.handle_timeout();
+            }
+            self.note_deadline(link.next_deadline());
+        }
+    }
+
+    /// The loop has to look at the clock at this time.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: Time) {
+        if deadline < self.deadline.get() {
+            self.deadline.set(deadline);
+        }
+    }
+
+    /// When something is due by itself.
+    #[inline]
+    fn next_due(&self) -> Time {
+        let timers = self.timers.borrow().next();
+        timers.min(self.deadline.get()).min(self.meetings.next_due())
+    }
+
+    /// The next thing that concerns the user.
+    pub(crate) fn take_event(&self) -> Option<Event> {
+        self.user_events.borrow_mut().pop_front()
+    }
+
+    /// Waits for a descriptor of the user.
+    pub(crate) fn add_user(&self, user: UserFd) -> io::Result<DescriptorId> {
+        let user = Rc::new(user);
+        let token = self.sources.borrow_mut().add(Source::User(Rc::clone(&user)));
+        match self.epoll.add_once(&user.fd, user.interest, token) {
+            Ok(()) => Ok(DescriptorId(token)),
+            // A file: it is always ready.
+            Err(error) if error.raw_os_error() == Some(EPERM) => {
+                self.sources.borrow_mut().remove(token);
+                let user = UserFd {
+                    fd: user.fd.try_clone()?,
+                    interest: user.interest,
+                    always_ready: true,
+                };
+                let token = self.sources.borrow_mut().add(Source::User(Rc::new(user)));
+                self.reported.borrow_mut().push(token);
+                Ok(DescriptorId(token))
+            }
+            Err(error) => {
+                self.sources.borrow_mut().remove(token);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether there was such a descriptor.
+    pub(crate) fn remove_user(&self, id: DescriptorId) -> bool {
+        let Some(Source::User(user)) = self.sources.borrow_mut().remove(id.0) else { return false };
+        if !user.always_ready {
+            let _ = self.epoll.delete(&user.fd);
+        }
+        self.user_events
+            .borrow_mut()
+            .retain(|event| !matches!(event, Event::Descriptor(other, _) if *other == id));
+        true
+    }
+
+    fn report(&self, token: u64, ready: Ready) {
+        self.reported.borrow_mut().push(token);
+        self.user_events.borrow_mut().push_back(Event::Descriptor(DescriptorId(token), ready));
+    }
+
+    /// Watches the user's descriptors again that were reported, since he asks for more.
+    pub(crate) fn watch_reported(&self) {
+        let reported = std::mem::take(&mut *self.reported.borrow_mut());
+        for token in reported {
+            let Some(Source::User(user)) = self.sources.borrow().get(token).cloned() else {
+                continue;
+            };
+            if user.always_ready {
+                let ready = Ready { readable: true, writable: true, ..Ready::default() };
+                self.report(token, ready);
+            } else {
+                let _ = self.epoll.modify_once(&user.fd, user.interest, token);
+            }
+        }
+    }
+
+    /// Waits for signals, which must be blocked in all threads.
+    pub(crate) fn add_signals(&self, set: &signal::SignalSet) -> io::Result<()> {
+        let fd = signal::signalfd(set)?;
+        let token = self.sources.borrow_mut().add(Source::Signal);
+        self.epoll.add(&fd, poll::Interest::Readable, token)?;
+        *self.signals.borrow_mut() = Some(fd);
+        Ok(())
+    }
+
+    fn read_signal(&self) -> io::Result<()> {
+        if let Some(fd) = &*self.signals.borrow()
+            && poll::poll_one(fd, poll::Interest::Readable, Some(Duration::ZERO))?.is_some()
+        {
+            let info = signal::signalfd_read(fd)?;
+            self.user_events.borrow_mut().push_back(Event::Signal(info));
+        }
+        Ok(())
+    }
+
+    /// For a hosting loop: leaves everything so that our descriptor becomes readable when there is
+    /// something to do.
+    pub(crate) fn prepare_for_host(&self, core: &Rc<Core>) -> io::Result<()> {
+        let must_look = self.arm_used()
+            || !core.local_oneways.borrow().is_empty()
+            || !self.user_events.borrow().is_empty()
+            || !self.spinning.borrow().is_empty();
+        let mut clock = self.clock.borrow_mut();
+        let clock = match &mut *clock {
+            Some(clock) => clock,
+            empty => {
+                let fd = timerfd::create()?;
+                let token = self.sources.borrow_mut().add(Source::Clock);
+                self.epoll.add(&fd, poll::Interest::Readable, token)?;
+                empty.insert(fd)
+            }
+        };
+        match if must_look { Time::from_ns(0) } else { self.next_due() } {
+            Time::NEVER => timerfd::disarm(clock),
+            due => timerfd::arm(clock, timeout_until(due).unwrap_or_default(), None),
+        }
+    }
+
+    /// Listens at a descriptor of a server.
+    pub(crate) fn add_listener(
+        &self,
+        fd: impl AsFd,
+        server: Weak<crate::server::ServerCore>,
+        which: usize,
+    ) -> io::Result<u64> {
+        let token = self.sources.borrow_mut().add(Source::Listener(server, which));
+        self.epoll.add(fd, poll::Interest::Readable, token)?;
+        Ok(token)
+    }
+
+    /// Stops or goes on listening.
+    pub(crate) fn pause_listener(&self, fd: impl AsFd, token: u64, paused: bool) {
+        let interest = if paused { poll::Interest::HangUp } else { poll::Interest::Readable };
+        let _ = self.epoll.modify(fd, interest, token);
+    }
+
+    pub(crate) fn remove_listener(&self, fd: impl AsFd, token: u64) {
+        self.sources.borrow_mut().remove(token);
+        let _ = self.epoll.delete(fd);
+    }
+
+    /// Ends all connections.
+    pub(crate) fn close_all(&self) {
+        for link in self.links() {
+            link.close(Status::unavailable("the event loop was closed"));
+        }
+        self.used.borrow_mut().clear();
+    }
+}
+
+impl AsFd for Reactor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// What is left until `until`, as the kernel wants it.
+fn timeout_until(until: Time) -> Option<Duration> {
+    match until {
+        Time::NEVER => None,
+        until if until == Time::from_ns(0) => Some(Duration::ZERO),
+        until => Some(Duration::from_nanos(options::now().until(until).as_ns())),
+    }
+}
+
+/// EPERM of asm-generic.
+const EPERM: i32 = 1;

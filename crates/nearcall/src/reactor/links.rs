@@ -1,0 +1,271 @@
+//! How a loop watches a connection: by its descriptors, by spinning, or by sleeping in it.
+//!
+//! Always true: a connection is armed, or it is in `used` or `ready` and the loop does not sleep
+//! before it was looked at; a loop sleeps in at most one connection.
+//! Not here: rounds (`reactor.rs`), the mechanisms (`nearcall-channel`).
+
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use nearcall_channel::{Deadline, Interest, WaitPolicy};
+use nearcall_os::poll;
+use nearcall_wire::Time;
+
+use super::{Reactor, Source};
+use crate::limits::SPIN_TURNS_PER_LOOK;
+use crate::link::{Link, Took};
+use crate::options;
+
+/// How the loop watches a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Watch {
+    /// Of the descriptor that tells of messages.
+    receive: Option<u64>,
+    /// Of the descriptor that tells of room, while it is waited for and is another one.
+    send: Option<u64>,
+    /// The descriptor of messages is watched for room as well.
+    both: bool,
+    /// It is in the queue of those that may have something.
+    pub(super) is_ready: bool,
+    /// It is in the list of those that were used.
+    is_used: bool,
+    /// It was armed and not used since.
+    is_armed: bool,
+}
+
+/// The connection that the loop sleeps in.
+pub(super) struct Native {
+    link: Rc<Link>,
+    interrupter: nearcall_channel::Interrupter,
+    /// Messages since the last look at everything else.
+    messages: u32,
+}
+
+impl Reactor {
+    /// Watches a new connection.
+    ///
+    /// # Errors
+    ///
+    /// Its mechanism has no descriptor, and the loop sleeps in another connection already.
+    pub(crate) fn add_link(&self, link: &Rc<Link>) -> io::Result<()> {
+        if link.wait == WaitPolicy::Spin {
+            self.spinning.borrow_mut().push(Rc::clone(link));
+            return Ok(());
+        }
+        let token = self.sources.borrow_mut().add(Source::Link(Rc::clone(link)));
+        let added = link.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
+            Some(readiness) => {
+                let interest = kernel_interest(readiness.writable);
+                self.epoll.add(readiness.fd, interest, token).map(|()| true)
+            }
+            None => Ok(false),
+        });
+        let watched = match added {
+            Ok(true) => {
+                link.watch.update(|watch| Watch { receive: Some(token), ..watch });
+                self.used(link);
+                return Ok(());
+            }
+            Ok(false) => self.sleep_in(link),
+            Err(error) => Err(error),
+        };
+        self.sources.borrow_mut().remove(token);
+        watched
+    }
+
+    fn sleep_in(&self, link: &Rc<Link>) -> io::Result<()> {
+        if let Some(native) = &*self.native.borrow() {
+            return Err(io::Error::other(format!(
+                "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
+                 use a mechanism that is pollable, such as shm-eventfd or unix-stream",
+                link.mechanism, native.link.mechanism
+            )));
+        }
+        let epoll = self.epoll.as_fd();
+        let interrupter =
+            link.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
+        let native = Native { link: Rc::clone(link), interrupter, messages: 0 };
+        *self.native.borrow_mut() = Some(native);
+        Ok(())
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn remove_link(&self, link: &Rc<Link>) {
+        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        let is_native =
+            self.native.borrow().as_ref().is_some_and(|native| Rc::ptr_eq(&native.link, link));
+        if is_native {
+            // Its drop ends the watch; the borrow must be over by then.
+            let native = self.native.borrow_mut().take();
+            drop(native);
+        }
+        let watch = link.watch.take();
+        for (interest, token) in [(Interest::Receive, watch.receive), (Interest::Send, watch.send)] {
+            let Some(token) = token else { continue };
+            self.sources.borrow_mut().remove(token);
+            link.with_endpoint(|endpoint| {
+                if let Some(readiness) = endpoint.readiness(interest) {
+                    let _ = self.epoll.delete(readiness.fd);
+                }
+            });
+        }
+        link.watch.set(Watch { is_used: watch.is_used, ..Watch::default() });
+    }
+
+    /// All connections.
+    pub(super) fn links(&self) -> Vec<Rc<Link>> {
+        let mut links = self.spinning.borrow().clone();
+        links.extend(self.native.borrow().as_ref().map(|native| Rc::clone(&native.link)));
+        links.extend(self.sources.borrow().links());
+        links
+    }
+
+    /// A connection may have something.
+    pub(super) fn make_ready(&self, link: &Rc<Link>) {
+        let watch = link.watch.get();
+        if !watch.is_ready && !link.is_gone() {
+            link.watch.set(Watch { is_ready: true, is_armed: false, ..watch });
+            self.ready.borrow_mut().push_back(Rc::clone(link));
+        }
+    }
+
+    /// A connection was used, by whomever: a mechanism forgets then that somebody sleeps.
+    #[inline]
+    pub(crate) fn touched(&self, link: &Rc<Link>) {
+        if link.wait != WaitPolicy::Spin {
+            self.used(link);
+        }
+    }
+
+    #[inline]
+    pub(super) fn used(&self, link: &Rc<Link>) {
+        let watch = link.watch.get();
+        if watch.is_used {
+            link.watch.set(Watch { is_armed: false, ..watch });
+        } else if !link.is_gone() {
+            link.watch.set(Watch { is_used: true, is_armed: false, ..watch });
+            self.used.borrow_mut().push(Rc::clone(link));
+        }
+    }
+
+    /// Arms one connection, and watches for room if it needs any. False: look at it first.
+    #[inline]
+    pub(super) fn arm(&self, link: &Rc<Link>) -> bool {
+        let wants_room = link.wants_room();
+        let watch = link.watch.get();
+        if wants_room != (watch.both || watch.send.is_some()) {
+            self.watch_for_room(link, wants_room);
+        }
+        if link.watch.get().receive.is_none() {
+            // The loop sleeps in it, and looks there first.
+            return !link.has_postponed();
+        }
+        let armed = link.arm();
+        link.watch.update(|watch| Watch { is_armed: armed, ..watch });
+        armed
+    }
+
+    /// Arms all connections that were used. True: some have to be looked at before a sleep.
+    #[inline]
+    pub(super) fn arm_used(&self) -> bool {
+        if !self.used.borrow().is_empty() {
+            // A stack, so that none is moved; arming runs no service.
+            loop {
+                let Some(link) = self.used.borrow_mut().pop() else { break };
+                let watch = link.watch.get();
+                link.watch.set(Watch { is_used: false, ..watch });
+                if link.is_gone() || watch.is_ready || watch.is_armed {
+                    continue;
+                }
+                if !self.arm(&link) {
+                    self.make_ready(&link);
+                }
+            }
+        }
+        !self.ready.borrow().is_empty()
+    }
+
+    #[cold]
+    fn watch_for_room(&self, link: &Rc<Link>, wanted: bool) {
+        let mut watch = link.watch.get();
+        let Some(receive) = watch.receive else {
+            return self.watch_native_for_room(link, wanted);
+        };
+        link.with_endpoint(|endpoint| {
+            use std::os::fd::AsRawFd;
+            let (Some(messages), Some(room)) =
+                (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
+            else {
+                return;
+            };
+            if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
+                let interest = match (wanted, room.writable) {
+                    (true, true) => poll::Interest::Both,
+                    _ => poll::Interest::Readable,
+                };
+                let _ = self.epoll.modify(messages.fd, interest, receive);
+                watch.both = wanted;
+            } else if wanted {
+                let token = self.sources.borrow_mut().add(Source::Link(Rc::clone(link)));
+                let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
+                watch.send = Some(token);
+            } else if let Some(token) = watch.send.take() {
+                self.sources.borrow_mut().remove(token);
+                let _ = self.epoll.delete(room.fd);
+            }
+        });
+        link.watch.set(watch);
+    }
+
+    /// A connection without a descriptor cannot tell of room: look again soon.
+    fn watch_native_for_room(&self, link: &Rc<Link>, wanted: bool) {
+        if wanted {
+            let _ = link.flush(Deadline::Now);
+            if link.wants_room() {
+                self.note_deadline(options::now().after(ROOM_LOOK_INTERVAL));
+            }
+        }
+    }
+
+    /// Sleeps in the connection without a descriptor, until it has a message, anything else is
+    /// ready, or `until`.
+    pub(super) fn sleep_in_native(&self, until: Time) -> io::Result<()> {
+        let link = {
+            let mut native = self.native.borrow_mut();
+            let Some(native) = &mut *native else { return Ok(()) };
+            native.interrupter.rearm()?;
+            native.messages += 1;
+            Rc::clone(&native.link)
+        };
+        if link.wants_room() {
+            link.flush(Deadline::Now);
+        }
+        let until = if link.wants_room() {
+            until.min(options::now().after(ROOM_LOOK_INTERVAL))
+        } else {
+            until
+        };
+        let deadline = match options::instant_of(until) {
+            Some(moment) => Deadline::At(moment),
+            None => Deadline::Never,
+        };
+        let took = link.take_message(deadline);
+        let look = match &mut *self.native.borrow_mut() {
+            Some(native) if native.messages >= SPIN_TURNS_PER_LOOK => {
+                native.messages = 0;
+                true
+            }
+            _ => took != Took::Message,
+        };
+        if look { self.look(Some(std::time::Duration::ZERO)) } else { Ok(()) }
+    }
+}
+
+fn kernel_interest(writable: bool) -> poll::Interest {
+    if writable { poll::Interest::Writable } else { poll::Interest::Readable }
+}
+
+/// How often a connection that has no descriptor is asked for room while something waits for it.
+const ROOM_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(1_000_000);

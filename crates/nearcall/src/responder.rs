@@ -1,0 +1,100 @@
+//! Answering a call after the method has returned.
+//!
+//! Always true: a call is answered once; one that is dropped unanswered fails with `INTERNAL`.
+//! Not here: answering at once (`dispatch.rs`).
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Instant;
+
+use nearcall_wire::{IncomingCall, Time};
+
+use crate::codec::Message;
+use crate::dispatch::{LocalReply, ReplyTo, has_passed};
+use crate::link::Link;
+use crate::options;
+use crate::status::Status;
+
+/// Answers one call, now or later, from the thread of its loop.
+///
+/// A method gets one if the build script asked for it (`answer_later`).
+#[must_use = "a responder that is dropped fails its call"]
+pub struct Responder<R: Message> {
+    to: To<R>,
+    deadline: Time,
+}
+
+/// The answer to a caller of the same build in this thread, once it is there.
+pub(crate) type TypedReply<R> = Rc<Cell<Option<Result<R, Status>>>>;
+
+enum To<R> {
+    Link(Rc<Link>, IncomingCall),
+    Bytes(LocalReply),
+    Typed(TypedReply<R>),
+    Nobody(PhantomData<R>),
+}
+
+impl<R: Message> Responder<R> {
+    pub(crate) fn new(to: ReplyTo<'_>, deadline: Time) -> Self {
+        let to = match to {
+            ReplyTo::Link(link, Some(call)) => To::Link(Rc::clone(link), call),
+            ReplyTo::Local(Some(slot)) => To::Bytes(Rc::clone(slot)),
+            ReplyTo::Link(_, None) | ReplyTo::Local(None) => To::Nobody(PhantomData),
+        };
+        Self { to, deadline }
+    }
+
+    pub(crate) fn typed(reply: TypedReply<R>, deadline: Time) -> Self {
+        Self { to: To::Typed(reply), deadline }
+    }
+
+    /// Answers the call. If nobody waits any more, nothing happens. Does not wait.
+    pub fn finish(mut self, answer: Result<R, Status>) {
+        match (std::mem::replace(&mut self.to, To::Nobody(PhantomData)), answer) {
+            (To::Link(link, call), Ok(result)) => link.reply(call, &result),
+            (To::Link(link, call), Err(status)) => link.fail(call, &status),
+            (To::Bytes(slot), answer) => {
+                *slot.borrow_mut() = Some(answer.map(|result| result.encode_to_vec()));
+            }
+            (To::Typed(slot), answer) => slot.set(Some(answer)),
+            (To::Nobody(_), _) => {}
+        }
+    }
+
+    /// Whether somebody still waits for the answer: not after a cancellation, the deadline, or the
+    /// end of the caller.
+    pub fn is_wanted(&self) -> bool {
+        match &self.to {
+            To::Link(link, call) => link.is_wanted(*call) && !has_passed(self.deadline),
+            // The caller holds the other reference while it waits.
+            To::Bytes(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
+            To::Typed(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
+            To::Nobody(_) => false,
+        }
+    }
+
+    /// When the call ends by itself; `None` if it has no deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        options::instant_of(self.deadline)
+    }
+}
+
+impl<R: Message> Drop for Responder<R> {
+    fn drop(&mut self) {
+        let status = || Status::internal("the service dropped the call without an answer");
+        match &self.to {
+            To::Link(link, call) => link.fail(*call, &status()),
+            To::Bytes(slot) => *slot.borrow_mut() = Some(Err(status())),
+            To::Typed(slot) => slot.set(Some(Err(status()))),
+            To::Nobody(_) => {}
+        }
+    }
+}
+
+impl<R: Message> fmt::Debug for Responder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responder").field("is_wanted", &self.is_wanted()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,358 @@
+//! A server: objects that others call, and the places where they find them.
+//!
+//! Always true: an object's name is registered once; connections are bounded, in all and for each
+//! user; who is turned away is told why.
+//! Not here: handshakes (`meet.rs`), calls (`dispatch.rs`), waiting (`event_loop.rs`).
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPolicy};
+use nearcall_wire::InstanceId;
+
+use crate::address::{Address, At, BadAddress};
+use crate::core::{Core, new_instance};
+use crate::dispatch::Dispatcher;
+use crate::event_loop::EventLoop;
+use crate::interface::object_id;
+use crate::limits::Limits;
+use crate::link::Link;
+use crate::peer::Peer;
+use crate::reactor::Reactor;
+use crate::status::Status;
+
+/// Objects that can be called, in one event loop. Dropping it closes its connections.
+#[derive(Clone)]
+pub struct Server {
+    core: Rc<ServerCore>,
+    _alive: Rc<Alive>,
+}
+
+/// Closes the server with its last handle.
+struct Alive(Rc<ServerCore>);
+
+pub(crate) struct ServerCore {
+    core: Rc<Core>,
+    pub(crate) instance: InstanceId,
+    limits: Limits,
+    /// By id.
+    objects: RefCell<Vec<Object>>,
+    listening: RefCell<Vec<Listening>>,
+    links: RefCell<Vec<Rc<Link>>>,
+}
+
+struct Object {
+    id: u64,
+    name: String,
+    dispatcher: Rc<dyn Dispatcher>,
+}
+
+struct Listening {
+    at: At,
+    wait: Option<WaitPolicy>,
+    /// Absent for a place inside the process.
+    socket: Option<(Listener, u64)>,
+}
+
+/// Why an object was not registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegisterError {
+    /// This server has an object of that name. Give one of them another instance.
+    NameTaken(String),
+    /// Two names have the same number. Rename one of them.
+    Collision(String, String),
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken(name) => write!(
+                f,
+                "this server has an object `{name}` already: register one of them as another \
+                 instance"
+            ),
+            Self::Collision(one, other) => {
+                write!(f, "the names `{one}` and `{other}` have the same number: rename one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+
+/// Why a server does not listen at an address.
+#[derive(Debug)]
+pub enum ListenError {
+    /// The text is no address.
+    BadAddress(BadAddress),
+    /// Another server of this thread is there.
+    InUse(Address),
+    /// The socket could not be had.
+    Meet(MeetError),
+    /// A system call failed.
+    Os(io::Error),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadAddress(error) => error.fmt(f),
+            Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
+            Self::Meet(error) => error.fmt(f),
+            Self::Os(error) => write!(f, "cannot listen: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+impl Server {
+    /// A server in `event_loop` that has no objects and listens nowhere yet.
+    pub fn new(event_loop: &EventLoop) -> Self {
+        Self::with_limits(event_loop, Limits::default())
+    }
+
+    /// As [`new`](Self::new), with limits of one's own.
+    pub fn with_limits(event_loop: &EventLoop, limits: Limits) -> Self {
+        let core = Rc::new(ServerCore {
+            core: Rc::clone(event_loop.core()),
+            instance: new_instance(),
+            limits,
+            objects: RefCell::default(),
+            listening: RefCell::default(),
+            links: RefCell::default(),
+        });
+        event_loop.core().add_server(&core);
+        Self { _alive: Rc::new(Alive(Rc::clone(&core))), core }
+    }
+
+    /// Serves `dispatcher` as the object with the name of its interface.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::NameTaken`]: this server has an object of that name.
+    pub fn register(&self, dispatcher: impl Dispatcher) -> Result<(), RegisterError> {
+        self.core.register(None, Rc::new(dispatcher))
+    }
+
+    /// Serves `dispatcher` as one of several objects with one interface: `interface@instance`,
+    /// which callers address as `ADDRESS#instance`.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](Self::register).
+    pub fn register_as(
+        &self,
+        instance: &str,
+        dispatcher: impl Dispatcher,
+    ) -> Result<(), RegisterError> {
+        self.core.register(Some(instance), Rc::new(dispatcher))
+    }
+
+    /// Serves an object no more: `package.Service` or `package.Service@instance`. Whether it was
+    /// there. Calls that it has not answered yet go on.
+    pub fn unregister(&self, name: &str) -> bool {
+        let mut objects = self.core.objects.borrow_mut();
+        let before = objects.len();
+        objects.retain(|object| object.name != name);
+        self.core.core.changed();
+        objects.len() < before
+    }
+
+    /// Listens at an address, and tells where exactly. `?wait=spin` has the loop spin for clients
+    /// that come here.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::Meet`] with `AddressInUse`: another server listens there. A socket file whose
+    /// server is gone is taken over.
+    pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
+        self.core.listen(address.parse().map_err(ListenError::BadAddress)?)
+    }
+
+    /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
+    pub fn drain(&self) {
+        self.core.stop_listening();
+        let links = self.core.links.borrow().clone();
+        for link in links {
+            link.drain();
+        }
+    }
+
+    /// How many clients are connected.
+    pub fn connections(&self) -> usize {
+        self.core.links.borrow().len()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let objects = self.core.objects.borrow();
+        let names: Vec<_> = objects.iter().map(|object| object.name.as_str()).collect();
+        f.debug_struct("Server")
+            .field("objects", &names)
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.stop_listening();
+        let links = std::mem::take(&mut *self.0.links.borrow_mut());
+        for link in links {
+            link.close(Status::unavailable("the server was closed"));
+        }
+        self.0.objects.borrow_mut().clear();
+        self.0.core.changed();
+    }
+}
+
+impl ServerCore {
+    fn register(
+        &self,
+        instance: Option<&str>,
+        dispatcher: Rc<dyn Dispatcher>,
+    ) -> Result<(), RegisterError> {
+        let name = dispatcher.interface().object_name(instance);
+        let id = object_id(&name);
+        let mut objects = self.objects.borrow_mut();
+        match objects.binary_search_by_key(&id, |object| object.id) {
+            Ok(at) if objects[at].name == name => Err(RegisterError::NameTaken(name)),
+            Ok(at) => Err(RegisterError::Collision(objects[at].name.clone(), name)),
+            Err(at) => {
+                objects.insert(at, Object { id, name, dispatcher });
+                self.core.changed();
+                Ok(())
+            }
+        }
+    }
+
+    /// The object with this number.
+    #[inline]
+    pub(crate) fn object(&self, id: u64) -> Option<Rc<dyn Dispatcher>> {
+        let objects = self.objects.borrow();
+        let at = objects.binary_search_by_key(&id, |object| object.id).ok()?;
+        Some(Rc::clone(&objects[at].dispatcher))
+    }
+
+    /// What to say of an object that is not here.
+    #[cold]
+    pub(crate) fn no_such_object(&self) -> Status {
+        let objects = self.objects.borrow();
+        let mut names: Vec<_> = objects.iter().map(|object| object.name.as_str()).collect();
+        names.sort_unstable();
+        names.truncate(NAMES_TOLD_MAX);
+        let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        Status::unimplemented(format!("no such object here; this server has {has}"))
+    }
+
+    fn listen(self: &Rc<Self>, mut address: Address) -> Result<Address, ListenError> {
+        if self.core.server_at(&address.at).is_some() {
+            return Err(ListenError::InUse(address));
+        }
+        let which = self.listening.borrow().len();
+        let socket = match &address.at {
+            At::InProcess(_) => None,
+            At::Socket(place) => {
+                let listener = Listener::bind(place).map_err(ListenError::Meet)?;
+                address.at = At::Socket(listener.address().clone());
+                let Some(reactor) = &self.core.reactor else { return Ok(address) };
+                let token = reactor.add_listener(&listener, Rc::downgrade(self), which);
+                Some((listener, token.map_err(ListenError::Os)?))
+            }
+        };
+        let (at, wait) = (address.at.clone(), address.wait);
+        self.listening.borrow_mut().push(Listening { at, wait, socket });
+        self.core.changed();
+        Ok(address)
+    }
+
+    pub(crate) fn listens_at(&self, at: &At) -> bool {
+        self.listening.borrow().iter().any(|listening| listening.at == *at)
+    }
+
+    fn stop_listening(&self) {
+        let listening = std::mem::take(&mut *self.listening.borrow_mut());
+        for (listener, token) in listening.iter().filter_map(|listening| listening.socket.as_ref())
+        {
+            if let Some(reactor) = &self.core.reactor {
+                reactor.remove_listener(listener, *token);
+            }
+        }
+        self.core.changed();
+    }
+
+    pub(crate) fn pause_listener(&self, reactor: &Reactor, which: usize, paused: bool) {
+        let listening = self.listening.borrow();
+        if let Some(Listening { socket: Some((listener, token)), .. }) = listening.get(which) {
+            reactor.pause_listener(listener.as_fd(), *token, paused);
+        }
+    }
+
+    /// A client that waits at a listener.
+    pub(crate) fn accept_socket(&self, which: usize) -> io::Result<Option<(OwnedFd, Meeting)>> {
+        let listening = self.listening.borrow();
+        let Some(Listening { socket: Some((listener, _)), .. }) = listening.get(which) else {
+            return Ok(None);
+        };
+        Ok(listener.accept_socket()?.map(|socket| (socket, listener.meeting())))
+    }
+
+    /// What to agree on with clients that came to a listener.
+    pub(crate) fn options_for(&self, which: usize) -> Options {
+        let listening = self.listening.borrow();
+        let wait = listening.get(which).and_then(|listening| listening.wait);
+        Options { wait_preferred: loop_preference(wait), ..self.limits.channel() }
+    }
+
+    /// Whether a client of this user may connect; if not, the text that it is told.
+    pub(crate) fn may_join(&self, uid: Option<u32>) -> Result<(), String> {
+        let links = self.links.borrow();
+        let Limits { connections_max, connections_per_uid_max, .. } = self.limits;
+        if links.len() >= connections_max {
+            return Err(format!("the server has {connections_max} connections, its limit"));
+        }
+        let of_uid = links.iter().filter(|link| link.peer.uid() == uid).count();
+        if uid.is_some() && of_uid >= connections_per_uid_max {
+            return Err(format!(
+                "this user has {connections_per_uid_max} connections to the server, its limit"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes a client whose handshake is done.
+    pub(crate) fn welcome(self: &Rc<Self>, endpoint: Endpoint) {
+        let name = match Peer::of(&endpoint).pid() {
+            Some(pid) => format!("the client with process id {pid}"),
+            None => "the client".to_owned(),
+        };
+        let server = Some(Rc::downgrade(self));
+        let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
+        let Some(reactor) = &self.core.reactor else { return };
+        if let Err(error) = reactor.add_link(&link) {
+            return link.close(Status::unavailable(error.to_string()));
+        }
+        self.links.borrow_mut().push(Rc::clone(&link));
+        link.send_own(nearcall_channel::Deadline::Now);
+    }
+
+    pub(crate) fn forget(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+    }
+}
+
+/// The wait policies that a loop likes, the best first.
+pub(crate) fn loop_preference(wanted: Option<WaitPolicy>) -> &'static [WaitPolicy] {
+    match wanted {
+        Some(WaitPolicy::Spin) => &[WaitPolicy::Spin, WaitPolicy::Poll, WaitPolicy::Block],
+        _ => &[WaitPolicy::Poll, WaitPolicy::Block, WaitPolicy::Spin],
+    }
+}
+
+/// Names of objects in an error text: what fits a screen.
+const NAMES_TOLD_MAX: usize = 16;

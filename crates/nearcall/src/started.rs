@@ -1,0 +1,129 @@
+//! A call that was started and is waited for later, or given up.
+//!
+//! Always true: a call whose `Started` is dropped is cancelled, unless it has ended.
+//! Not here: calls that wait at once (`remote.rs`).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use nearcall_wire::Time;
+
+use crate::codec::Message;
+use crate::dispatch::{LocalReply, has_passed};
+use crate::link::{Link, Ticket};
+use crate::remote::{RemoteObject, too_late};
+use crate::status::Status;
+
+/// A call under way. Wait for it, await it, or drop it, which cancels it.
+///
+/// As a future it needs a loop that somebody turns, such as a host; without a loop, polling it
+/// blocks until the call has ended.
+#[must_use = "a started call that is dropped is cancelled"]
+pub struct Started<R> {
+    object: RemoteObject,
+    until: Time,
+    state: State,
+    result: PhantomData<fn() -> R>,
+}
+
+enum State {
+    Remote(Rc<Link>, Ticket),
+    Local(LocalReply),
+    Failed(Status),
+    Taken,
+}
+
+impl<R: Message + Default> Started<R> {
+    pub(crate) fn remote(
+        object: RemoteObject,
+        link: Rc<Link>,
+        ticket: Ticket,
+        until: Time,
+    ) -> Self {
+        Self { object, until, state: State::Remote(link, ticket), result: PhantomData }
+    }
+
+    pub(crate) fn local(object: RemoteObject, reply: LocalReply, until: Time) -> Self {
+        Self { object, until, state: State::Local(reply), result: PhantomData }
+    }
+
+    pub(crate) fn failed(object: RemoteObject, status: Status) -> Self {
+        Self { object, until: Time::NEVER, state: State::Failed(status), result: PhantomData }
+    }
+
+    /// Waits for the end of the call.
+    ///
+    /// # Errors
+    ///
+    /// Why it failed.
+    pub fn wait(mut self) -> Result<R, Status> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Result<R, Status> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Remote(link, ticket) => {
+                let outcome = self.object.client().wait(&link, &ticket, self.until);
+                self.object.result(outcome)
+            }
+            State::Local(reply) => self.object.wait_bytes(&reply, self.until),
+            State::Failed(status) => Err(status),
+            State::Taken => Err(Status::failed_precondition("the result was taken before")),
+        }
+    }
+
+    /// Whether the call has ended, so that [`wait`](Self::wait) does not wait. In a loop this only
+    /// looks at what the loop has received; without one it looks into the connection.
+    pub fn is_done(&self) -> bool {
+        match &self.state {
+            State::Remote(link, ticket) => {
+                if !link.has_ended(ticket) {
+                    self.object.client().look(link);
+                }
+                link.has_ended(ticket)
+            }
+            State::Local(reply) => reply.borrow().is_some() || has_passed(self.until),
+            State::Failed(_) | State::Taken => true,
+        }
+    }
+
+    /// Gives the call up. The server is told; the method may have run.
+    pub fn cancel(self) {
+        drop(self);
+    }
+}
+
+impl<R: Message + Default> Future for Started<R> {
+    type Output = Result<R, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let in_loop = self.object.client().core().reactor.is_some();
+        if self.is_done() || !in_loop {
+            return Poll::Ready(self.take());
+        }
+        match &self.state {
+            State::Remote(link, ticket) => link.wake_at_end(ticket, context.waker()),
+            // Answered by a service of this very loop, which does not know who waits.
+            State::Local(_) if has_passed(self.until) => return Poll::Ready(Err(too_late())),
+            _ => context.waker().wake_by_ref(),
+        }
+        Poll::Pending
+    }
+}
+
+impl<R> Drop for Started<R> {
+    fn drop(&mut self) {
+        if let State::Remote(link, ticket) = &self.state {
+            link.cancel(ticket);
+        }
+    }
+}
+
+impl<R> fmt::Debug for Started<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Started").field("object", &self.object).finish_non_exhaustive()
+    }
+}
