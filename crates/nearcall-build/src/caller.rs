@@ -53,8 +53,7 @@ fn call(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
         "{docs}\
          pub fn {rust_name}(&self, request: &{input}) -> {result} {{\n\
          self.{snake}_with(request, &::nearcall::CallOptions::new()) }}\n\
-         /// Calls `{name}` with a deadline, metadata or whatever else the options say, and waits \
-         for the answer.\n\
+         /// As `{rust_name}`, with options such as a deadline or metadata.\n\
          ///\n\
          /// # Errors\n\
          ///\n\
@@ -84,7 +83,7 @@ fn send(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
         "{docs}\
          pub fn {rust_name}(&self, request: &{input}) -> {result} {{\n\
          self.{snake}_with(request, &::nearcall::CallOptions::new()) }}\n\
-         /// Sends `{name}` with metadata or whatever else the options say.\n\
+         /// As `{rust_name}`, with options such as metadata.\n\
          ///\n\
          /// # Errors\n\
          ///\n\

@@ -3,13 +3,17 @@
 //! Always true afterwards: nothing in a comment is a link that does not exist, an HTML tag, a test
 //! that rustdoc would run, or a character that rustc refuses; and every message and enum has a
 //! comment. prost itself puts angle brackets around addresses of the web; that is left to it.
+//! The small numbers in paths are field numbers of descriptor.proto.
+
+use std::collections::BTreeMap;
+use std::iter;
 
 use prost_types::source_code_info::Location;
-use prost_types::{DescriptorProto, FileDescriptorProto};
+use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
 
 /// Rewrites every comment of `file`, and gives messages and enums without one a short sentence.
 pub(crate) fn prepare(file: &mut FileDescriptorProto) {
-    let defaults = defaults(file);
+    let items = items(file);
     let info = file.source_code_info.get_or_insert_default();
     for location in &mut info.location {
         location.leading_detached_comments.clear();
@@ -17,55 +21,69 @@ pub(crate) fn prepare(file: &mut FileDescriptorProto) {
             *comment = comment.take().map(|text| escaped(&text)).filter(|text| !text.is_empty());
         }
     }
-    for (path, text) in defaults {
-        match info.location.iter_mut().find(|location| location.path == path) {
-            Some(location) => {
+    let known = iter::zip(info.location.iter().map(|location| location.path.clone()), 0..);
+    let known: BTreeMap<Vec<i32>, usize> = known.collect();
+    for (path, sentence) in items {
+        match known.get(&path) {
+            Some(&index) => {
+                let location = &mut info.location[index];
                 if location.leading_comments.is_none() && location.trailing_comments.is_none() {
-                    location.leading_comments = Some(text);
+                    location.leading_comments = sentence;
                 }
             }
-            None => info.location.push(Location {
-                path,
-                leading_comments: Some(text),
-                ..Location::default()
-            }),
+            // prost takes for granted that every item has a place, or none at all has.
+            None => {
+                let leading_comments = sentence;
+                info.location.push(Location { path, leading_comments, ..Location::default() });
+            }
         }
     }
 }
 
-/// The sentence for each message and enum, by its descriptor path.
-fn defaults(file: &FileDescriptorProto) -> Vec<(Vec<i32>, String)> {
-    let mut found = Vec::new();
-    let package = match file.package() {
+/// Every item that prost looks up, by its descriptor path, with a sentence for those that get one.
+type Items = Vec<(Vec<i32>, Option<String>)>;
+
+fn items(file: &FileDescriptorProto) -> Items {
+    let mut items = Items::new();
+    let scope = match file.package() {
         "" => String::new(),
         package => format!("{package}."),
     };
     for (index, message) in (0..).zip(&file.message_type) {
-        of_message(message, &[MESSAGE_OF_FILE, index], &package, &mut found);
+        of_message(message, vec![4, index], &scope, &mut items);
     }
     for (index, one) in (0..).zip(&file.enum_type) {
-        let text = format!(" The enum `{package}{}`.\n", one.name());
-        found.push((vec![ENUM_OF_FILE, index], text));
+        of_enum(one, vec![5, index], &scope, &mut items);
     }
-    found
+    for (index, service) in (0..).zip(&file.service) {
+        children(&[6, index], 2, service.method.len(), &mut items);
+        items.push((vec![6, index], None));
+    }
+    items
 }
 
-fn of_message(
-    message: &DescriptorProto,
-    path: &[i32],
-    scope: &str,
-    found: &mut Vec<(Vec<i32>, String)>,
-) {
+fn of_message(message: &DescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
     let name = format!("{scope}{}", message.name());
-    found.push((path.to_vec(), format!(" The message `{name}`.\n")));
     let scope = format!("{name}.");
+    children(&path, 2, message.field.len(), items);
+    children(&path, 8, message.oneof_decl.len(), items);
     for (index, nested) in (0..).zip(&message.nested_type) {
-        of_message(nested, &[path, &[MESSAGE_OF_MESSAGE, index]].concat(), &scope, found);
+        of_message(nested, [&path[..], &[3, index]].concat(), &scope, items);
     }
     for (index, one) in (0..).zip(&message.enum_type) {
-        let text = format!(" The enum `{scope}{}`.\n", one.name());
-        found.push(([path, &[ENUM_OF_MESSAGE, index]].concat(), text));
+        of_enum(one, [&path[..], &[4, index]].concat(), &scope, items);
     }
+    items.push((path, Some(format!(" The message `{name}`.\n"))));
+}
+
+fn of_enum(one: &EnumDescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
+    children(&path, 2, one.value.len(), items);
+    items.push((path, Some(format!(" The enum `{scope}{}`.\n", one.name()))));
+}
+
+/// `count` items without a sentence, in the field `tag` of their parent's descriptor.
+fn children(parent: &[i32], tag: i32, count: usize, items: &mut Items) {
+    items.extend((0..).take(count).map(|index| ([parent, &[tag, index]].concat(), None)));
 }
 
 /// A comment as rustdoc takes it. Lines keep the blank that usually follows `//`.
@@ -153,12 +171,6 @@ fn harmless(char: char) -> Option<char> {
 /// More blanks than this, the one behind `//` included, make Markdown see code.
 const INDENT_MAX: usize = 4;
 
-/// Field numbers of the descriptors.
-const MESSAGE_OF_FILE: i32 = 4;
-const ENUM_OF_FILE: i32 = 5;
-const MESSAGE_OF_MESSAGE: i32 = 3;
-const ENUM_OF_MESSAGE: i32 = 4;
-
 #[cfg(test)]
 mod tests {
     use super::escaped;
@@ -170,7 +182,10 @@ mod tests {
 
     #[test]
     fn plain_text_stays() {
-        check(" Sets the target.\n\n Twice, *really*.\n", " Sets the target.\n\n Twice, *really*.\n");
+        check(
+            " Sets the target.\n\n Twice, *really*.\n",
+            " Sets the target.\n\n Twice, *really*.\n",
+        );
         check(" - one\n   and more\n - two\n", " - one\n   and more\n - two\n");
         check("\n \n", "");
     }
@@ -191,7 +206,10 @@ mod tests {
     fn code_is_never_a_test() {
         check(" ```\n x[0]\n ```\n y[0]", " ```text\n x[0]\n ```\n y\\[0\\]\n");
         check(" ```rust\n x", " ```text\n x\n ```\n");
-        check(" so:\n\n     x[0]\n\n     y\n z", " so:\n\n ```text\n     x[0]\n\n     y\n ```\n z\n");
+        check(
+            " so:\n\n     x[0]\n\n     y\n z",
+            " so:\n\n ```text\n     x[0]\n\n     y\n ```\n z\n",
+        );
         check(" far\n         right", " far\n    right\n");
     }
 

@@ -27,7 +27,6 @@ pub(crate) fn text(service: &Service) -> String {
          fn interface(&self) -> &'static ::nearcall::Interface {{ &{interface} }}\n\
          fn local(&self) -> &dyn ::core::any::Any {{ &self.local }}\n\
          fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {{\n\
-         let service = &*self.service;\n\
          match incoming.method() {{\n\
          {arms}\
          _ => incoming.refuse_unknown(),\n\
@@ -44,7 +43,7 @@ fn arm(service: &Service, method: &Method) -> String {
         Kind::Oneway => ("take", "context, request"),
     };
     format!(
-        "{id} => incoming.{way}(|{arguments}| {}::{}(service, {arguments})),\n",
+        "{id} => incoming.{way}(|{arguments}| {}::{}(&*self.service, {arguments})),\n",
         service.rust_name, method.rust_name
     )
 }

@@ -95,9 +95,11 @@ impl BuildError {
     /// From the parser. Its `Debug` form is the one that has the place.
     pub(crate) fn proto(error: &protox::Error) -> Self {
         let text = format!("{error:?}");
+        let outside = text.strip_prefix("file '");
+        let outside = outside.and_then(|rest| rest.strip_suffix("' is not in any include path"));
         Self::Proto {
-            text: match text.strip_suffix("is not in any include path") {
-                Some(start) => format!("{start}does not exist, or lies in no include folder"),
+            text: match outside {
+                Some(path) => format!("{path}: does not exist, or lies in no include folder"),
                 None => text,
             },
         }

@@ -63,12 +63,10 @@ mod tests {
 
     #[test]
     fn words_of_the_language_are_escaped() {
-        assert_eq!(["SetTarget", "Type", "self", "move"].map(snake), [
-            "set_target",
-            "r#type",
-            "self_",
-            "r#move"
-        ]);
+        assert_eq!(
+            ["SetTarget", "Type", "self", "move"].map(snake),
+            ["set_target", "r#type", "self_", "r#move"]
+        );
         assert_eq!(["thermostat", "SELF", "A_b"].map(upper_camel), ["Thermostat", "Self_", "AB"]);
         assert_eq!(plain_snake("Type"), "type");
         assert_eq!(shouty("SetTarget"), "SET_TARGET");
