@@ -1,0 +1,220 @@
+//! Makes the comments of a `.proto` file fit for rustdoc, before prost turns them into docs.
+//!
+//! Always true afterwards: nothing in a comment is a link that does not exist, an HTML tag, a test
+//! that rustdoc would run, or a character that rustc refuses; and every message and enum has a
+//! comment. prost itself puts angle brackets around addresses of the web; that is left to it.
+//! The small numbers in paths are field numbers of descriptor.proto.
+
+use std::collections::BTreeMap;
+use std::iter;
+
+use prost_types::source_code_info::Location;
+use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
+
+/// Rewrites every comment of `file`, and gives messages and enums without one a short sentence.
+pub(crate) fn prepare(file: &mut FileDescriptorProto) {
+    let items = items(file);
+    let info = file.source_code_info.get_or_insert_default();
+    for location in &mut info.location {
+        location.leading_detached_comments.clear();
+        for comment in [&mut location.leading_comments, &mut location.trailing_comments] {
+            *comment = comment.take().map(|text| escaped(&text)).filter(|text| !text.is_empty());
+        }
+    }
+    let known = iter::zip(info.location.iter().map(|location| location.path.clone()), 0..);
+    let known: BTreeMap<Vec<i32>, usize> = known.collect();
+    for (path, sentence) in items {
+        match known.get(&path) {
+            Some(&index) => {
+                let location = &mut info.location[index];
+                if location.leading_comments.is_none() && location.trailing_comments.is_none() {
+                    location.leading_comments = sentence;
+                }
+            }
+            // prost takes for granted that every item has a place, or none at all has.
+            None => {
+                let leading_comments = sentence;
+                info.location.push(Location { path, leading_comments, ..Location::default() });
+            }
+        }
+    }
+}
+
+/// Every item that prost looks up, by its descriptor path, with a sentence for those that get one.
+type Items = Vec<(Vec<i32>, Option<String>)>;
+
+fn items(file: &FileDescriptorProto) -> Items {
+    let mut items = Items::new();
+    let scope = match file.package() {
+        "" => String::new(),
+        package => format!("{package}."),
+    };
+    for (index, message) in (0..).zip(&file.message_type) {
+        of_message(message, vec![4, index], &scope, &mut items);
+    }
+    for (index, one) in (0..).zip(&file.enum_type) {
+        of_enum(one, vec![5, index], &scope, &mut items);
+    }
+    for (index, service) in (0..).zip(&file.service) {
+        children(&[6, index], 2, service.method.len(), &mut items);
+        items.push((vec![6, index], None));
+    }
+    items
+}
+
+fn of_message(message: &DescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
+    let name = format!("{scope}{}", message.name());
+    let scope = format!("{name}.");
+    children(&path, 2, message.field.len(), items);
+    children(&path, 8, message.oneof_decl.len(), items);
+    for (index, nested) in (0..).zip(&message.nested_type) {
+        of_message(nested, [&path[..], &[3, index]].concat(), &scope, items);
+    }
+    for (index, one) in (0..).zip(&message.enum_type) {
+        of_enum(one, [&path[..], &[4, index]].concat(), &scope, items);
+    }
+    items.push((path, Some(format!(" The message `{name}`.\n"))));
+}
+
+fn of_enum(one: &EnumDescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
+    children(&path, 2, one.value.len(), items);
+    items.push((path, Some(format!(" The enum `{scope}{}`.\n", one.name()))));
+}
+
+/// `count` items without a sentence, in the field `tag` of their parent's descriptor.
+fn children(parent: &[i32], tag: i32, count: usize, items: &mut Items) {
+    items.extend((0..).take(count).map(|index| ([parent, &[tag, index]].concat(), None)));
+}
+
+/// A comment as rustdoc takes it. Lines keep the blank that usually follows `//`.
+fn escaped(comment: &str) -> String {
+    let mut out = String::new();
+    // Inside a fence of the author, or of ours around a block that was indented.
+    let (mut fenced, mut indented, mut after_blank) = (false, false, true);
+    for line in comment.lines() {
+        let line: String = line.chars().filter_map(harmless).collect();
+        let line = line.trim_end();
+        let text = line.trim_start();
+        let columns = line.len() - text.len();
+        if indented && columns <= INDENT_MAX && !text.is_empty() {
+            out.push_str(" ```\n");
+            indented = false;
+        }
+        if text.starts_with("```") || text.starts_with("~~~") {
+            // Whatever language it is in: rustdoc must not run it.
+            fenced = !fenced;
+            out.push_str(if fenced { " ```text" } else { " ```" });
+        } else if fenced || indented {
+            out.push_str(line);
+        } else if text.is_empty() {
+        } else if columns > INDENT_MAX && after_blank {
+            indented = true;
+            out.push_str(" ```text\n");
+            out.push_str(line);
+        } else {
+            out.push_str(&" ".repeat(columns.min(INDENT_MAX)));
+            out.push_str(&escaped_line(text));
+        }
+        out.push('\n');
+        after_blank = text.is_empty();
+    }
+    if fenced || indented {
+        out.push_str(" ```\n");
+    }
+    out.truncate(out.trim_end().len());
+    if out.is_empty() { out } else { out + "\n" }
+}
+
+/// Escapes what is neither a code span nor an address.
+fn escaped_line(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let code = rest.strip_prefix('`').and_then(|rest| rest.find('`')).map(|end| end + 2);
+        let address = rest.starts_with("http://") || rest.starts_with("https://");
+        let end = match code {
+            Some(end) => end,
+            None if address => rest.find([' ', '>', ')', '[', ']']).unwrap_or(rest.len()),
+            None => char.len_utf8(),
+        };
+        let (part, after) = rest.split_at(end);
+        let in_brackets = after.starts_with("http://") || after.starts_with("https://");
+        match part {
+            // prost puts its own around the address.
+            "<" if in_brackets => {}
+            ">" if address_ends(&out) => {}
+            "<" | "[" | "]" => out.extend(["\\", part]),
+            "\\" if after.starts_with(['[', ']', '<']) => {}
+            part => out.push_str(part),
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Whether the last word written is an address of the web.
+fn address_ends(out: &str) -> bool {
+    let word = out.rsplit(' ').next().unwrap_or_default();
+    word.contains("http://") || word.contains("https://")
+}
+
+/// Leaves out what rustc refuses in a comment, and what would only confuse.
+fn harmless(char: char) -> Option<char> {
+    match char {
+        '\t' => Some(' '),
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
+        char if char.is_control() => None,
+        char => Some(char),
+    }
+}
+
+/// More blanks than this, the one behind `//` included, make Markdown see code.
+const INDENT_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[track_caller]
+    fn check(comment: &str, expected: &str) {
+        assert_eq!(escaped(comment), expected);
+    }
+
+    #[test]
+    fn plain_text_stays() {
+        check(
+            " Sets the target.\n\n Twice, *really*.\n",
+            " Sets the target.\n\n Twice, *really*.\n",
+        );
+        check(" - one\n   and more\n - two\n", " - one\n   and more\n - two\n");
+        check("\n \n", "");
+    }
+
+    #[test]
+    fn links_and_tags_are_only_text() {
+        check(" see [Foo] and [a](b)", " see \\[Foo\\] and \\[a\\](b)\n");
+        check(" a Vec<u8>, \\[x\\]", " a Vec\\<u8>, \\[x\\]\n");
+        check(" but `a[0]<b>` is code, a ` is not", " but `a[0]<b>` is code, a ` is not\n");
+    }
+
+    #[test]
+    fn addresses_are_left_to_prost() {
+        check(" <https://a.b/c> and (http://d)", " https://a.b/c and (http://d)\n");
+    }
+
+    #[test]
+    fn code_is_never_a_test() {
+        check(" ```\n x[0]\n ```\n y[0]", " ```text\n x[0]\n ```\n y\\[0\\]\n");
+        check(" ```rust\n x", " ```text\n x\n ```\n");
+        check(
+            " so:\n\n     x[0]\n\n     y\n z",
+            " so:\n\n ```text\n     x[0]\n\n     y\n ```\n z\n",
+        );
+        check(" far\n         right", " far\n    right\n");
+    }
+
+    #[test]
+    fn characters_that_rustc_refuses_are_dropped() {
+        check(" a\u{202e}b\rc\td", " abc d\n");
+    }
+}

@@ -1,0 +1,50 @@
+//! From `.proto` files to Rust: messages, and a trait, a caller and a dispatcher for each service.
+//!
+//! A build script says what it wants, and gets one file for each package in `OUT_DIR`:
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() -> Result<(), nearcall_build::BuildError> {
+//!     nearcall_build::Builder::new()
+//!         .file("proto/home/v1/thermostat.proto")
+//!         .include("proto")
+//!         .answer_later("home.v1.Thermostat.Watch")
+//!         .compile()
+//! }
+//! ```
+//!
+//! The program includes it where the package should be, and depends on `nearcall`:
+//!
+//! ```text
+//! pub mod home { pub mod v1 { include!(concat!(env!("OUT_DIR"), "/home.v1.rs")); } }
+//! ```
+//!
+//! No `protoc` is needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
+//! without an include folder. A method says `option (nearcall.oneway) = true;` or
+//! `option (nearcall.deadline_ms) = 250;`.
+//!
+//! Always true: generated text depends on the descriptors alone, and a file that would not change
+//! is not written, so that nothing is compiled again. Not here: the runtime (`nearcall`).
+#![forbid(unsafe_code)]
+
+mod builder;
+mod caller;
+mod clashes;
+mod comments;
+mod descriptor_set;
+mod dispatcher;
+mod error;
+mod generate;
+mod interface;
+mod method_id;
+mod model;
+mod names;
+mod options;
+mod polish;
+mod sources;
+
+pub use prost_reflect::DescriptorPool;
+
+pub use self::builder::{Builder, Written, WrittenFile};
+pub use self::error::{BuildError, Place};
+pub use self::generate::{GeneratedFile, Options, generate};

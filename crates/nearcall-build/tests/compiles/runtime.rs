@@ -1,0 +1,206 @@
+//! The items that generated code names, for calls within one thread.
+#![allow(missing_docs, unreachable_pub, reason = "the real runtime explains them")]
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Duration;
+
+use prost::Message;
+
+/// What generated code says about a method.
+#[derive(Debug)]
+pub struct Method {
+    pub id: u32,
+    pub name: &'static str,
+    pub oneway: bool,
+    pub deadline: Option<Duration>,
+}
+
+/// What generated code says about a service.
+#[derive(Debug)]
+pub struct Interface {
+    pub name: &'static str,
+    pub methods: &'static [&'static Method],
+    pub descriptor_set: &'static [u8],
+}
+
+pub trait Dispatcher: 'static {
+    fn interface(&self) -> &'static Interface;
+    fn local(&self) -> &dyn Any;
+    fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Status(pub &'static str);
+
+#[derive(Debug)]
+pub struct BadAddress;
+
+#[derive(Debug, Default)]
+pub struct CallOptions {
+    /// Goes through bytes even though the service is here.
+    pub not_local: bool,
+}
+
+impl CallOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+#[derive(Debug)]
+pub struct Context<'a>(PhantomData<&'a ()>);
+
+#[derive(Debug)]
+pub struct Started<R>(pub Result<R, Status>);
+
+#[derive(Debug)]
+pub struct Responder<R>(Answer, PhantomData<R>);
+
+impl<R: Message> Responder<R> {
+    pub fn finish(self, answer: Result<R, Status>) {
+        *self.0.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
+    }
+}
+
+type Answer = Rc<RefCell<Option<Result<Vec<u8>, Status>>>>;
+
+#[derive(Default)]
+pub struct Client {
+    objects: RefCell<BTreeMap<String, Rc<dyn Dispatcher>>>,
+    /// Calls that the next object sends as bytes, and those that went straight to a service.
+    pub bytes_only: Cell<bool>,
+}
+
+impl Client {
+    pub fn register(&self, dispatcher: impl Dispatcher) {
+        let name = dispatcher.interface().name.to_owned();
+        self.objects.borrow_mut().insert(name, Rc::new(dispatcher));
+    }
+}
+
+#[derive(Clone)]
+pub struct RemoteObject {
+    dispatcher: Rc<dyn Dispatcher>,
+    bytes_only: bool,
+}
+
+impl std::fmt::Debug for RemoteObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.dispatcher.interface().name)
+    }
+}
+
+impl RemoteObject {
+    pub fn new(
+        client: &Client,
+        interface: &'static Interface,
+        address: &str,
+    ) -> Result<Self, BadAddress> {
+        let objects = client.objects.borrow();
+        let found = objects.get(interface.name).filter(|_| !address.is_empty());
+        let dispatcher = Rc::clone(found.ok_or(BadAddress)?);
+        Ok(Self { dispatcher, bytes_only: client.bytes_only.get() })
+    }
+
+    pub fn local<S: Clone + 'static>(&self) -> Option<S> {
+        let local = self.dispatcher.local().downcast_ref::<S>().cloned();
+        local.filter(|_| !self.bytes_only)
+    }
+
+    pub fn call_local<R>(
+        &self,
+        _: &'static Method,
+        _: &CallOptions,
+        serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        serve(&Context(PhantomData))
+    }
+
+    pub fn call_local_later<R: Message + Default>(
+        &self,
+        _: &'static Method,
+        _: &CallOptions,
+        serve: impl FnOnce(&Context<'_>, Responder<R>),
+    ) -> Result<R, Status> {
+        let answer = Answer::default();
+        serve(&Context(PhantomData), Responder(Rc::clone(&answer), PhantomData));
+        taken(&answer)
+    }
+
+    pub fn call<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        _: &CallOptions,
+    ) -> Result<R, Status> {
+        let bytes = request.encode_to_vec();
+        let answer = Answer::default();
+        let incoming = Incoming { method: method.id, bytes: &bytes, answer: Rc::clone(&answer) };
+        self.dispatcher.dispatch(incoming);
+        taken(&answer)
+    }
+
+    pub fn start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Started<R> {
+        Started(self.call(method, request, options))
+    }
+
+    pub fn send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        self.call(method, request, options)
+    }
+}
+
+fn taken<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
+    let answer = answer.borrow_mut().take().unwrap_or(Err(Status("unanswered")));
+    answer.map(|bytes| R::decode(&*bytes).unwrap())
+}
+
+pub struct Incoming<'a> {
+    pub(crate) method: u32,
+    bytes: &'a [u8],
+    answer: Answer,
+}
+
+impl Incoming<'_> {
+    pub fn method(&self) -> u32 {
+        self.method
+    }
+
+    pub fn answer<Q: Message + Default, R: Message>(
+        self,
+        serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
+    ) {
+        let answer = serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
+        *self.answer.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
+    }
+
+    pub fn take<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
+        serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
+        *self.answer.borrow_mut() = Some(Ok(Vec::new()));
+    }
+
+    pub fn answer_later<Q: Message + Default, R: Message>(
+        self,
+        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
+    ) {
+        let responder = Responder(self.answer, PhantomData);
+        serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap(), responder);
+    }
+
+    pub fn refuse_unknown(self) {
+        *self.answer.borrow_mut() = Some(Err(Status("unknown method")));
+    }
+}

@@ -1,0 +1,38 @@
+//! Generated files compared with those in `tests/golden`. `UPDATE_EXPECT=1` rewrites them; the
+//! difference is reviewed like code. That they compile and run: `tests/compiles/main.rs`.
+
+use std::fs;
+use std::path::Path;
+
+use nearcall_build::Builder;
+
+use crate::folder::Folder;
+
+#[track_caller]
+fn check(name: &str, generated: &str, answer_later: &[&str]) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let out = Folder::new();
+    let proto = golden.join(format!("{name}.proto"));
+    let builder = Builder::new().file(proto).include(&golden).out_dir(out.path());
+    let builder = answer_later.iter().fold(builder, |builder, path| builder.answer_later(*path));
+    let written = builder.write().unwrap();
+    let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+    assert_eq!(file.path, out.path().join(generated));
+    let text = fs::read_to_string(&file.path).unwrap();
+    let expected = golden.join(format!("{name}.rs"));
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&expected, &text).unwrap();
+    }
+    let differs = fs::read_to_string(&expected).unwrap() != text;
+    assert!(!differs, "{name}.rs is stale; look at the difference after UPDATE_EXPECT=1");
+}
+
+#[test]
+fn every_kind_of_method() {
+    check("thermostat", "home.v1.rs", &["home.v1.Thermostat.Watch"]);
+}
+
+#[test]
+fn names_and_comments_that_rust_would_trip_over() {
+    check("names", "_.rs", &["T.AsRef"]);
+}
