@@ -11,6 +11,7 @@ use nearcall_os::region::SharedBytes;
 use crate::channel::{Channel, Interest, Readiness};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::interrupt::Interrupter;
 use crate::mechanism::Mechanism;
 use crate::settings::{PeerIdentity, Settings};
 use crate::wait::{Deadline, WaitPolicy};
@@ -165,6 +166,30 @@ impl Endpoint {
     #[inline]
     pub fn arm(&mut self, interest: Interest) -> bool {
         self.channel.arm(interest)
+    }
+
+    /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
+    /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
+    /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
+    /// [`Interrupter::rearm`]. What is there is still received, and a message that has begun to
+    /// travel is not cut off: reading it and committing it wait as ever.
+    ///
+    /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
+    /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
+    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`: the mechanism has a descriptor to wait on, or never sleeps. `AlreadyExists`:
+    /// the last interrupter still lives. Otherwise the kernel's, such as EPERM for a file.
+    pub fn interrupt_when_readable(&mut self, fd: BorrowedFd<'_>) -> std::io::Result<Interrupter> {
+        let can = self.mechanism.capabilities();
+        if can.pollable || can.needs_spinning {
+            let why = if can.pollable { "can be waited on" } else { "never sleeps" };
+            let text = format!("a wait of {} needs no interruption: it {why}", self.mechanism);
+            return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
+        }
+        Interrupter::new(&self.settings.life, fd)
     }
 
     /// Hands descriptors to the other end, beside the messages, over the control line.

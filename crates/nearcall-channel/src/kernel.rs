@@ -56,6 +56,26 @@ impl Patience {
         self.life.as_ref().is_some_and(|life| life.is_gone())
     }
 
+    /// Whether a wait has to end as if its deadline had passed.
+    #[inline]
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.is_interrupted())
+    }
+
+    /// Whether waits may be interrupted.
+    #[inline]
+    pub(crate) fn may_be_interrupted(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.may_be_interrupted())
+    }
+
+    /// While deaf, waits are not interrupted.
+    #[inline]
+    pub(crate) fn set_deaf(&self, deaf: bool) {
+        if let Some(life) = &self.life {
+            life.set_deaf(deaf);
+        }
+    }
+
     /// Makes `attempt` until it gives something, waiting as the policy and `until` say.
     ///
     /// `None`: not by the deadline. `BrokenPipe`: the other end is gone, and a last attempt after
@@ -73,7 +93,10 @@ impl Patience {
                 None if self.is_gone() => self.last(line, attempt),
                 outcome => Ok(outcome),
             },
-            (WaitPolicy::Block, Deadline::Never) => {
+            // Nothing could call us out of a blocking send without an end of the connection.
+            (WaitPolicy::Block, Deadline::Never)
+                if interest == Interest::Receive || !self.may_be_interrupted() =>
+            {
                 if let Some(done) = self.asleep(line, &mut attempt)? {
                     return Ok(Some(done));
                 }
@@ -149,7 +172,7 @@ impl Patience {
                 return Ok(Some(done));
             }
             // Also when the line says ready: who says so again and again must not hold us here.
-            if until.has_passed() && !self.is_gone() {
+            if (until.has_passed() || self.is_interrupted()) && !self.is_gone() {
                 return Ok(None);
             }
         }

@@ -14,6 +14,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
+pub mod interrupt;
 mod kernel;
 pub mod limits;
 pub mod mechanism;
@@ -34,6 +35,7 @@ pub use channel::{Channel, Interest, Readiness};
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{Misdeed, ReceiveError, SendError};
 pub use handshake::{Listener, MeetError, Meeting, Options, accept_over, connect, connect_over};
+pub use interrupt::Interrupter;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};

@@ -102,7 +102,8 @@ impl<D: Doorbell> ShmWay<D> {
         settings: &Settings,
     ) -> Result<Self, OpenError> {
         let waker = doorbell.waker(&memory);
-        let guard = watch(settings, waker).map_err(OpenError::doing("watching the other end"))?;
+        let guard = watch(settings, move |_| waker())
+            .map_err(OpenError::doing("watching the other end"))?;
         Ok(Self {
             memory,
             doorbell,
@@ -199,7 +200,12 @@ impl<D: Doorbell> ShmWay<D> {
             if word != 0 {
                 return word;
             }
-            if slept.is_none() || self.life.is_gone() || until.has_passed() {
+            // `None`: gone or interrupted, and of the interruption we may not hear any more.
+            if slept.is_none()
+                || self.life.is_gone()
+                || self.life.is_interrupted()
+                || until.has_passed()
+            {
                 return ready(self);
             }
         }
@@ -329,6 +335,10 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     fn finish(&mut self) {
         self.consumer.finish(&self.memory.own);
         self.ring_for_room_if_owed(self.room_worth_ringing);
+    }
+
+    fn set_deaf(&mut self, deaf: bool) {
+        self.life.set_deaf(deaf);
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {

@@ -6,12 +6,17 @@
 //! it marks the [`Life`] as gone and wakes the end that may be asleep, again and again until that
 //! end is awake: the sleeper looks at its `Life` before it sleeps, and a wake-up that comes between
 //! that look and the sleep would be lost if it came only once.
-//! Always true: once `Life::is_gone` has said true it says so for ever.
-//! Not here: pipes and sockets, which tell of a hang-up themselves.
+//! The same thread calls an end out of its sleep when a descriptor of its user's becomes readable:
+//! an [`Interrupter`] has it watched, once for each time that it is armed.
+//! Always true: once `Life::is_gone` has said true it says so for ever. An interruption is marked
+//! once for each arming, and only while its `Interrupter` lives.
+//! Not here: pipes and sockets, which tell of a hang-up themselves; arming (`interrupt.rs`).
+//!
+//! [`Interrupter`]: crate::interrupt::Interrupter
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,14 +29,34 @@ use crate::control::Control;
 use crate::settings::Settings;
 use crate::sync::{AtomicBool, Ordering, fence};
 
+/// The bit in a token that tells an interruption from a hang-up.
+const INTERRUPTION: u64 = 1;
+
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.
 const NAG_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether the other end lives, and whether this end sleeps.
+/// Whether the other end lives, and whether this end sleeps or may sleep on.
 #[derive(Debug, Default)]
 pub struct Life {
     gone: AtomicBool,
     sleeping: AtomicBool,
+    /// What this end was to be called away for has come.
+    interrupted: AtomicBool,
+    /// An `Interrupter` exists.
+    interruptible: AtomicBool,
+    /// Amid a message: an interruption now would lose it. Changed by the sleeping thread only.
+    deaf: AtomicBool,
+    /// The connection's token at the watcher; zero while nobody watches.
+    token: AtomicU64,
+}
+
+/// Why the watcher wakes an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The other end has gone.
+    Gone,
+    /// The other end may live; this one is called away.
+    Interrupted,
 }
 
 impl Life {
@@ -46,22 +71,80 @@ impl Life {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Runs `sleep` unless the other end is gone, and lets the watcher know that it may have to
-    /// wake it. Returns `None` if the other end was gone before.
+    /// Runs `sleep` unless the other end is gone or this one is interrupted, and lets the watcher
+    /// know that it may have to wake it. Returns `None` if it was so before.
     #[inline]
     pub fn sleep_with<T>(&self, sleep: impl FnOnce() -> T) -> Option<T> {
-        // With the fence in `may_sleep`: either we see `gone`, or the watcher sees `sleeping`.
+        // With the fence in `may_sleep`: either we see the mark, or the watcher sees `sleeping`.
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let outcome = (!self.is_gone()).then(sleep);
+        let outcome = (!self.is_gone() && !self.is_interrupted()).then(sleep);
         self.sleeping.store(false, Ordering::Release);
         outcome
     }
 
-    /// After `set_gone` and a wake-up: whether this end may sleep and needs another wake-up.
+    /// As [`sleep_with`](Self::sleep_with), for what must be done although this end is interrupted.
+    #[inline]
+    pub(crate) fn work_with<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        self.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let outcome = (!self.is_gone()).then(work);
+        self.sleeping.store(false, Ordering::Release);
+        outcome
+    }
+
+    /// After a mark: whether this end may sleep and needs a wake-up, or another.
     pub(crate) fn may_sleep(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleeping.load(Ordering::Relaxed)
+    }
+
+    /// Whether a wait has to end as if its deadline had passed. Looked at around sleeps only.
+    #[inline]
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire) && !self.deaf.load(Ordering::Relaxed)
+    }
+
+    /// Whether interruptions may come. One load.
+    #[inline]
+    pub(crate) fn may_be_interrupted(&self) -> bool {
+        self.interruptible.load(Ordering::Relaxed) && !self.deaf.load(Ordering::Relaxed)
+    }
+
+    /// While deaf, this end's waits are not interrupted.
+    #[inline]
+    pub(crate) fn set_deaf(&self, deaf: bool) {
+        self.deaf.store(deaf, Ordering::Relaxed);
+    }
+
+    /// The token with which the watcher knows this connection.
+    pub(crate) fn token(&self) -> Option<u64> {
+        Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0)
+    }
+
+    /// Takes an interruption's mark away. Whether it was there.
+    pub(crate) fn take_interruption(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) && self.interrupted.swap(false, Ordering::AcqRel)
+    }
+
+    /// From now on interruptions may come. False: so it was before.
+    pub(crate) fn begin_interruptions(&self) -> bool {
+        !self.interruptible.swap(true, Ordering::AcqRel)
+    }
+
+    /// Marks this end as interrupted if interruptions may come.
+    pub(crate) fn interrupt(&self) -> bool {
+        let may_come = self.interruptible.load(Ordering::Acquire);
+        if may_come {
+            self.interrupted.store(true, Ordering::Release);
+        }
+        may_come
+    }
+
+    /// Whether this end is interrupted and may sleep all the same.
+    pub(crate) fn needs_interrupting(&self) -> bool {
+        let may_sleep = self.may_sleep();
+        may_sleep && self.is_interrupted()
     }
 }
 
@@ -75,10 +158,10 @@ struct Watched {
     /// Tells of the other process's end even if somebody else still holds its end of the line.
     pidfd: Option<Arc<OwnedFd>>,
     life: Arc<Life>,
-    wake: Box<dyn Fn() + Send>,
+    wake: Box<dyn Fn(Cause) + Send>,
 }
 
-struct Watcher {
+pub(crate) struct Watcher {
     epoll: Epoll,
     /// By token. A lock, because connections come and go; nothing of a call's path takes it.
     watched: Mutex<HashMap<u64, Watched>>,
@@ -92,11 +175,13 @@ struct Watcher {
 /// The thread or its descriptor could not be made.
 pub(crate) fn watch(
     settings: &Settings,
-    wake: impl Fn() + Send + 'static,
+    wake: impl Fn(Cause) + Send + 'static,
 ) -> io::Result<WatchGuard> {
-    static NEXT_TOKEN: AtomicU64 = AtomicU64::new(1);
+    // Even numbers: the odd one after each is that of its interruptions.
+    static NEXT_TOKEN: AtomicU64 = AtomicU64::new(2);
     let watcher = watcher()?;
-    let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+    let token = NEXT_TOKEN.fetch_add(2, Ordering::Relaxed);
+    settings.life.token.store(token, Ordering::Relaxed);
     let (control, pidfd) = (Arc::clone(&settings.control), settings.peer.pidfd.clone());
     let watched =
         Watched { control, pidfd, life: Arc::clone(&settings.life), wake: Box::new(wake) };
@@ -110,7 +195,8 @@ pub(crate) fn watch(
     Ok(guard)
 }
 
-fn watcher() -> io::Result<Arc<Watcher>> {
+/// The one watcher of this process.
+pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
     static WATCHER: Mutex<Option<Arc<Watcher>>> = Mutex::new(None);
     let mut slot = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(watcher) = &*slot {
@@ -135,32 +221,65 @@ impl Watcher {
         }
     }
 
+    /// Interrupts the connection of `token` once `fd` is readable; once only.
+    pub(crate) fn add_interruption(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.epoll.add_once(fd, Interest::Readable, token | INTERRUPTION)
+    }
+
+    /// The same once more.
+    pub(crate) fn renew_interruption(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.epoll.modify_once(fd, Interest::Readable, token | INTERRUPTION)
+    }
+
+    /// No interruption of the connection of `life` comes any more, and none is left.
+    pub(crate) fn end_interruptions(&self, fd: BorrowedFd<'_>, life: &Life) {
+        let _ = self.epoll.delete(fd);
+        // What was reported before that is marked under the lock.
+        let _watched = self.lock();
+        life.interrupted.store(false, Ordering::Relaxed);
+        life.interruptible.store(false, Ordering::Release);
+    }
+
     fn run(&self) {
         let mut events = Events::with_capacity(64);
-        // Connections that hung up and may still have a sleeper.
+        // Connections that hung up and may still have a sleeper, and those that are interrupted.
         let mut nagged: Vec<u64> = Vec::new();
+        let mut interrupted: Vec<u64> = Vec::new();
         loop {
-            let timeout = (!nagged.is_empty()).then_some(NAG_INTERVAL);
-            let Ok(hung_up) = self.epoll.wait(&mut events, timeout) else {
+            let idle = nagged.is_empty() && interrupted.is_empty();
+            let Ok(reported) = self.epoll.wait(&mut events, (!idle).then_some(NAG_INTERVAL)) else {
                 // Only a broken descriptor table can do this; do not take a CPU for it.
                 clock::pause(Duration::from_millis(100));
                 continue;
             };
             let watched = self.lock();
-            for event in hung_up {
-                let Some(entry) = watched.get(&event.token) else { continue };
-                self.forget(entry);
-                entry.life.set_gone();
-                nagged.push(event.token);
+            for event in reported {
+                let token = event.token & !INTERRUPTION;
+                let Some(entry) = watched.get(&token) else { continue };
+                if event.token == token {
+                    self.forget(entry);
+                    entry.life.set_gone();
+                    nagged.push(token);
+                } else if entry.life.interrupt() {
+                    interrupted.push(token);
+                }
             }
             nagged.retain(|token| match watched.get(token) {
                 Some(entry) => {
-                    (entry.wake)();
+                    (entry.wake)(Cause::Gone);
                     true
                 }
                 None => false,
             });
             nagged.retain(|token| watched.get(token).is_some_and(|entry| entry.life.may_sleep()));
+            // Who is not asleep sees the mark before it sleeps, so it needs no wake-up.
+            interrupted.retain(|token| match watched.get(token) {
+                Some(entry) if entry.life.needs_interrupting() => {
+                    (entry.wake)(Cause::Interrupted);
+                    true
+                }
+                _ => false,
+            });
         }
     }
 }

@@ -76,6 +76,9 @@ pub(crate) trait PieceWay: Send {
     /// Ends the current piece, read or not. Does not wait.
     fn finish(&mut self);
 
+    /// From now on waits may (not) be interrupted: amid a message they must not.
+    fn set_deaf(&mut self, _deaf: bool) {}
+
     /// What an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
 

@@ -92,7 +92,7 @@ impl CmaWay {
         settings: &Settings,
     ) -> io::Result<Self> {
         // The socket tells of the end itself; this tells in time that the number may be reused.
-        let guard = watch(settings, || {})?;
+        let guard = watch(settings, |_| {})?;
         // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
         // which is not over yet, would fail.
         let pidfd = settings.peer.pidfd.clone();

@@ -106,6 +106,7 @@ impl<P: PacketLine> PacketWay<P> {
                 Some(Received::WakeUp) if self.patience.is_gone() => {}
                 Some(Received::WakeUp) => return Err(Misdeed::BadHeader.into()),
                 Some(Received::Nonsense(misdeed)) => return Err(misdeed.into()),
+                None if self.patience.is_interrupted() => return Err(ReceiveError::Empty),
                 None if self.pending_bytes > 0 && !until.has_passed() => {}
                 None => return Err(ReceiveError::Empty),
             }
@@ -148,7 +149,8 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
             return Err(SendError::PeerGone);
         }
         self.push(until)?;
-        if let Deadline::At(_) = until {
+        let interruptible = until == Deadline::Never && self.patience.may_be_interrupted();
+        if matches!(until, Deadline::At(_)) || interruptible {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut P, _| Ok(line.has_room()?.then_some(()));
             let room = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
@@ -169,7 +171,10 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
         self.line.outgoing()[..HEADER_BYTES].copy_from_slice(&header.encode());
         self.pending_bytes = HEADER_BYTES + self.piece_bytes;
         self.piece_bytes = 0;
-        match self.push(until) {
+        self.patience.set_deaf(true);
+        let pushed = self.push(until);
+        self.patience.set_deaf(false);
+        match pushed {
             // It goes out before anything else.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
@@ -217,6 +222,10 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
     #[inline]
     fn finish(&mut self) {
         self.current = 0..0;
+    }
+
+    fn set_deaf(&mut self, deaf: bool) {
+        self.patience.set_deaf(deaf);
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {

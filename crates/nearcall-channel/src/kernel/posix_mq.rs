@@ -144,7 +144,8 @@ fn channel(
         let _ = mqueue::send_now(&*receiving, &[]);
         let _ = mqueue::receive_now(&*sending, &mut vec![0; bytes]);
     };
-    let guard = watch(settings, wake).map_err(OpenError::doing("watching the other end"))?;
+    let guard =
+        watch(settings, move |_| wake()).map_err(OpenError::doing("watching the other end"))?;
     let line = MqLine { outward, inward, outgoing, incoming, _watch: guard };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);

@@ -7,12 +7,14 @@
 //! killed at once leave queues behind.
 //! When the other end dies the watcher puts an empty message into our receiving queue, behind what
 //! was sent before (if the queue is full nobody sleeps there), and removes the sending queue.
+//! To interrupt a receive the watcher puts an empty message there, too; these are counted.
 //! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
 //! sends one is broken. Both ends can read, write and remove both queues.
 //! Not here: pieces (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nearcall_os::clock;
@@ -28,7 +30,7 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::HEADER_BYTES;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
-use crate::watch::{WatchGuard, watch};
+use crate::watch::{Cause, Life, WatchGuard, watch};
 
 /// One end.
 struct SysvLine {
@@ -37,6 +39,9 @@ struct SysvLine {
     incoming: MessageBuffer,
     /// The next pause of a wait with a deadline.
     pause: Duration,
+    /// Empty messages that the watcher has put into our receiving queue to interrupt a receive.
+    calls: Arc<AtomicU32>,
+    life: Arc<Life>,
     // Last, so that it ends after the queues were removed.
     _watch: WatchGuard,
 }
@@ -102,16 +107,21 @@ impl PacketLine for SysvLine {
     #[inline]
     fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
         let (queue, message) = (self.queues.inward, &mut self.incoming);
-        let received = match how {
-            Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
-            Try::Now => sysv::receive_now(queue, ANY_KIND, message),
-        };
-        let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
-        self.pause = PAUSE_MIN;
-        Ok(Some(match bytes {
-            0 => Received::WakeUp,
-            _ => Received::Packet(0..bytes),
-        }))
+        loop {
+            let received = match how {
+                Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
+                Try::Now => sysv::receive_now(queue, ANY_KIND, message),
+            };
+            let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
+            self.pause = PAUSE_MIN;
+            match bytes {
+                0 if !take_call(&self.calls) => return Ok(Some(Received::WakeUp)),
+                0 if how == Try::Blocking && self.life.is_interrupted() => return Ok(None),
+                // It came too late for the sleep that it was for.
+                0 => {}
+                _ => return Ok(Some(Received::Packet(0..bytes))),
+            }
+        }
     }
 
     fn has_room(&mut self) -> io::Result<bool> {
@@ -122,6 +132,11 @@ impl PacketLine for SysvLine {
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
         None
     }
+}
+
+/// Takes note of an empty message. False: none that the watcher had put there to interrupt.
+fn take_call(calls: &AtomicU32) -> bool {
+    calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)).is_ok()
 }
 
 /// A queue that was removed means that the other end is gone.
@@ -200,10 +215,25 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         let text = format!("kernel.msgmax or kernel.msgmnb allow only {bytes} bytes in a message");
         return Err(OpenError::Unsupported(text));
     }
-    let wake = move || {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let wake = move |cause| {
         let mut empty = MessageBuffer::with_capacity(0);
-        let _ = sysv::send_now(inward, KIND, &mut empty, 0);
-        let _ = sysv::remove(outward);
+        match cause {
+            Cause::Gone => {
+                let _ = sysv::send_now(inward, KIND, &mut empty, 0);
+                let _ = sysv::remove(outward);
+            }
+            // One at a time. Before it is sent, since it may be received at once.
+            Cause::Interrupted => {
+                let first = counted.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+                if first.is_ok() && !matches!(sysv::send_now(inward, KIND, &mut empty, 0), Ok(true))
+                {
+                    // The queue is full, so nobody sleeps there.
+                    take_call(&counted);
+                }
+            }
+        }
     };
     let guard = watch(settings, wake).map_err(OpenError::doing("watching the other end"))?;
     let line = SysvLine {
@@ -212,6 +242,8 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         // The limit may have been raised between the two looks at it.
         incoming: MessageBuffer::with_capacity(usize::try_from(MESSAGE_BYTES_MAX).unwrap_or(0)),
         pause: PAUSE_MIN,
+        calls,
+        life: Arc::clone(&settings.life),
         _watch: guard,
     };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };

@@ -102,7 +102,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
 
 fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
     // Whoever sleeps on the socket is woken by the kernel.
-    let guard = watch(settings, || ()).map_err(OpenError::doing("watching the other end"))?;
+    let guard = watch(settings, |_| ()).map_err(OpenError::doing("watching the other end"))?;
     let life = Arc::clone(&settings.life);
     let line = TcpLine { socket: SocketLine::new(socket), life, _watch: guard };
     let way = StreamWay::new(line, settings.wait);

@@ -287,7 +287,8 @@ fn channel(
             let _ = socket::shutdown(&**socket, Half::Receive);
         }
     };
-    let guard = watch(settings, wake).map_err(OpenError::doing("watching the other end"))?;
+    let guard =
+        watch(settings, move |_| wake()).map_err(OpenError::doing("watching the other end"))?;
     let line = UdpLine {
         outward: Outward {
             socket: outward,

@@ -84,7 +84,7 @@ impl UnixPackets {
             Kind::Datagram => {
                 let ours = Arc::clone(&socket);
                 let wake = move || drop(socket::shutdown(&*ours, Half::Receive));
-                let guard = watch(settings, wake);
+                let guard = watch(settings, move |_| wake());
                 Some(guard.map_err(OpenError::doing("watching the other end"))?)
             }
             Kind::Stream | Kind::Seqpacket => None,

@@ -265,13 +265,18 @@ impl Incoming {
                     way.finish();
                     None
                 }
-                None => match self.next(way, until)? {
-                    (_, Step::Aborted, _) => {
-                        self.state = State::Nothing;
-                        return Err(ReceiveError::Aborted);
+                None => {
+                    way.set_deaf(true);
+                    let next = self.next(way, until);
+                    way.set_deaf(false);
+                    match next? {
+                        (_, Step::Aborted, _) => {
+                            self.state = State::Nothing;
+                            return Err(ReceiveError::Aborted);
+                        }
+                        (_, _, piece) => Some(piece),
                     }
-                    (_, _, piece) => Some(piece),
-                },
+                }
             };
             self.state = State::Streaming { piece, until };
         }

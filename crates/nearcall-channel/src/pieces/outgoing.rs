@@ -233,7 +233,10 @@ fn copy(from: &[u8], to: &mut [u8]) {
 impl Direct {
     fn reserve_next(&mut self, way: &mut impl PieceWay) -> Result<(), SendError> {
         let piece_bytes = self.later_bytes.min(way.piece_bytes_max());
-        way.reserve(piece_bytes, self.until)?;
+        way.set_deaf(true);
+        let reserved = way.reserve(piece_bytes, self.until);
+        way.set_deaf(false);
+        reserved?;
         self.later_bytes -= piece_bytes;
         self.reserved = Some((piece_bytes, 0));
         Ok(())

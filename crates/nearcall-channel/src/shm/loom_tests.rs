@@ -245,3 +245,26 @@ fn loom_a_death_ends_every_sleep() {
         watcher.join().unwrap();
     });
 }
+
+#[test]
+fn loom_an_interruption_ends_every_sleep() {
+    loom::model(|| {
+        let (life, words) = (Arc::new(Life::default()), Arc::new(Words::new()));
+        assert!(life.begin_interruptions());
+        let (watched, bell) = (Arc::clone(&life), Arc::clone(&words));
+        let watcher = thread::spawn(move || {
+            watched.interrupt();
+            while watched.needs_interrupting() {
+                bell.wake();
+                thread::yield_now();
+            }
+        });
+        // The bell never goes up: nothing but the watcher ends this sleep.
+        let slept = life.sleep_with(|| words.futex_wait(0));
+        assert!(slept.is_none() || life.is_interrupted());
+        watcher.join().unwrap();
+        assert!(life.sleep_with(|| ()).is_none());
+        assert!(life.take_interruption());
+        assert!(life.sleep_with(|| ()).is_some());
+    });
+}

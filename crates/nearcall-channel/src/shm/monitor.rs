@@ -12,6 +12,10 @@
 //!   allow that. No process but ours is left to be hurt by it, and the variables are never used
 //!   again.
 //!
+//! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
+//! hang in a variable that the other end broke, so it is given by a thread that nobody waits for,
+//! one at a time; then the end of the slice is what interrupts.
+//!
 //! Always true: a death is noticed within `SLICE`, or `STUCK` and a few milliseconds if it left a
 //! variable broken. The robust mutex goes to the survivor.
 //! An end that is stopped while it holds the mutex, or writes nonsense into it, stops the other
@@ -22,7 +26,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
@@ -110,7 +114,7 @@ impl Monitor {
                 return Ok(Some(found));
             }
             // Nobody publishes while we hold the lock, so what was sent before a death was seen.
-            if self.life.is_gone() || until.has_passed() {
+            if self.life.is_gone() || self.life.is_interrupted() || until.has_passed() {
                 return Ok(None);
             }
             self.wait(&mut guard, condition, until)?;
@@ -178,7 +182,7 @@ impl Monitor {
     #[inline]
     fn signal(&self, condition: Condition) {
         // Marked as a sleep: if it hangs, the watcher frees it. It has no other way to fail.
-        let _ = self.life.sleep_with(|| self.variable(condition).signal());
+        let _ = self.life.work_with(|| self.variable(condition).signal());
     }
 
     #[inline]
@@ -191,6 +195,13 @@ impl Monitor {
 }
 
 impl Condition {
+    fn place(self) -> usize {
+        match self {
+            Self::NotEmpty => NOT_EMPTY,
+            Self::NotFull => NOT_FULL,
+        }
+    }
+
     #[inline]
     fn waits(self) -> usize {
         match self {
@@ -213,6 +224,36 @@ pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn 
             for at in places.into_iter().flat_map(|at| [at + NOT_EMPTY, at + NOT_FULL]) {
                 renew(&region, at);
             }
+        }
+    })
+}
+
+/// For the watcher: called again and again while a thread of ours waits in a variable of the
+/// monitors at `sending` or `receiving` and is to be called away.
+pub(crate) fn nudge(
+    region: &Arc<SharedRegion>,
+    sending: usize,
+    receiving: usize,
+) -> Box<dyn Fn() + Send> {
+    let region = Arc::clone(region);
+    let under_way = Arc::new(AtomicBool::new(false));
+    Box::new(move || {
+        if under_way.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (region, done) = (Arc::clone(&region), Arc::clone(&under_way));
+        let signal = move || {
+            let waits_in = [(receiving, Condition::NotEmpty), (sending, Condition::NotFull)];
+            for (at, condition) in waits_in {
+                if region.word32(at + condition.waits()).load(Ordering::Relaxed) != 0 {
+                    let _ = Condvar::attach(&region, at + condition.place()).signal();
+                }
+            }
+            done.store(false, Ordering::Release);
+        };
+        let thread = std::thread::Builder::new().name("nearcall-nudge".into());
+        if thread.spawn(signal).is_err() {
+            under_way.store(false, Ordering::Release);
         }
     })
 }

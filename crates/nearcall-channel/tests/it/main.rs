@@ -8,5 +8,6 @@
 mod conformance;
 mod handshake;
 mod hostile_region;
+mod interrupt;
 mod killed_peer;
 mod support;

@@ -15,9 +15,9 @@ use crate::piece::PieceHeader;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::shm::layout::Capacity;
-use crate::shm::monitor::{Condition, Monitor, rescue};
+use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
 use crate::wait::Deadline;
-use crate::watch::{Life, WatchGuard, watch};
+use crate::watch::{Cause, Life, WatchGuard, watch};
 use crate::way::PieceWay;
 
 /// One direction's memory, as one end sees it. All but `had_room` is called under the lock.
@@ -144,7 +144,12 @@ impl<B: Buffer> MonitorWay<B> {
         let incoming = B::new(region, receiving + Monitor::BYTES, capacity);
         let own_buffer = || vec![0; outgoing.piece_bytes_max()].into_boxed_slice();
         let (staged, taken) = (own_buffer(), own_buffer());
-        let waker = rescue(region, [sending, receiving]);
+        let (rescue, nudge) =
+            (rescue(region, [sending, receiving]), nudge(region, sending, receiving));
+        let waker = move |cause| match cause {
+            Cause::Gone => rescue(),
+            Cause::Interrupted => nudge(),
+        };
         let guard = watch(settings, waker).map_err(OpenError::doing("watching the other end"))?;
         Ok(Self {
             sending: Monitor::attach(region, sending, &settings.life),
@@ -252,6 +257,10 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
     #[inline]
     fn finish(&mut self) {
         self.unread = (0, 0);
+    }
+
+    fn set_deaf(&mut self, deaf: bool) {
+        self.life.set_deaf(deaf);
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {

@@ -1,0 +1,272 @@
+//! A sleep inside a mechanism without a descriptor is ended from outside, and loses nothing.
+//!
+//! Always true: everything here runs in this process, an end in each of two threads; a sleep that
+//! nothing ends would end by its partner's leaving, as a failure.
+//! Not here: mechanisms that can be waited on (`conformance/readiness.rs`).
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Deadline, Endpoint, Interrupter, Mechanism, Options, ReceiveError, SendError, accept_over,
+    connect_over,
+};
+use nearcall_os::socket::{self, Kind};
+use nearcall_os::{clock, eventfd, process};
+
+use crate::support::bytes::{expect_pattern, pattern};
+use crate::support::{PATIENCE, patient};
+
+/// Sleeps of which each test sees the end.
+const ROUNDS: u64 = 1000;
+
+/// The mechanisms that need it, as far as they are to be had here.
+fn sleepers() -> impl Iterator<Item = Mechanism> {
+    let needs = |mechanism: &Mechanism| {
+        let can = mechanism.capabilities();
+        !can.pollable && !can.needs_spinning && mechanism.supported().is_ok()
+    };
+    Mechanism::all().filter(needs)
+}
+
+/// Two ends, the first of which is interrupted by the bell.
+struct Pair {
+    endpoint: Endpoint,
+    partner: Endpoint,
+    interrupter: Interrupter,
+    bell: OwnedFd,
+}
+
+fn pair(mechanism: Mechanism) -> Pair {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let options = Options { buffer_bytes: 4 << 10, ..Options::default() };
+    let (mut endpoint, partner) = thread::scope(|scope| {
+        let server = scope.spawn(|| accept_over(ours, &options).unwrap());
+        let client = connect_over(theirs, mechanism, &options).unwrap();
+        (server.join().unwrap(), client)
+    });
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    let interrupter = endpoint.interrupt_when_readable(bell.as_fd()).unwrap();
+    Pair { endpoint, partner, interrupter, bell }
+}
+
+fn is_empty<T>(outcome: &Result<T, ReceiveError>) -> bool {
+    matches!(outcome, Err(ReceiveError::Empty))
+}
+
+#[test]
+fn the_mechanisms_without_a_descriptor_are_those_that_can_be_interrupted() {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    let server = thread::spawn(|| accept_over(ours, &Options::default()).unwrap());
+    let mut client = connect_over(theirs, Mechanism::ShmEventfd, &Options::default()).unwrap();
+    let error = client.interrupt_when_readable(bell.as_fd()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    assert!(error.to_string().contains("can be waited on"), "{error}");
+    drop(server.join().unwrap());
+    for mechanism in sleepers() {
+        let mut pair = pair(mechanism);
+        let second = pair.endpoint.interrupt_when_readable(pair.bell.as_fd()).unwrap_err();
+        assert_eq!(second.kind(), std::io::ErrorKind::AlreadyExists, "{mechanism}");
+        drop(pair.interrupter);
+        pair.interrupter = pair.endpoint.interrupt_when_readable(pair.bell.as_fd()).unwrap();
+    }
+}
+
+#[test]
+fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
+    for mechanism in sleepers() {
+        let Pair { mut endpoint, partner, mut interrupter, bell } = pair(mechanism);
+        let (ended, next_turn) = mpsc::channel::<()>();
+        let ringer = bell.try_clone().unwrap();
+        let partner = thread::spawn(move || {
+            let mut rung = Vec::new();
+            for turn in 0..ROUNDS {
+                // Some come before the sleep, some amid it, a few deep in it.
+                clock::pause(Duration::from_micros([0, 20, 60, 150, 2000][(turn % 5) as usize]));
+                rung.push(clock::now());
+                eventfd::add_one(&ringer).unwrap();
+                // Its leaving ends a sleep that the bell did not.
+                next_turn.recv_timeout(PATIENCE).unwrap();
+            }
+            drop(partner);
+            rung
+        });
+        let mut ends = Vec::new();
+        let mut into = [0; 8];
+        for turn in 0..ROUNDS {
+            let outcome = match turn % 2 {
+                0 => endpoint.receive_into(&mut into, Deadline::Never).map(drop),
+                _ => endpoint.receive(patient()).map(drop),
+            };
+            ends.push(clock::now());
+            assert!(is_empty(&outcome), "{mechanism}: {outcome:?}");
+            // It stays so until it is armed again.
+            assert!(interrupter.has_fired(), "{mechanism}");
+            assert!(is_empty(&endpoint.receive(Deadline::Never).map(drop)), "{mechanism}");
+            assert_eq!(eventfd::read_now(&bell).unwrap(), Some(1));
+            interrupter.rearm().unwrap();
+            ended.send(()).unwrap();
+        }
+        let rung = partner.join().unwrap();
+        let mut took: Vec<_> = ends.iter().zip(rung).map(|(end, ring)| *end - ring).collect();
+        took.sort();
+        // Well below the slices of the condition variables, which end by themselves.
+        assert!(took[took.len() / 4] < Duration::from_millis(4), "{mechanism}: {took:?}");
+    }
+}
+
+#[test]
+fn a_message_that_comes_with_an_interruption_is_received() {
+    for mechanism in sleepers() {
+        let Pair { mut endpoint, mut partner, mut interrupter, bell } = pair(mechanism);
+        let ringer = bell.try_clone().unwrap();
+        let sender = thread::spawn(move || {
+            let mut random = fastrand::Rng::with_seed(7);
+            for number in 0..ROUNDS {
+                if random.bool() {
+                    eventfd::add_one(&ringer).unwrap();
+                }
+                let length = [0, 8, 100, 900, 20_000][random.usize(0..5)];
+                partner.send(&pattern(number, length), patient()).unwrap();
+                partner.flush(patient()).unwrap();
+                if random.bool() {
+                    eventfd::add_one(&ringer).unwrap();
+                }
+                if random.u8(0..4) == 0 {
+                    clock::pause(Duration::from_micros(random.u64(0..200)));
+                }
+            }
+            partner
+        });
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut bytes = Vec::new();
+        let mut number = 0;
+        let lengths: Vec<_> = (0..ROUNDS)
+            .map(|_| {
+                random.bool();
+                let length = [0, 8, 100, 900, 20_000][random.usize(0..5)];
+                random.bool();
+                if random.u8(0..4) == 0 {
+                    random.u64(0..200);
+                }
+                length
+            })
+            .collect();
+        while number < ROUNDS {
+            bytes.clear();
+            match endpoint.receive(Deadline::Never) {
+                Ok(mut message) => {
+                    message.read_to_end(&mut bytes).unwrap();
+                    drop(message);
+                    expect_pattern(&bytes, number, lengths[usize::try_from(number).unwrap()]);
+                    number += 1;
+                }
+                Err(ReceiveError::Empty) => {
+                    let _ = eventfd::read_now(&bell).unwrap();
+                    interrupter.rearm().unwrap();
+                }
+                Err(error) => panic!("{mechanism}: {error:?}"),
+            }
+        }
+        drop(sender.join().unwrap());
+    }
+}
+
+#[test]
+fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
+    const LONG: usize = 100_000;
+    for mechanism in sleepers() {
+        let Pair { mut endpoint, mut partner, mut interrupter, bell } = pair(mechanism);
+        let mut sent = 0;
+        // Rung all the time: every wait that may be ended is.
+        eventfd::add_one(&bell).unwrap();
+        loop {
+            match endpoint.send(&pattern(sent, 100), Deadline::Never) {
+                Ok(()) => sent += 1,
+                Err(SendError::Full) => break,
+                Err(error) => panic!("{mechanism}: {error:?}"),
+            }
+            assert!(sent < 10_000, "{mechanism} is never full");
+        }
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            for number in 0..=sent {
+                bytes.clear();
+                let length = if number == sent { LONG } else { 100 };
+                let mut message = partner.receive(patient()).unwrap();
+                message.read_to_end(&mut bytes).unwrap();
+                drop(message);
+                expect_pattern(&bytes, number, length);
+                if number % 16 == 0 {
+                    clock::pause(Duration::from_millis(1));
+                }
+            }
+            partner
+        });
+        let long = pattern(sent, LONG);
+        let end = clock::now() + PATIENCE;
+        loop {
+            interrupter.rearm().unwrap();
+            match endpoint.send(&long, Deadline::Never) {
+                Ok(()) => break,
+                Err(SendError::Full) => assert!(clock::now() < end, "{mechanism}"),
+                Err(error) => panic!("{mechanism}: {error:?}"),
+            }
+        }
+        drop(reader.join().unwrap());
+    }
+}
+
+#[test]
+fn waiting_for_an_interruption_costs_no_wake_ups() {
+    for mechanism in sleepers() {
+        let Pair { mut endpoint, mut partner, interrupter: _interrupter, bell: _bell } =
+            pair(mechanism);
+        let (tell, told) = mpsc::channel();
+        let sleeper = thread::spawn(move || {
+            tell.send(process::tid()).unwrap();
+            let mut into = [0; 8];
+            endpoint.receive_into(&mut into, Deadline::Never).unwrap();
+            endpoint
+        });
+        let tid = told.recv().unwrap();
+        clock::pause(Duration::from_millis(20));
+        let before = switches(tid);
+        clock::pause(Duration::from_millis(200));
+        let sleeper_switches = switches(tid) - before;
+        // The condition variables wait in slices of 10 ms.
+        assert!(sleeper_switches <= 30, "{mechanism}: {sleeper_switches} wake-ups in 200 ms");
+        let watcher = thread_named("nearcall-watch");
+        // Other tests wake it as well, but not in every window; nagging would.
+        let end = clock::now() + PATIENCE;
+        let rests = || {
+            let before = switches(watcher);
+            clock::pause(Duration::from_millis(10));
+            switches(watcher) - before <= 2
+        };
+        while !rests() {
+            assert!(clock::now() < end, "{mechanism}: the watcher does not rest");
+        }
+        partner.send(b"awake", patient()).unwrap();
+        drop(sleeper.join().unwrap());
+    }
+}
+
+/// How often a thread of ours has gone to sleep.
+fn switches(tid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+fn thread_named(name: &str) -> i32 {
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap());
+    let found = threads.into_iter().find(|entry| {
+        fs::read_to_string(entry.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    });
+    found.unwrap().file_name().to_str().unwrap().parse().unwrap()
+}
