@@ -105,8 +105,7 @@ impl FromStr for Address {
                 At::Socket(place.map_err(|error| bad(error.why().to_owned()))?)
             }
         };
-        let mut address =
-            Self { at, via: None, wait: None, instance: instance.map(str::to_owned) };
+        let mut address = Self { at, via: None, wait: None, instance: instance.map(str::to_owned) };
         for parameter in parameters.into_iter().flat_map(|all| all.split('&')) {
             address.set(parameter).map_err(bad)?;
         }

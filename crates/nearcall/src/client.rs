@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address as Place, Deadline, Endpoint, MeetError, Mechanism, Options, WaitPolicy, connect,
+    Address as Place, Deadline, Endpoint, Mechanism, MeetError, Options, WaitPolicy, connect,
 };
 use nearcall_os::clock;
 use nearcall_wire::{InstanceId, Time, Timeout};
@@ -103,9 +103,8 @@ impl Client {
                 Ok(_) => return Ok(()),
                 Err(status) => status,
             };
-            let next = now().after(Timeout::from_ns(
-                u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX),
-            ));
+            let next =
+                now().after(Timeout::from_ns(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)));
             if next >= until {
                 return Err(failed);
             }
@@ -209,8 +208,7 @@ impl Client {
 
     /// Greets, and waits until the server has greeted.
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
-        let greeting_ns =
-            u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
+        let greeting_ns = u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
         let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
         let until = until.min(patience);
         link.send_own(Deadline::Now);

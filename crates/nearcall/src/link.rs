@@ -182,7 +182,9 @@ impl Link {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
             End::Gone(Gone::Closed) => self.why_gone(),
-            End::Reply(_) | End::Error { .. } => Status::new(Code::Internal, "an end without bytes"),
+            End::Reply(_) | End::Error { .. } => {
+                Status::new(Code::Internal, "an end without bytes")
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, MeetError, Mechanism, Meeting, Options, connect,
+    Address as Place, Endpoint, Mechanism, MeetError, Meeting, Options, connect,
 };
 use nearcall_os::socket;
 use nearcall_wire::{Time, Timeout};

@@ -12,7 +12,7 @@
 use std::fmt;
 
 /// Longest key, in bytes: its length travels in one.
-pub const KEY_BYTES_MAX: usize = u8::MAX as usize;
+const KEY_BYTES_MAX: usize = u8::MAX as usize;
 
 /// Why an entry was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

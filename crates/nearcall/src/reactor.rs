@@ -200,7 +200,7 @@ impl Reactor {
         let count = self.ready.borrow().len();
         for _ in 0..count {
             let Some(link) = self.ready.borrow_mut().pop_front() else { return };
-            link.watch.update(|watch| Watch { is_ready: false, ..watch });
+            links::taken_from_ready(&link);
             self.serve(&link);
         }
     }
@@ -222,7 +222,12 @@ impl Reactor {
                         return;
                     }
                 }
-                Took::Nothing => return if spins {} else { self.used(link) },
+                Took::Nothing => {
+                    return if spins {
+                    } else {
+                        self.used(link)
+                    };
+                }
                 Took::Gone => return,
             }
         }

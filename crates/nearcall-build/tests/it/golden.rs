@@ -36,3 +36,9 @@ fn every_kind_of_method() {
 fn names_and_comments_that_rust_would_trip_over() {
     check("names", "_.rs", &["T.AsRef"]);
 }
+
+/// The tests of the runtime use this one.
+#[test]
+fn what_the_tests_of_the_runtime_call() {
+    check("echo", "echo.v1.rs", &["echo.v1.Echo.Later"]);
+}

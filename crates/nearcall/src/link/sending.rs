@@ -55,13 +55,10 @@ impl Link {
         until: Deadline,
     ) -> Result<Ticket, Status> {
         let (now, request) = self.request(outgoing, body)?;
-        let sent = self.inner.borrow_mut().send(
-            until,
-            request.payload,
-            outgoing.metadata,
-            body,
-            |wire| wire.start_call(now, &request),
-        );
+        let sent =
+            self.inner.borrow_mut().send(until, request.payload, outgoing.metadata, body, |wire| {
+                wire.start_call(now, &request)
+            });
         let call = sent.map_err(|unsent| self.not_started(unsent))?;
         self.core.touched(self, outgoing.until);
         Ok(self.calls.borrow_mut().started(call))
@@ -75,13 +72,10 @@ impl Link {
         until: Deadline,
     ) -> Result<(), Status> {
         let (_, request) = self.request(outgoing, body)?;
-        let sent = self.inner.borrow_mut().send(
-            until,
-            request.payload,
-            outgoing.metadata,
-            body,
-            |wire| wire.start_oneway(&request).map(|head| ((), head)),
-        );
+        let sent =
+            self.inner.borrow_mut().send(until, request.payload, outgoing.metadata, body, |wire| {
+                wire.start_oneway(&request).map(|head| ((), head))
+            });
         sent.map_err(|unsent| self.not_started(unsent))?;
         self.core.touched(self, Time::NEVER);
         Ok(())
@@ -425,4 +419,3 @@ fn too_large() -> Status {
 
 /// Longest text of an error that is sent, in bytes: a few lines for a terminal.
 const TEXT_BYTES_MAX: usize = 1024;
-

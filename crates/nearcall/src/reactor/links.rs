@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     /// The descriptor of messages is watched for room as well.
     both: bool,
     /// It is in the queue of those that may have something.
-    pub(super) is_ready: bool,
+    is_ready: bool,
     /// It is in the list of those that were used.
     is_used: bool,
     /// It was armed and not used since.
@@ -83,8 +83,7 @@ impl Reactor {
             )));
         }
         let epoll = self.epoll.as_fd();
-        let interrupter =
-            link.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
+        let interrupter = link.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
         let native = Native { link: Rc::clone(link), interrupter, messages: 0 };
         *self.native.borrow_mut() = Some(native);
         Ok(())
@@ -102,7 +101,8 @@ impl Reactor {
             drop(native);
         }
         let watch = link.watch.take();
-        for (interest, token) in [(Interest::Receive, watch.receive), (Interest::Send, watch.send)] {
+        for (interest, token) in [(Interest::Receive, watch.receive), (Interest::Send, watch.send)]
+        {
             let Some(token) = token else { continue };
             self.sources.borrow_mut().remove(token);
             link.with_endpoint(|endpoint| {
@@ -261,6 +261,11 @@ impl Reactor {
         };
         if look { self.look(Some(std::time::Duration::ZERO)) } else { Ok(()) }
     }
+}
+
+/// A connection has left the queue of those that may have something.
+pub(super) fn taken_from_ready(link: &Link) {
+    link.watch.update(|watch| Watch { is_ready: false, ..watch });
 }
 
 fn kernel_interest(writable: bool) -> poll::Interest {

@@ -83,7 +83,6 @@ impl Sources {
             _ => None,
         })
     }
-
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the two halves of the token")]

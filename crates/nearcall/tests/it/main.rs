@@ -1,0 +1,10 @@
+//! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod mechanisms;
+mod support;
+
+/// Generated from `nearcall-build/tests/golden/echo.proto`.
+mod echo {
+    include!("../../../nearcall-build/tests/golden/echo.rs");
+}

@@ -1,0 +1,135 @@
+//! The service that the tests call, and servers for it.
+//!
+//! Always true: a server that a test starts ends with the test, whatever happens in it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use nearcall::{Context, EventLoop, Limits, Peer, Responder, Server, Status, Stopper};
+
+use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+
+/// Does what the comments of `echo.proto` say.
+#[derive(Default)]
+pub(crate) struct Service {
+    pub(crate) notes: Cell<u64>,
+    pub(crate) notes_sum: Cell<u64>,
+    pub(crate) later: RefCell<Vec<(Words, Responder<Words>)>>,
+}
+
+impl Echo for Service {
+    fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, _context: &Context<'_>, request: &Words) {
+        self.notes.set(self.notes.get() + 1);
+        self.notes_sum.set(self.notes_sum.get().wrapping_add(request.number));
+    }
+
+    fn fail(&self, _context: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        let code = nearcall::Code::from_number(u16::try_from(request.code).unwrap_or(2));
+        Err(Status::new(code.unwrap_or(nearcall::Code::Unknown), request.text.clone()))
+    }
+
+    fn panic(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        panic!("asked for it")
+    }
+
+    /// Answers with the next `Note`, the last one first.
+    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+        self.later.borrow_mut().push((request.clone(), responder));
+    }
+
+    fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(Words { number: request.number + 1, ..Words::default() })
+    }
+
+    fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
+        let metadata =
+            context.metadata().iter().map(|(key, value)| (key.to_owned(), value.to_vec()));
+        Ok(Seen {
+            remaining_ns: context.remaining().map_or(0, |left| left.as_nanos() as u64),
+            uid: context.peer().uid().unwrap_or(u32::MAX),
+            pid: context.peer().pid().unwrap_or(-1),
+            local: matches!(context.peer(), Peer::Local),
+            metadata: metadata.collect(),
+            method: context.method().to_owned(),
+        })
+    }
+
+    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        let start = std::time::Instant::now();
+        let mut rounds = 0;
+        while start.elapsed().as_millis() < u128::from(request.ms) {
+            rounds += 1;
+            if context.is_cancelled() {
+                return Err(Status::cancelled("nobody waits any more"));
+            }
+        }
+        Ok(Words { number: rounds, ..Words::default() })
+    }
+}
+
+/// An address that no other test of any process has.
+pub(crate) fn unique_address() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("unix:@nearcall-test-{}-{number}", std::process::id())
+}
+
+/// A server with an [`Echo`] in a thread of its own.
+pub(crate) struct Served {
+    pub(crate) address: String,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        Self::with(Limits::default(), "", |_, _, _| {})
+    }
+
+    /// With limits, parameters of the listening address, and more to do before the loop runs.
+    pub(crate) fn with(
+        limits: Limits,
+        parameters: &str,
+        prepare: impl FnOnce(&EventLoop, &Server, &Rc<Service>) + Send + 'static,
+    ) -> Self {
+        let address = unique_address();
+        let at = format!("{address}{parameters}");
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::with_limits(&event_loop, limits);
+            let service = Rc::new(Service::default());
+            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            server.listen(&at).unwrap();
+            prepare(&event_loop, &server, &service);
+            give.send(event_loop.stopper()).unwrap();
+            event_loop.run().unwrap();
+        });
+        let stopper = take.recv().unwrap();
+        Self { address, stopper, thread: Some(thread) }
+    }
+
+    pub(crate) fn via(&self, parameters: &str) -> String {
+        format!("{}{parameters}", self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
