@@ -208,15 +208,15 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
-    /// Where imports are looked up; may be repeated [default: the folder of each file]
+    /// Where imports are looked up; repeatable [default: the folder of each file]
     #[arg(long, value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
 
-    /// A method whose service answers later, such as home.v1.Thermostat.Watch; may be repeated
+    /// A method that answers later, as package.Service.Method; repeatable
     #[arg(long, value_name = "METHOD")]
     pub(crate) answer_later: Vec<String>,
 
-    /// Print one JSON document instead of the table
+    /// Print one JSON document instead of the list
     #[arg(long)]
     pub(crate) json: bool,
 }
