@@ -59,13 +59,8 @@ impl Builder {
     /// As [`Builder::write`].
     pub fn compile(&self) -> Result<(), BuildError> {
         let written = self.write()?;
-        for path in &written.sources {
-            // A path that is not UTF-8 cannot be told; Cargo then looks at the whole package.
-            let line = path.to_str().map(|path| format!("cargo::rerun-if-changed={path}\n"));
-            let line = line.unwrap_or_default();
-            // Cargo reads this. If it does not, nothing depends on it.
-            let _ = io::stdout().lock().write_all(line.as_bytes());
-        }
+        // Cargo reads this. If it does not, nothing depends on it.
+        let _ = io::stdout().lock().write_all(rerun_lines(&written.sources).as_bytes());
         Ok(())
     }
 
@@ -106,6 +101,14 @@ pub struct WrittenFile {
     pub changed: bool,
 }
 
+/// What tells Cargo to run the build script again when one of the files changes.
+fn rerun_lines(sources: &[PathBuf]) -> String {
+    // A path that Cargo cannot be told is left out.
+    let paths = sources.iter().filter_map(|path| path.to_str());
+    let paths = paths.filter(|path| !path.contains('\n'));
+    paths.map(|path| format!("cargo::rerun-if-changed={path}\n")).collect()
+}
+
 fn write(folder: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildError> {
     let path = folder.join(&file.name);
     // Whatever cannot be read is written anew.
@@ -115,4 +118,18 @@ fn write(folder: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildError>
             .map_err(|error| BuildError::Write { path: path.clone(), error })?;
     }
     Ok(WrittenFile { path, changed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rerun_lines;
+
+    #[test]
+    fn cargo_is_told_of_every_file() {
+        let lines = rerun_lines(&["proto/a.proto".into(), "a\nb.proto".into(), "c.proto".into()]);
+        assert_eq!(
+            lines,
+            "cargo::rerun-if-changed=proto/a.proto\ncargo::rerun-if-changed=c.proto\n"
+        );
+    }
 }

@@ -71,6 +71,13 @@ pub(crate) enum Command {
     #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES)]
     Doctor(JsonArgs),
 
+    /// Generate Rust from .proto files: messages, and what calls and serves each service
+    ///
+    /// Writes one file per package, and only if it would change; the packages that the files import
+    /// are generated too. In a build script, use the crate nearcall-build instead.
+    #[command(help_template = TEMPLATE, before_help = GEN_EXAMPLES, verbatim_doc_comment)]
+    Gen(GenArgs),
+
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
@@ -190,6 +197,30 @@ pub(crate) struct ShowArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `gen`.
+#[derive(Debug, Args)]
+pub(crate) struct GenArgs {
+    /// Interface files, as paths or as names within an include folder
+    #[arg(value_name = "FILE.proto", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The folder to write to; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+
+    /// Where imports are looked up; repeatable [default: the folder of each file]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+
+    /// A method that answers later, as package.Service.Method; repeatable
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) answer_later: Vec<String>,
+
+    /// Print one JSON document instead of the list
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KindWord {
@@ -227,7 +258,8 @@ Examples:
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall mechanisms                            what there is, and what works here
   nearcall doctor                                what to set before measuring
-  nearcall show RUN.json                         the table of a stored run";
+  nearcall show RUN.json                         the table of a stored run
+  nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -253,6 +285,12 @@ const DOCTOR_EXAMPLES: &str = "\
 Examples:
   nearcall doctor
   nearcall doctor --json | jq -r '.findings[] | select(.severity == \"warning\") | .advice'";
+
+const GEN_EXAMPLES: &str = "\
+Examples:
+  nearcall gen thermostat.proto --out src/generated
+  nearcall gen home/v1/thermostat.proto --include proto --out src/generated
+  nearcall gen thermostat.proto --out src --answer-later home.v1.Thermostat.Watch";
 
 const WHAT: &str = "What";
 const WHERE: &str = "Where";

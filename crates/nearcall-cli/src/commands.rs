@@ -5,6 +5,7 @@
 
 mod bench;
 mod doctor;
+mod r#gen;
 mod mechanisms;
 mod show;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Gen(args) => r#gen::run(&args),
         Command::PeerProcess => return bench::peer(),
     };
     match outcome {

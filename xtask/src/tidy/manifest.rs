@@ -11,7 +11,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
     ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
-    ("nearcall-cli", &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os"]),
+    (
+        "nearcall-cli",
+        &["nearcall", "nearcall-bench", "nearcall-build", "nearcall-channel", "nearcall-os"],
+    ),
     ("nearcall-peers", &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os"]),
     ("xtask", &[]),
 ];

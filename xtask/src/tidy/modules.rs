@@ -58,10 +58,18 @@ fn declared(path: &str, text: &str) -> Vec<String> {
             paths.push(format!("{base}/{module}/mod.rs"));
         }
         if code_line.contains("#[path") {
-            paths.extend(line.split('"').nth(1).map(|relative| format!("{folder}/{relative}")));
+            paths.extend(line.split('"').nth(1).map(|relative| joined(folder, relative)));
         }
     }
     paths
+}
+
+/// `relative` as seen from `folder`; each `../` at its start leads one folder up.
+fn joined(folder: &str, relative: &str) -> String {
+    match relative.strip_prefix("../") {
+        Some(rest) => joined(folder.rsplit_once('/').map_or("", |(above, _)| above), rest),
+        None => format!("{folder}/{relative}"),
+    }
 }
 
 fn module_name(line: &str) -> Option<&str> {
@@ -121,6 +129,8 @@ mod tests {
             &[
                 ("crates/a/src/lib.rs", "#[path = \"other.rs\"]\nmod ring;"),
                 ("crates/a/src/other.rs", ""),
+                ("crates/a/tests/it/main.rs", "#[path = \"../golden/one.rs\"]\nmod one;"),
+                ("crates/a/tests/golden/one.rs", ""),
             ],
             &[],
         );

@@ -150,8 +150,8 @@ fn what_is_not_proto3_is_refused_with_its_place() {
         ),
         (
             "service S { rpc A(X) returns (X) { option (nearcall.deadline_ms) = -1; } }",
-            "a.proto:2:36: expected a value of type 'uint32' for option '(nearcall.deadline_ms)', but found \
-             '-1'",
+            "a.proto:2:36: expected a value of type 'uint32' for option \
+             '(nearcall.deadline_ms)', but found '-1'",
         ),
     ] {
         check(text, expected);

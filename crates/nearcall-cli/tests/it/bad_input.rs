@@ -51,6 +51,8 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "--seed", "-1"], 2, &["--seed"]),
         (&["show"], 2, &["RUN.json"]),
         (&["mechanisms", "--jsn"], 2, &["'--json'"]),
+        (&["gen", "--out", "."], 2, &["FILE.proto"]),
+        (&["gen", "a.proto"], 2, &["--out"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
@@ -83,6 +85,39 @@ fn a_run_file_that_is_no_run_ends_with_1() {
         (&["show", "."], 1, &["cannot read"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
+}
+
+#[test]
+fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
+    let folder = Folder::new();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let head = "syntax = \"proto3\"; message X {}\nservice S { rpc ";
+    write("stream.proto", &format!("{head}A(X) returns (stream X); }}"));
+    write("name.proto", &format!("{head}A(X) returns (Y); }}"));
+    write("fine.proto", &format!("{head}A(X) returns (X); }}"));
+    write("file", "");
+    let cases: &[Case] = &[
+        (&["gen", "absent.proto", "--out", "."], 1, &["error: absent.proto: does not exist"]),
+        (
+            &["gen", "stream.proto", "--out", "out"],
+            1,
+            &["error: stream.proto:2:17: streaming methods are not supported yet: `A`"],
+        ),
+        (&["gen", "name.proto", "--out", "."], 1, &["name.proto:2:31: name 'Y' is not defined"]),
+        (
+            &["gen", "fine.proto", "--out", ".", "--answer-later", "S.B"],
+            1,
+            &["there is no method `S.B`; there are: S.A"],
+        ),
+        (&["gen", "fine.proto", "--out", "file"], 1, &["error: file: cannot write: "]),
+        (
+            &["gen", "fine.proto", "--include", "elsewhere", "--out", "."],
+            1,
+            &["error: fine.proto: does not exist, or lies in no include folder"],
+        ),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing was written");
 }
 
 #[test]

@@ -117,6 +117,7 @@ fn help_shows_examples_and_hides_the_second_process() {
         &["mechanisms", "--help"],
         &["show", "--help"],
         &["doctor", "--help"],
+        &["gen", "--help"],
     ] {
         let ended = folder.run(words);
         assert!(text(&ended).contains("Examples:\n  nearcall "), "{words:?}");

@@ -4,4 +4,5 @@
 mod bad_input;
 mod bench;
 mod commands;
+mod r#gen;
 mod program;
