@@ -55,7 +55,9 @@ impl Echo for Service {
         let metadata =
             context.metadata().iter().map(|(key, value)| (key.to_owned(), value.to_vec()));
         Ok(Seen {
-            remaining_ns: context.remaining().map_or(0, |left| left.as_nanos() as u64),
+            remaining_ns: context
+                .remaining()
+                .map_or(0, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
             uid: context.peer().uid().unwrap_or(u32::MAX),
             pid: context.peer().pid().unwrap_or(-1),
             local: matches!(context.peer(), Peer::Local),
@@ -65,7 +67,7 @@ impl Echo for Service {
     }
 
     fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
-        let start = std::time::Instant::now();
+        let start = nearcall_os::clock::now();
         let mut rounds = 0;
         while start.elapsed().as_millis() < u128::from(request.ms) {
             rounds += 1;
