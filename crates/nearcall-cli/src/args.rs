@@ -208,7 +208,7 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
-    /// Where imports are looked up; repeatable [default: the folder of each file]
+    /// Where imports are; repeatable [default: the folder of each file]
     #[arg(long, value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
 
