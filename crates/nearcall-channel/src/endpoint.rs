@@ -176,7 +176,7 @@ impl Endpoint {
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
-    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping in the kernel.
+    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping for good.
     ///
     /// # Errors
     ///

@@ -13,7 +13,8 @@
 //!
 //! Always true: the client asks, the server decides; the smaller limit wins; each step has a
 //! deadline; who the other end is comes from the kernel; a step that fails leaves nothing behind.
-//! Not here: the packets as bytes (`packet.rs`), meeting over TCP (`remote.rs`), what a mechanism makes of the parts (`open.rs`).
+//! Not here: the packets as bytes (`packet.rs`), meeting over TCP (`remote.rs`), what a
+//! mechanism makes of the parts (`open.rs`).
 
 use std::fmt;
 use std::io;
