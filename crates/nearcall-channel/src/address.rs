@@ -1,12 +1,15 @@
-//! Addresses of servers on this machine, from text and to text.
+//! Addresses of servers, from text and to text.
 //!
 //! `NAME` is a socket of that name in the runtime directory, `unix:/path` one with that path,
-//! `unix:@name` one in the abstract namespace, which vanishes with its process.
+//! `unix:@name` one in the abstract namespace, which vanishes with its process; `tcp://host:port`
+//! is reached over the network.
 //! Always true: a printed address parses back to the same address.
-//! Not here: `tcp://` and `inproc:`, which the call layer adds; parameters such as `?via=`.
+//! Not here: listening and connecting over TCP (`remote.rs`); `inproc:`, which the call layer adds;
+//! parameters such as `?via=`.
 
 use std::fmt;
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
@@ -29,6 +32,13 @@ pub enum Address {
     Path(PathBuf),
     /// A socket in the abstract namespace.
     Abstract(String),
+    /// A port of a machine.
+    Tcp {
+        /// A name, which is looked up each time, or an IP address, without brackets.
+        host: String,
+        /// Zero, for a listener: any that is free.
+        port: u16,
+    },
 }
 
 /// Text that is no address, and why.
@@ -74,6 +84,9 @@ impl FromStr for Address {
                 None => Self::Path(rest.into()),
             });
         }
+        if let Some(rest) = text.strip_prefix("tcp://") {
+            return parse_tcp(rest).map_err(bad);
+        }
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
         match text {
             "" => Err(bad("it is empty")),
@@ -85,12 +98,47 @@ impl FromStr for Address {
     }
 }
 
+/// What follows `tcp://`.
+fn parse_tcp(text: &str) -> Result<Address, &'static str> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once("]:").ok_or("`[address]:port` must follow")?;
+            host.parse::<Ipv6Addr>().map_err(|_| "there is no IPv6 address in the brackets")?;
+            (host, port)
+        }
+        None => {
+            let (host, port) = text.rsplit_once(':').ok_or("`host:port` must follow `tcp://`")?;
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            match host {
+                "" => return Err("a host must follow `tcp://`"),
+                _ if host.contains(':') => return Err("an IPv6 address stands in brackets"),
+                _ if host.len() > HOST_BYTES_MAX => return Err("a host has at most 253 bytes"),
+                _ if !host.chars().all(plain) => {
+                    return Err("a host has only letters, digits, `._-`");
+                }
+                _ => (host, port),
+            }
+        }
+    };
+    // `parse` would take a sign, too.
+    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse() {
+        Ok(port) if digits => Ok(Address::Tcp { host: host.to_owned(), port }),
+        _ => Err("a port is a number from 0 to 65535"),
+    }
+}
+
+/// Longest name of a host, in bytes: what the DNS allows.
+const HOST_BYTES_MAX: usize = 253;
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
             Self::Path(path) => write!(f, "unix:{}", path.display()),
             Self::Abstract(name) => write!(f, "unix:@{name}"),
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
         }
     }
 }
@@ -104,7 +152,7 @@ impl Address {
         Ok(match self {
             Self::Name(name) => Some(runtime_dir::existing()?.join(name)),
             Self::Path(path) => Some(path.clone()),
-            Self::Abstract(_) => None,
+            Self::Abstract(_) | Self::Tcp { .. } => None,
         })
     }
 
@@ -116,11 +164,12 @@ impl Address {
         }
     }
 
+    /// Connects to the unix socket.
     pub(crate) fn connect(&self, timeout: Duration) -> io::Result<OwnedFd> {
         self.with_unix(|address| socket::unix_connect(address, Some(timeout)))
     }
 
-    /// Listens; takes over the path of a socket whose listener is gone.
+    /// Listens on the unix socket; takes over the path of a socket whose listener is gone.
     pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
         if let Self::Name(_) = self {
             runtime_dir::create()?;
@@ -158,7 +207,16 @@ mod tests {
 
     #[test]
     fn a_printed_address_parses_back() {
-        for text in ["thermostat", "a.b-c_d@1", "unix:/run/x.sock", "unix:rel/x", "unix:@abc"] {
+        for text in [
+            "thermostat",
+            "a.b-c_d@1",
+            "unix:/run/x.sock",
+            "unix:rel/x",
+            "unix:@abc",
+            "tcp://127.0.0.1:0",
+            "tcp://[::1]:80",
+            "tcp://a-b.example:65535",
+        ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), text);
             assert_eq!(address.to_string().parse(), Ok(address));
@@ -179,5 +237,17 @@ mod tests {
         check("x\0y", "zero byte");
         check(&"n".repeat(65), "at most 64");
         check(&format!("unix:/{}", "p".repeat(107)), "at most 107");
+        check("tcp://", "host:port");
+        check("tcp://host", "host:port");
+        check("tcp://:80", "a host must follow");
+        check("tcp://::1:80", "brackets");
+        check("tcp://[::1]", "port");
+        check("tcp://[host]:1", "no IPv6 address");
+        check("tcp://host:", "from 0 to 65535");
+        check("tcp://host:+1", "from 0 to 65535");
+        check("tcp://host:65536", "from 0 to 65535");
+        check("tcp://user@host:1", "only letters");
+        check("tcp://host:80/path", "from 0 to 65535");
+        check(&format!("tcp://{}:1", "h".repeat(254)), "at most 253");
     }
 }

@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
 use crate::interrupt::Interrupter;
 use crate::mechanism::Mechanism;
-use crate::settings::{PeerIdentity, Settings};
+use crate::settings::{Peer, Settings};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Who the other end is, as the kernel says.
-    pub fn peer(&self) -> &PeerIdentity {
+    pub fn peer(&self) -> &Peer {
         &self.settings.peer
     }
 
@@ -176,7 +176,7 @@ impl Endpoint {
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
-    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping in the kernel.
+    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping for good.
     ///
     /// # Errors
     ///
@@ -201,7 +201,9 @@ impl Endpoint {
     /// [`SendError::TooLarge`]: more than
     /// [`PASSED_DESCRIPTORS_MAX`](crate::limits::PASSED_DESCRIPTORS_MAX) at once.
     /// [`SendError::Full`]: the other end has not taken the earlier ones yet.
+    /// [`SendError::Os`] with `Unsupported`: the other end is on another machine.
     pub fn pass_descriptors(&mut self, descriptors: &[BorrowedFd<'_>]) -> Result<(), SendError> {
+        self.has_control_line().map_err(SendError::Os)?;
         self.control.pass_descriptors(descriptors)
     }
 
@@ -209,12 +211,25 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Empty`]: none by the deadline.
+    /// [`ReceiveError::Empty`]: none by the deadline. Otherwise as
+    /// [`pass_descriptors`](Self::pass_descriptors).
     pub fn take_descriptors(&mut self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+        self.has_control_line().map_err(ReceiveError::Os)?;
         self.control.take_descriptors(until)
     }
 
-    /// The control line, for an event loop that wants to hear of the other end's death itself.
+    fn has_control_line(&self) -> std::io::Result<()> {
+        match &self.settings.peer {
+            Peer::Process(_) => Ok(()),
+            Peer::Remote(address) => Err(std::io::Error::new(
+                std::io::ErrorKind::Unsupported,
+                format!("descriptors do not travel over tcp://, to {address}"),
+            )),
+        }
+    }
+
+    /// What hangs up when the other end is gone, for an event loop that wants to hear of it itself:
+    /// the control line, or over `tcp://` the stream. Wait for the hang-up only.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }

@@ -13,7 +13,8 @@
 //!
 //! Always true: the client asks, the server decides; the smaller limit wins; each step has a
 //! deadline; who the other end is comes from the kernel; a step that fails leaves nothing behind.
-//! Not here: the packets as bytes (`packet.rs`), what a mechanism makes of the parts (`open.rs`).
+//! Not here: the packets as bytes (`packet.rs`), meeting over TCP (`remote.rs`), what a
+//! mechanism makes of the parts (`open.rs`).
 
 use std::fmt;
 use std::io;
@@ -31,7 +32,8 @@ use crate::limits;
 use crate::mechanism::{Mechanism, UnknownMechanism};
 use crate::open::OpenError;
 use crate::packet::{Packet, Refusal, VERSION, Version};
-use crate::settings::{Parts, PeerIdentity, Settings};
+use crate::remote;
+use crate::settings::{Parts, Peer, PeerIdentity, Settings};
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::Life;
 
@@ -103,7 +105,12 @@ pub enum MeetError {
 impl fmt::Display for MeetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NobodyListens(address) => write!(f, "nobody listens at {address}"),
+            Self::NobodyListens(address) => {
+                write!(
+                    f,
+                    "nobody listens at {address}: start its server, or wait until it is there"
+                )
+            }
             Self::AddressInUse(address) => write!(f, "{address} is in use by another server"),
             Self::BadOptions(what) => f.write_str(what),
             Self::UnknownMechanism(error) => error.fmt(f),
@@ -161,20 +168,24 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address`.
+    /// Listens at `address` and nowhere else. Over `tcp://` anybody who can reach the port may come.
     ///
     /// # Errors
     ///
     /// [`MeetError::AddressInUse`]: somebody listens there.
     pub fn bind(address: &Address) -> Result<Self, MeetError> {
-        let socket = address.listen().map_err(|error| match error.kind() {
+        let bound = match address {
+            Address::Tcp { host, port } => remote::listen(host, *port),
+            _ => address.listen().map(|socket| (socket, address.clone())),
+        };
+        let (socket, address) = bound.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => MeetError::AddressInUse(address.clone()),
             _ => MeetError::Os(error),
         })?;
-        Ok(Self { socket, address: address.clone() })
+        Ok(Self { socket, address })
     }
 
-    /// Where it listens.
+    /// Where it listens; if it was told port 0, with the port that it got.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -202,14 +213,20 @@ impl Listener {
 
     /// How this listener's clients are met, for threads that have not the listener.
     pub fn meeting(&self) -> Meeting {
-        Meeting { _unix: () }
+        match self.address {
+            Address::Tcp { .. } => Meeting::Remote,
+            _ => Meeting::Local,
+        }
     }
 }
 
 /// How clients that came to a [`Listener`] are met. It outlives the listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meeting {
-    _unix: (),
+pub enum Meeting {
+    /// Over a unix socket, by the control line.
+    Local,
+    /// Over TCP.
+    Remote,
 }
 
 impl Meeting {
@@ -220,7 +237,10 @@ impl Meeting {
     ///
     /// As [`Listener::accept`]; all concern this client only.
     pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
-        accept_over(socket, options)
+        match self {
+            Self::Local => accept_over(socket, options),
+            Self::Remote => remote::accept(socket, options),
+        }
     }
 
     /// Tells the client behind `socket` that it may not come in, and why. Does not wait.
@@ -255,20 +275,27 @@ impl Drop for Listener {
 ///
 /// # Errors
 ///
-/// [`MeetError::NobodyListens`]: no server is there yet.
+/// [`MeetError::NobodyListens`]: no server is there yet. [`MeetError::BadOptions`]: over `tcp://`
+/// only [`Mechanism::Tcp`] can be had.
 pub fn connect(
     address: &Address,
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, MeetError> {
-    let socket =
-        address.connect(options.handshake_timeout).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                MeetError::NobodyListens(address.clone())
-            }
-            io::ErrorKind::TimedOut => MeetError::TimedOut,
-            _ => MeetError::Os(error),
-        })?;
+    let unreachable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            MeetError::NobodyListens(address.clone())
+        }
+        io::ErrorKind::TimedOut => MeetError::TimedOut,
+        _ => MeetError::Os(error),
+    };
+    let timeout = options.handshake_timeout;
+    if let Address::Tcp { host, port } = address {
+        remote::judge_options(mechanism, options)?;
+        let socket = remote::reach(host, *port, timeout).map_err(unreachable)?;
+        return remote::connect(socket, options);
+    }
+    let socket = address.connect(timeout).map_err(unreachable)?;
     connect_over(socket, mechanism, options)
 }
 
@@ -339,7 +366,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
         return Err(MeetError::PeerBroken(Misdeed::BadPacket));
     };
     check_version(version)?;
-    let mechanism: Mechanism = mechanism.parse().map_err(MeetError::UnknownMechanism)?;
+    let mechanism: Mechanism = escaped(&mechanism).parse().map_err(MeetError::UnknownMechanism)?;
     let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = wait_for(mechanism, options)?;
@@ -379,7 +406,7 @@ fn next_packet(control: &Control, options: &Options) -> Result<(Packet, Vec<Owne
     let until = Deadline::after(options.handshake_timeout);
     let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
     match Packet::decode(&parts.bytes).map_err(broken)? {
-        Packet::Refusal { code, text } => Err(MeetError::Refused { code, text }),
+        Packet::Refusal { code, text } => Err(MeetError::Refused { code, text: escaped(&text) }),
         packet => Ok((packet, parts.descriptors)),
     }
 }
@@ -404,12 +431,13 @@ fn settings(
     let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
     let peer =
         PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };
+    let peer = Peer::Process(peer);
     let life = Arc::new(Life::default());
     let control = Arc::clone(control);
     Ok(Settings { wait, message_bytes_max, buffer_bytes, peer, life, control })
 }
 
-fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {
+pub(crate) fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {
     let possible = mechanism.waits();
     let preferred = options.wait_preferred.iter().copied().find(|wait| possible.contains(wait));
     let wait = options.wait.or(preferred).unwrap_or(possible[0]);
@@ -425,14 +453,14 @@ fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetE
     }
 }
 
-fn check_version(theirs: Version) -> Result<(), MeetError> {
+pub(crate) fn check_version(theirs: Version) -> Result<(), MeetError> {
     match theirs.major == VERSION.major {
         true => Ok(()),
         false => Err(MeetError::Version { ours: VERSION, theirs }),
     }
 }
 
-fn checked_limit(message_bytes_max: u32) -> Result<u32, MeetError> {
+pub(crate) fn checked_limit(message_bytes_max: u32) -> Result<u32, MeetError> {
     let max = limits::MESSAGE_BYTES_MAX_CEILING;
     match message_bytes_max <= max {
         true => Ok(message_bytes_max),
@@ -442,7 +470,7 @@ fn checked_limit(message_bytes_max: u32) -> Result<u32, MeetError> {
     }
 }
 
-fn checked_buffer(buffer_bytes: u32) -> Result<u32, MeetError> {
+pub(crate) fn checked_buffer(buffer_bytes: u32) -> Result<u32, MeetError> {
     let (min, max) = (limits::BUFFER_BYTES_MIN, limits::BUFFER_BYTES_MAX);
     match (min..=max).contains(&buffer_bytes) {
         true => Ok(buffer_bytes),
@@ -452,6 +480,19 @@ fn checked_buffer(buffer_bytes: u32) -> Result<u32, MeetError> {
     }
 }
 
-fn broken(misdeed: Misdeed) -> MeetError {
+/// What another end said, such that it can be printed: control characters would act on a terminal,
+/// and others would hide what stands there.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' => out.push(letter),
+            _ => out.extend(letter.escape_debug()),
+        }
+    }
+    out
+}
+
+pub(crate) fn broken(misdeed: Misdeed) -> MeetError {
     MeetError::PeerBroken(misdeed)
 }

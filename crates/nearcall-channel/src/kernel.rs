@@ -144,7 +144,7 @@ impl Patience {
             if self.is_gone() {
                 return self.last(line, attempt);
             }
-            if until.has_passed() {
+            if until.has_passed() || self.is_interrupted() {
                 return Ok(None);
             }
         }

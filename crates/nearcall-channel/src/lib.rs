@@ -1,6 +1,6 @@
 //! Moves whole messages both ways between two processes, by any mechanism that Linux has.
 //!
-//! A client and a server meet over a unix socket ([`connect`], [`Listener`]), agree on a
+//! A client and a server meet over a unix socket or TCP ([`connect`], [`Listener`]), agree on a
 //! [`Mechanism`], and each gets an [`Endpoint`]: claim room, write in place, commit; receive, read,
 //! release. What a mechanism can do stands in its [`Capabilities`].
 //! Knows nothing of calls, objects or `.proto` files.
@@ -22,6 +22,7 @@ mod open;
 mod packet;
 mod piece;
 mod pieces;
+mod remote;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
@@ -39,5 +40,5 @@ pub use interrupt::Interrupter;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};
-pub use settings::PeerIdentity;
+pub use settings::{Peer, PeerIdentity};
 pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};

@@ -36,6 +36,12 @@ pub const PIECE_BYTES: usize = 16 << 10;
 /// Generous for a loaded machine, short enough that a silent stranger does not keep a slot.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
+///
+/// A process that dies is heard of at once; this is for cables and machines. Longer than a network
+/// needs to find another way.
+pub const REMOTE_SILENCE_MAX: Duration = Duration::from_secs(30);
+
 /// Largest handshake packet, in bytes. All fields together need less than half of it.
 pub const HANDSHAKE_PACKET_BYTES_MAX: usize = 1024;
 

@@ -3,6 +3,7 @@
 //! Always true: the numbers lie within `limits.rs`, whoever asked for them.
 //! Not here: asking for them (`options` of `handshake.rs`).
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -24,6 +25,35 @@ pub struct PeerIdentity {
     pub pidfd: Option<Arc<OwnedFd>>,
 }
 
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub enum Peer {
+    /// A process of this machine.
+    Process(PeerIdentity),
+    /// Whoever reached us over the network from this address: nobody vouches for more.
+    Remote(SocketAddr),
+}
+
+impl Peer {
+    /// The process, if it is one of this machine.
+    pub fn process(&self) -> Option<&PeerIdentity> {
+        match self {
+            Self::Process(identity) => Some(identity),
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// Its number, if it has one here.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.process().and_then(|identity| identity.pid)
+    }
+
+    /// What refers to it for ever, if the kernel gave it.
+    pub(crate) fn pidfd(&self) -> Option<&Arc<OwnedFd>> {
+        self.process().and_then(|identity| identity.pidfd.as_ref())
+    }
+}
+
 /// What a mechanism is opened with.
 #[derive(Clone)]
 pub struct Settings {
@@ -34,10 +64,10 @@ pub struct Settings {
     /// Room in each direction, in bytes.
     pub buffer_bytes: u32,
     /// The other end.
-    pub peer: PeerIdentity,
+    pub peer: Peer,
     /// Whether the other end still lives.
     pub life: Arc<Life>,
-    /// The line on which the two ends met.
+    /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,
 }
 

@@ -182,14 +182,14 @@ pub(crate) fn watch(
     let watcher = watcher()?;
     let token = NEXT_TOKEN.fetch_add(2, Ordering::Relaxed);
     settings.life.token.store(token, Ordering::Relaxed);
-    let (control, pidfd) = (Arc::clone(&settings.control), settings.peer.pidfd.clone());
+    let (control, pidfd) = (Arc::clone(&settings.control), settings.peer.pidfd().cloned());
     let watched =
         Watched { control, pidfd, life: Arc::clone(&settings.life), wake: Box::new(wake) };
     watcher.lock().insert(token, watched);
     // From here on its drop takes everything back.
     let guard = WatchGuard { token };
     watcher.epoll.add(settings.control.as_fd(), Interest::HangUp, token)?;
-    if let Some(pidfd) = &settings.peer.pidfd {
+    if let Some(pidfd) = settings.peer.pidfd() {
         watcher.epoll.add(pidfd, Interest::Readable, token)?;
     }
     Ok(guard)

@@ -126,7 +126,7 @@ impl Epoll {
             };
             match outcome {
                 Err(Errno::INTR) => {}
-                // A filter that does not know the call says EPERM, which the call itself never does.
+                // A filter that does not know the call says EPERM, as the call itself never does.
                 Err(Errno::NOSYS | Errno::PERM) if !LACKS_PWAIT2.load(Ordering::Relaxed) => {
                     LACKS_PWAIT2.store(true, Ordering::Relaxed);
                 }

@@ -101,8 +101,17 @@ pub fn accept(listener: impl AsFd, timeout: Option<Duration>) -> io::Result<Opti
     let deadline = Deadline::after(timeout);
     loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
-            // ECONNABORTED: that client left the queue, the next may be there.
-            Err(Errno::INTR | Errno::CONNABORTED) => {}
+            // That client left the queue, or its network failed; the next may be there.
+            Err(
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::PROTO
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET,
+            ) => {}
             Err(Errno::WOULDBLOCK) => {
                 if poll_one(&listener, Interest::Readable, deadline.remaining())?.is_none() {
                     return Ok(None);
@@ -178,6 +187,32 @@ pub fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
         }
     }
     Err(io::ErrorKind::ConnectionAborted.into())
+}
+
+/// Readies a TCP socket for messages between machines: no Nagle's delay, and a partner that cannot
+/// be reached for `silence`, whether it owes an answer or not, is taken for gone.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn ready_tcp(socket: impl AsFd, silence: Duration) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    let probe = (silence / (TCP_PROBES + 1)).max(Duration::from_secs(1));
+    sockopt::set_tcp_keepidle(&socket, probe)?;
+    sockopt::set_tcp_keepintvl(&socket, probe)?;
+    sockopt::set_tcp_keepcnt(&socket, TCP_PROBES)?;
+    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(&socket, silence_ms)?;
+    Ok(sockopt::set_socket_keepalive(&socket, true)?)
+}
+
+/// Who is at the other end of a TCP socket; `None` when it has left.
+///
+/// # Errors
+///
+/// The kernel's, for what is no internet socket.
+pub fn tcp_peer(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
+    peer_address(socket)
 }
 
 /// Two UDP sockets connected to each other over 127.0.0.1. Datagrams are dropped when the receive
@@ -372,7 +407,7 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(getsockname(socket)?)?)
 }
 
-fn peer_address(socket: &OwnedFd) -> io::Result<Option<SocketAddr>> {
+fn peer_address(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     match rustix::net::getpeername(socket) {
         Ok(Some(address)) => Ok(Some(SocketAddr::try_from(address)?)),
         // A stranger who has already left has no address.
@@ -412,6 +447,9 @@ const SO_PEERPIDFD: libc::c_int = 77;
 
 /// Connections and datagrams of strangers that a loopback pair puts up with while it is made.
 const STRANGERS_MAX: usize = 64;
+
+/// Probes that a silent TCP partner may leave unanswered.
+const TCP_PROBES: u32 = 3;
 
 /// The shortest send timeout that is not "for ever": the kernel counts in jiffies.
 const SEND_TIMEOUT_MIN: Duration = Duration::from_millis(1);

@@ -95,7 +95,7 @@ impl CmaWay {
         let guard = watch(settings, |_| {})?;
         // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
         // which is not over yet, would fail.
-        let pidfd = settings.peer.pidfd.clone();
+        let pidfd = settings.peer.pidfd().cloned();
         let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {
             line: Line::new(socket, settings.wait),

@@ -158,8 +158,8 @@ pub(crate) fn probe() -> Result<(), String> {
 /// Opens the server's end.
 pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let me = process::user_id();
-    if me != settings.peer.uid {
-        let them = settings.peer.uid;
+    let them = user_id(settings)?;
+    if me != them {
         let text = format!("queues are for one user only: this is {me}, the other end {them}");
         return Err(OpenError::Unsupported(text));
     }
@@ -190,15 +190,23 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
     if to_client == to_server {
         return Err(OpenError::bad_parts("one queue for both directions"));
     }
+    let them = user_id(settings)?;
     for queue in [to_client, to_server] {
         let stat = sysv::stat(queue).map_err(|_| OpenError::bad_parts("no queue of ours"))?;
         // Someone else's queue, or one that others can use, was not made for us.
-        if stat.owner_uid != settings.peer.uid || stat.mode != 0o600 || stat.messages != 0 {
+        if stat.owner_uid != them || stat.mode != 0o600 || stat.messages != 0 {
             return Err(OpenError::bad_parts("a queue that was not made for this"));
         }
     }
     let channel = channel(to_server, to_client, settings)?;
     Ok(Accepted { parts: Parts::default(), channel })
+}
+
+/// Whose process the other end is.
+fn user_id(settings: &Settings) -> Result<u32, OpenError> {
+    let process = settings.peer.process();
+    let elsewhere = || OpenError::Unsupported("queues do not reach another machine".to_owned());
+    Ok(process.ok_or_else(elsewhere)?.uid)
 }
 
 fn create() -> io::Result<OwnedQueue> {

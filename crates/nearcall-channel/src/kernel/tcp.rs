@@ -1,6 +1,7 @@
-//! TCP over the loopback interface.
+//! TCP, over the loopback interface or from machine to machine.
 //!
-//! The server connects both ends itself and hands one over, so no port stays open.
+//! On one machine the server connects both ends itself and hands one over, so no port stays open;
+//! over `tcp://` (`remote.rs`) the stream on which the two ends met becomes the channel.
 //! Always true: Nagle's delay is off. The first send after the other end has closed succeeds as
 //! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still
 //! there first, because the kernel would answer unread bytes with a reset that overtakes what was
@@ -98,6 +99,13 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
     parts.expect_nothing_more()?;
     socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
     Ok(Accepted { parts: Parts::default(), channel: channel(socket, settings)? })
+}
+
+/// Makes a channel of the stream on which two ends met.
+pub(crate) fn over(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
+    let bytes = Some((settings.buffer_bytes as usize).max(BUFFER_BYTES_MIN));
+    socket::set_buffer_bytes(&socket, bytes, bytes).map_err(OpenError::doing("sizing a socket"))?;
+    channel(socket, settings)
 }
 
 fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {

@@ -128,6 +128,11 @@ fn a_client_judges_what_a_server_says() {
         matches!(&error, MeetError::Refused { code: Refusal::Other, text } if text == "no"),
         "{error:?}"
     );
+    // What it says does not act on a terminal.
+    let error =
+        client_of(&[&[REFUSAL, 5][..], "\u{1b}[2Jit's \u{202e}\"ü\"\n".as_bytes()].concat(), &[]);
+    let text = "the other end refused: \\u{1b}[2Jit's \\u{202e}\"ü\"\\n";
+    assert_eq!(error.to_string(), text);
 }
 
 #[test]

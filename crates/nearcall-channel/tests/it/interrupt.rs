@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Endpoint, Interrupter, Mechanism, Options, ReceiveError, SendError, accept_over,
-    connect_over,
+    Deadline, Endpoint, Interrupter, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
+    accept_over, connect_over,
 };
 use nearcall_os::socket::{self, Kind};
 use nearcall_os::{clock, eventfd, process};
@@ -41,8 +41,12 @@ struct Pair {
 }
 
 fn pair(mechanism: Mechanism) -> Pair {
+    pair_that_waits(mechanism, None)
+}
+
+fn pair_that_waits(mechanism: Mechanism, wait: Option<WaitPolicy>) -> Pair {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = Options { buffer_bytes: 4 << 10, ..Options::default() };
+    let options = Options { buffer_bytes: 4 << 10, wait, ..Options::default() };
     let (mut endpoint, partner) = thread::scope(|scope| {
         let server = scope.spawn(|| accept_over(ours, &options).unwrap());
         let client = connect_over(theirs, mechanism, &options).unwrap();
@@ -116,6 +120,20 @@ fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
         took.sort();
         // Well below the slices of the condition variables, which end by themselves.
         assert!(took[took.len() / 4] < Duration::from_millis(4), "{mechanism}: {took:?}");
+    }
+}
+
+#[test]
+fn a_spinning_receive_is_ended_too() {
+    let spins = |mechanism: &Mechanism| mechanism.waits().contains(&WaitPolicy::Spin);
+    for mechanism in sleepers().filter(spins) {
+        let Pair { mut endpoint, partner, interrupter, bell } =
+            pair_that_waits(mechanism, Some(WaitPolicy::Spin));
+        let ringer = thread::spawn(move || eventfd::add_one(&bell).unwrap());
+        let outcome = endpoint.receive(patient()).map(drop);
+        assert!(is_empty(&outcome) && interrupter.has_fired(), "{mechanism}: {outcome:?}");
+        ringer.join().unwrap();
+        drop(partner);
     }
 }
 

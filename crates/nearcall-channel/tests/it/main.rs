@@ -10,4 +10,5 @@ mod handshake;
 mod hostile_region;
 mod interrupt;
 mod killed_peer;
+mod remote;
 mod support;

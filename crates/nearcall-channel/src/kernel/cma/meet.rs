@@ -79,7 +79,7 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     if length == 0 || length > longest || address.checked_add(length).is_none() {
         return Err(OpenError::bad_parts("memory that cannot be"));
     }
-    let Some(pid) = settings.peer.pid else {
+    let Some(pid) = settings.peer.pid() else {
         let reason = "the other end lives in a PID namespace that we cannot see";
         return Err(OpenError::Unsupported(reason.to_owned()));
     };

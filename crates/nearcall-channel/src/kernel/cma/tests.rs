@@ -7,7 +7,7 @@ use super::*;
 use crate::control::Control;
 use crate::handshake::{Options, accept_over, connect_over};
 use crate::mechanism::Mechanism;
-use crate::settings::PeerIdentity;
+use crate::settings::{Peer, PeerIdentity};
 
 /// An end of ours whose peer is this test: it holds the other end of the line.
 fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
@@ -17,7 +17,12 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
         wait: WaitPolicy::Block,
         message_bytes_max: 1 << 20,
         buffer_bytes: 4096,
-        peer: PeerIdentity { pid: Some(process::pid()), uid: 0, gid: 0, pidfd: None },
+        peer: Peer::Process(PeerIdentity {
+            pid: Some(process::pid()),
+            uid: 0,
+            gid: 0,
+            pidfd: None,
+        }),
         life: Arc::default(),
         control: Arc::new(Control::new(control)),
     };

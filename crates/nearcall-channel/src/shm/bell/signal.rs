@@ -122,7 +122,7 @@ impl Signal {
     fn new(settings: &Settings) -> Result<Self, OpenError> {
         let set = SignalSet::of(&[RING]);
         signal::block(&set).map_err(OpenError::doing("holding back a signal"))?;
-        let Some(peer_pid) = settings.peer.pid else {
+        let Some(peer_pid) = settings.peer.pid() else {
             return Err(OpenError::Unsupported(
                 "the other end lives in a PID namespace that this process cannot see".to_owned(),
             ));

@@ -42,7 +42,7 @@ pub(super) fn claims_of_the_table_hold(play: &mut Play) {
         }
     }
     if play.is_first() {
-        assert_eq!(endpoint.peer().pid, Some(play.second_pid().cast_signed()));
+        assert_eq!(endpoint.peer().process().unwrap().pid, Some(play.second_pid().cast_signed()));
     }
     settle(play);
 }

@@ -1,0 +1,238 @@
+//! Meeting over `tcp://`: a short greeting on the stream that then carries the messages.
+//!
+//! ```text
+//! client                                  server
+//!   magic, version, limits, 0         -->
+//!                                     <--  another magic, version, limits, 0 or why not
+//! ```
+//!
+//! Each greeting has 24 bytes, little endian. Nothing else travels: there is no control line, so
+//! no descriptors, and the end of the stream is the end of the peer. Nobody vouches for who is at
+//! the other end, and nothing is encrypted.
+//! Always true: bytes that are no greeting are refused at the first of them that is wrong; a
+//! greeting has one deadline as a whole, however slowly its bytes come; the smaller limit wins.
+//! Not here: the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
+
+use std::io;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall_os::descriptor;
+use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::socket;
+
+use crate::address::Address;
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+use crate::error::Misdeed;
+use crate::handshake::{
+    MeetError, Options, broken, check_version, checked_buffer, checked_limit, wait_for,
+};
+use crate::kernel::tcp;
+use crate::limits::REMOTE_SILENCE_MAX;
+use crate::mechanism::Mechanism;
+use crate::packet::{Refusal, VERSION, Version};
+use crate::settings::{Peer, Settings};
+use crate::wait::Deadline;
+use crate::watch::Life;
+
+/// A greeting but for its magic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Greeting {
+    version: Version,
+    message_bytes_max: u32,
+    buffer_bytes: u32,
+    /// Why the server refuses; zero if it does not.
+    refusal: u32,
+}
+
+impl Greeting {
+    fn encode(self, magic: [u8; 8]) -> [u8; GREETING_BYTES] {
+        let mut out = [0; GREETING_BYTES];
+        out[..8].copy_from_slice(&magic);
+        out[8..10].copy_from_slice(&self.version.major.to_le_bytes());
+        out[10..12].copy_from_slice(&self.version.minor.to_le_bytes());
+        out[12..16].copy_from_slice(&self.message_bytes_max.to_le_bytes());
+        out[16..20].copy_from_slice(&self.buffer_bytes.to_le_bytes());
+        out[20..].copy_from_slice(&self.refusal.to_le_bytes());
+        out
+    }
+
+    /// What follows the magic, which was judged as it came.
+    fn decode(bytes: [u8; GREETING_BYTES]) -> Self {
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
+        Self {
+            version: Version { major: short(8), minor: short(10) },
+            message_bytes_max: word(12),
+            buffer_bytes: word(16),
+            refusal: word(20),
+        }
+    }
+}
+
+/// Listens at the first address of `host` that can be had. The socket, and where it is now.
+pub(crate) fn listen(host: &str, port: u16) -> io::Result<(OwnedFd, Address)> {
+    let listener = TcpListener::bind((host, port))?;
+    listener.set_nonblocking(true)?;
+    let port = listener.local_addr()?.port();
+    Ok((listener.into(), Address::Tcp { host: host.to_owned(), port }))
+}
+
+/// Connects to the first address of `host` that answers. Looking a name up takes what it takes.
+pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
+    let until = Deadline::after(timeout);
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for address in (host, port).to_socket_addrs()? {
+        // Zero is refused by the standard library.
+        let left = until.timeout().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream.into()),
+            Err(failed) => error = failed,
+        }
+        if until.has_passed() {
+            break;
+        }
+    }
+    Err(error)
+}
+
+/// Whether a client may ask for this over `tcp://`. Nothing has been sent then.
+pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(), MeetError> {
+    if mechanism != Mechanism::Tcp {
+        let text = format!("over tcp:// there is only the mechanism tcp, not {mechanism}");
+        return Err(MeetError::BadOptions(text));
+    }
+    wait_for(mechanism, options)?;
+    checked_limit(options.message_bytes_max)?;
+    checked_buffer(options.buffer_bytes).map(drop)
+}
+
+/// The client's part; its options have been judged.
+pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+    socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
+    let (message_bytes_max, buffer_bytes) = (options.message_bytes_max, options.buffer_bytes);
+    let hello = Greeting { version: VERSION, message_bytes_max, buffer_bytes, refusal: 0 };
+    send(&socket, hello.encode(CLIENT_MAGIC))?;
+    let answer = Greeting::decode(receive(socket.as_fd(), SERVER_MAGIC, options)?);
+    check_version(answer.version)?;
+    if answer.refusal != 0 {
+        return Err(refused(answer));
+    }
+    // The server may lower what we asked for; it may not raise it.
+    if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    }
+    checked_buffer(answer.buffer_bytes).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
+    endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
+}
+
+/// The server's part, for a client that was accepted.
+pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+    judge_options(Mechanism::Tcp, options)?;
+    socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
+    let hello = Greeting::decode(receive(socket.as_fd(), CLIENT_MAGIC, options)?);
+    let ours = Greeting {
+        version: VERSION,
+        message_bytes_max: options.message_bytes_max,
+        buffer_bytes: options.buffer_bytes,
+        refusal: 0,
+    };
+    let refuse = |code: u32| {
+        // As far as it is there to hear it.
+        let _ = send(&socket, Greeting { refusal: code, ..ours }.encode(SERVER_MAGIC));
+    };
+    check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
+    if hello.refusal != 0 {
+        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+    }
+    let judged = checked_limit(hello.message_bytes_max)
+        .and_then(|limit| Ok((limit, checked_buffer(hello.buffer_bytes)?)));
+    let (limit, buffer) = judged.inspect_err(|_| refuse(REFUSED_LIMITS))?;
+    let answer = Greeting {
+        message_bytes_max: limit.min(options.message_bytes_max),
+        buffer_bytes: buffer.min(options.buffer_bytes),
+        ..ours
+    };
+    send(&socket, answer.encode(SERVER_MAGIC))?;
+    endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
+}
+
+fn endpoint(
+    socket: OwnedFd,
+    options: &Options,
+    message_bytes_max: u32,
+    buffer_bytes: u32,
+) -> Result<Endpoint, MeetError> {
+    let mechanism = Mechanism::Tcp;
+    let peer = socket::tcp_peer(&socket)?.ok_or(MeetError::PeerGone)?;
+    // The watcher hears of the hang-up by a duplicate, which is all that is left of the line.
+    let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
+    let settings = Settings {
+        wait: wait_for(mechanism, options)?,
+        message_bytes_max,
+        buffer_bytes,
+        peer: Peer::Remote(peer),
+        life: Arc::new(Life::default()),
+        control: Arc::clone(&control),
+    };
+    let channel = tcp::over(socket, &settings);
+    let channel = channel.map_err(|error| MeetError::Open(mechanism, error))?;
+    Ok(Endpoint::new(channel, mechanism, settings, control))
+}
+
+/// A greeting that fits the empty buffer of a new stream, so this never waits.
+fn send(socket: &OwnedFd, greeting: [u8; GREETING_BYTES]) -> Result<(), MeetError> {
+    match socket::send_now(socket, &greeting)? {
+        Some(GREETING_BYTES) => Ok(()),
+        _ => Err(MeetError::Os(io::ErrorKind::WriteZero.into())),
+    }
+}
+
+/// A greeting with this magic, and not a byte of what follows it.
+fn receive(
+    socket: BorrowedFd<'_>,
+    magic: [u8; 8],
+    options: &Options,
+) -> Result<[u8; GREETING_BYTES], MeetError> {
+    let until = Deadline::after(options.handshake_timeout);
+    let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
+    while come < GREETING_BYTES {
+        match socket::recv_now(socket, &mut bytes[come..])? {
+            Some(0) => return Err(MeetError::PeerGone),
+            Some(more) => come += more,
+            None if until.has_passed() => return Err(MeetError::TimedOut),
+            None => drop(poll_one(socket, Interest::Readable, until.timeout())?),
+        }
+        let here = come.min(magic.len());
+        if bytes[..here] != magic[..here] {
+            return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        }
+    }
+    Ok(bytes)
+}
+
+/// What the server's number means. It gives no text, so that none has to be judged.
+fn refused(answer: Greeting) -> MeetError {
+    let (code, text) = match answer.refusal {
+        REFUSED_LIMITS => (Refusal::Limits, "the limits that were asked for are out of its range"),
+        REFUSED_VERSION => (Refusal::Version, "it does not speak this version"),
+        _ => (Refusal::Other, "it gave a reason that this program does not know"),
+    };
+    MeetError::Refused { code, text: text.to_owned() }
+}
+
+const GREETING_BYTES: usize = 24;
+
+/// What a client begins with. Another than the server's: a stream that was connected to itself, as
+/// TCP allows, is no server.
+const CLIENT_MAGIC: [u8; 8] = *b"NEARCALC";
+const SERVER_MAGIC: [u8; 8] = *b"NEARCALS";
+
+const REFUSED_VERSION: u32 = 1;
+const REFUSED_LIMITS: u32 = 2;
+
+/// The shortest time for an attempt to connect, in case the time ran out between two.
+const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);

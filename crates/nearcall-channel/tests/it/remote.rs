@@ -1,0 +1,281 @@
+//! Two ends meet over `tcp://`, and strangers that come to its port get nowhere.
+//!
+//! Not here: the mechanism `tcp` of one machine (`conformance.rs`), addresses as text.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, MeetError, Misdeed, Options, Peer,
+    ReceiveError, Refusal, SendError, WaitPolicy, connect,
+};
+use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::{clock, eventfd, process};
+
+use crate::support::bytes::{expect_pattern, pattern};
+use crate::support::{DEATH_NOTICED, PATIENCE, patient};
+
+fn listen(host: &str) -> Listener {
+    let listener = Listener::bind(&format!("tcp://{host}:0").parse().unwrap()).unwrap();
+    assert!(!listener.address().to_string().ends_with(":0"), "{}", listener.address());
+    listener
+}
+
+fn port(listener: &Listener) -> u16 {
+    match listener.address() {
+        Address::Tcp { port, .. } => *port,
+        other => panic!("{other}"),
+    }
+}
+
+fn meet(server: &Options, client: &Options) -> (Endpoint, Endpoint) {
+    let listener = listen("127.0.0.1");
+    thread::scope(|scope| {
+        let met = scope.spawn(|| connect(listener.address(), Mechanism::Tcp, client).unwrap());
+        (listener.accept(patient(), server).unwrap(), met.join().unwrap())
+    })
+}
+
+#[test]
+fn messages_of_all_sizes_go_both_ways_under_each_policy() {
+    for wait in [WaitPolicy::Block, WaitPolicy::Poll, WaitPolicy::Spin] {
+        let options = Options { wait: Some(wait), ..Options::default() };
+        let (mut server, mut client) = meet(&options, &options);
+        let sizes = [0, 1, 64, 65_537, 1 << 20];
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = Vec::new();
+                for _ in sizes {
+                    bytes.clear();
+                    server.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
+                    server.send(&bytes, Deadline::Never).unwrap();
+                }
+            });
+            for (number, size) in (0..).zip(sizes) {
+                let mut bytes = Vec::new();
+                client.send(&pattern(number, size), Deadline::Never).unwrap();
+                client.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
+                expect_pattern(&bytes, number, size);
+            }
+        });
+        drop(server);
+        let gone = client.receive(patient()).map(drop);
+        assert!(matches!(gone, Err(ReceiveError::PeerGone)), "{gone:?}");
+    }
+}
+
+#[test]
+fn an_end_knows_where_the_other_is_and_no_more() {
+    let small = Options { message_bytes_max: 1000, buffer_bytes: 8192, ..Options::default() };
+    let (mut server, mut client) = meet(&small, &Options::default());
+    let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
+    for endpoint in [&mut server, &mut client] {
+        assert_eq!((endpoint.message_bytes_max(), endpoint.buffer_bytes()), (1000, 8192));
+        assert_eq!(endpoint.mechanism(), Mechanism::Tcp);
+        let Peer::Remote(address) = endpoint.peer() else { panic!("{:?}", endpoint.peer()) };
+        assert!(address.ip().is_loopback(), "{address}");
+        let refused = endpoint.pass_descriptors(&[bell.as_fd()]).unwrap_err();
+        assert!(matches!(refused, SendError::Os(_)), "{refused:?}");
+        assert!(refused.to_string().contains("do not travel over tcp://"), "{refused}");
+        let refused = endpoint.take_descriptors(Deadline::Never).unwrap_err();
+        assert!(matches!(refused, ReceiveError::Os(_)), "{refused:?}");
+    }
+    let hung_up = |timeout| poll_one(client.control_fd(), Interest::HangUp, Some(timeout)).unwrap();
+    assert!(hung_up(Duration::ZERO).is_none());
+    drop(server);
+    assert!(hung_up(PATIENCE).unwrap().hung_up);
+}
+
+#[test]
+fn names_and_ipv6_addresses_work_where_the_machine_has_them() {
+    for host in ["localhost", "[::1]"] {
+        let address: Address = format!("tcp://{host}:0").parse().unwrap();
+        let listener = match Listener::bind(&address) {
+            Ok(listener) => listener,
+            // Without IPv6 or without a hosts file.
+            Err(MeetError::Os(_)) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let address: Address = listener.address().to_string().parse().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| connect(&address, Mechanism::Tcp, &Options::default()).unwrap());
+            drop(listener.accept(patient(), &Options::default()).unwrap());
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_sent() {
+    let listener = listen("127.0.0.1");
+    let options = Options::default();
+    let error = connect(listener.address(), Mechanism::ShmFutex, &options).err().unwrap();
+    assert!(matches!(error, MeetError::BadOptions(_)), "{error:?}");
+    assert!(error.to_string().contains("only the mechanism tcp"), "{error}");
+    assert!(listener.accept_socket().unwrap().is_none());
+    let taken = Listener::bind(listener.address()).err().unwrap();
+    assert!(matches!(taken, MeetError::AddressInUse(_)), "{taken:?}");
+    let address = listener.address().clone();
+    drop(listener);
+    let nobody = connect(&address, Mechanism::Tcp, &options).err().unwrap();
+    assert!(matches!(nobody, MeetError::NobodyListens(_)), "{nobody:?}");
+    assert!(nobody.to_string().contains("start its server"), "{nobody}");
+}
+
+/// What a client begins with.
+fn hello(major: u16, limit: u32, buffer: u32) -> Vec<u8> {
+    let mut hello = b"NEARCALC".to_vec();
+    hello.extend(major.to_le_bytes());
+    hello.extend(0u16.to_le_bytes());
+    hello.extend(limit.to_le_bytes());
+    hello.extend(buffer.to_le_bytes());
+    hello.extend(0u32.to_le_bytes());
+    hello
+}
+
+#[test]
+fn a_server_judges_strangers_and_goes_on() {
+    let listener = listen("127.0.0.1");
+    let options = Options { handshake_timeout: Duration::from_millis(100), ..Options::default() };
+    let mut random = fastrand::Rng::with_seed(11);
+    let noise: Vec<u8> = (0..5000).map(|_| random.u8(..)).collect();
+    let check = |bytes: &[u8], stays: bool, expected: &dyn Fn(&MeetError) -> bool| {
+        let mut stranger = TcpStream::connect(("127.0.0.1", port(&listener))).unwrap();
+        stranger.write_all(bytes).unwrap();
+        let stranger = stays.then_some(stranger);
+        let error = listener.accept(patient(), &options).err().unwrap();
+        assert!(expected(&error), "{error:?} after {bytes:?}");
+        drop(stranger);
+    };
+    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
+    let gone = |error: &MeetError| matches!(error, MeetError::PeerGone);
+    let late = |error: &MeetError| matches!(error, MeetError::TimedOut);
+    check(b"GET / HTTP/1.1\r\n\r\n", true, &broken);
+    check(&noise, true, &broken);
+    check(&[0x16, 3, 1], true, &broken);
+    check(b"NEARCALL\x01", true, &broken);
+    check(b"NEARCALS", true, &broken);
+    for cut in [0, 1, 8, 23] {
+        check(&hello(1, 4096, 4096)[..cut], false, &gone);
+        check(&hello(1, 4096, 4096)[..cut], true, &late);
+    }
+    let version =
+        |error: &MeetError| matches!(error, MeetError::Version { theirs, .. } if theirs.major == 9);
+    check(&hello(9, 4096, 4096), true, &version);
+    let limits = |error: &MeetError| matches!(error, MeetError::BadOptions(_));
+    check(&hello(1, u32::MAX, 4096), true, &limits);
+    check(&hello(1, 4096, 0), true, &limits);
+    let mut odd = hello(1, 4096, 4096);
+    odd[20] = 1;
+    check(&odd, true, &broken);
+    // One byte at a time does not win time for the whole greeting.
+    thread::scope(|scope| {
+        let mut slow = TcpStream::connect(("127.0.0.1", port(&listener))).unwrap();
+        scope.spawn(move || {
+            for byte in hello(1, 4096, 4096) {
+                let _ = slow.write_all(&[byte]);
+                clock::pause(Duration::from_millis(30));
+            }
+        });
+        let error = listener.accept(patient(), &options).err().unwrap();
+        assert!(late(&error), "{error:?}");
+        scope.spawn(|| connect(listener.address(), Mechanism::Tcp, &Options::default()).unwrap());
+        drop(listener.accept(patient(), &options).unwrap());
+    });
+}
+
+/// What a client says of a server that answers with these bytes.
+fn client_of(answer: &[u8]) -> MeetError {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 24]).unwrap();
+            stream.write_all(answer).unwrap();
+            // Until the client has gone.
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let address = Address::Tcp { host: "127.0.0.1".into(), port };
+        let timeout = Duration::from_millis(200);
+        let options =
+            Options { message_bytes_max: 5000, handshake_timeout: timeout, ..Options::default() };
+        connect(&address, Mechanism::Tcp, &options).err().unwrap()
+    })
+}
+
+fn answer(major: u16, limit: u32, buffer: u32, refusal: u32) -> Vec<u8> {
+    let mut answer = hello(major, limit, buffer);
+    answer[7] = b'S';
+    answer[20..].copy_from_slice(&refusal.to_le_bytes());
+    answer
+}
+
+#[test]
+fn a_client_judges_its_server() {
+    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
+    for bytes in [
+        hello(1, 5000, 4096),
+        answer(1, 5001, 4096, 0),
+        answer(1, 5000, 1 << 30, 0),
+        answer(1, 5000, 0, 0),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        b"SSH-2.0-x\r\n".to_vec(),
+    ] {
+        let error = client_of(&bytes);
+        assert!(broken(&error), "{error:?} after {bytes:?}");
+    }
+    assert!(matches!(client_of(&answer(1, 5000, 4096, 0)[..23]), MeetError::TimedOut));
+    let error = client_of(&answer(3, 5000, 4096, 1));
+    assert!(matches!(error, MeetError::Version { .. }), "{error:?}");
+    let error = client_of(&answer(1, 5000, 4096, 2));
+    assert!(matches!(error, MeetError::Refused { code: Refusal::Limits, .. }), "{error:?}");
+    let error = client_of(&answer(1, 5000, 4096, 77));
+    assert!(matches!(error, MeetError::Refused { code: Refusal::Other, .. }), "{error:?}");
+}
+
+/// Where the address is for the process that will be killed.
+const VICTIM_OF: &str = "NEARCALL_TEST_REMOTE_VICTIM_OF";
+
+/// Where that process begins; nothing when the harness runs it.
+#[test]
+fn victim() {
+    let Ok(address) = std::env::var(VICTIM_OF) else { return };
+    let address: Address = address.parse().unwrap();
+    let mut endpoint = connect(&address, Mechanism::Tcp, &Options::default()).unwrap();
+    endpoint.send(b"last words", patient()).unwrap();
+    clock::pause(PATIENCE);
+}
+
+#[test]
+fn a_killed_peer_is_noticed() {
+    let listener = listen("127.0.0.1");
+    for sends in [false, true] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["remote::victim", "--exact"]).stdout(std::process::Stdio::null());
+        command.env(VICTIM_OF, listener.address().to_string());
+        let mut victim = process::Child::spawn(&mut command).unwrap();
+        let mut endpoint = listener.accept(patient(), &Options::default()).unwrap();
+        let mut into = [0; 16];
+        assert_eq!(endpoint.receive_into(&mut into, patient()).unwrap(), 10);
+        let killer = thread::spawn(move || {
+            clock::pause(Duration::from_millis(20));
+            victim.kill().unwrap();
+            clock::now()
+        });
+        if sends {
+            while endpoint.send(&[5; 10_000], patient()).is_ok() {}
+            let error = endpoint.send(b"x", Deadline::Never).unwrap_err();
+            assert!(matches!(error, SendError::PeerGone), "{error:?}");
+        } else {
+            let error = endpoint.receive(Deadline::Never).map(drop).unwrap_err();
+            assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
+        }
+        let noticed = clock::now();
+        let took = noticed.saturating_duration_since(killer.join().unwrap());
+        assert!(took < DEATH_NOTICED, "{took:?}");
+    }
+}
