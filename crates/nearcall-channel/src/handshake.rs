@@ -245,9 +245,11 @@ impl Meeting {
 
     /// Tells the client behind `socket` that it may not come in, and why. Does not wait.
     pub fn turn_away(self, socket: OwnedFd, why: &str) {
-        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
-        // Who does not hear it sees the socket close.
-        let _ = Control::new(socket).send(&refusal.encode(), &[]);
+        if self == Self::Local {
+            let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+            // Who does not hear it sees the socket close, as who comes over `tcp://` always does.
+            let _ = Control::new(socket).send(&refusal.encode(), &[]);
+        }
     }
 }
 

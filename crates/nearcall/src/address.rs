@@ -60,7 +60,7 @@ impl Address {
     /// How messages travel to it.
     pub fn mechanism(&self) -> Mechanism {
         let usual = match &self.at {
-            At::Socket(place) if place.to_string().starts_with("tcp:") => Mechanism::Tcp,
+            At::Socket(Place::Tcp { .. }) => Mechanism::Tcp,
             _ => Self::MECHANISM_DEFAULT,
         };
         self.via.unwrap_or(usual)

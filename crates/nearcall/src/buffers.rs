@@ -1,6 +1,6 @@
 //! Buffers that messages are received into, used again and again.
 //!
-//! Always true: a buffer's length is what it has room for, and its bytes mean nothing; few are kept.
+//! Always true: a buffer's length is its room, and its bytes mean nothing; few are kept.
 //! Not here: whose message is in a buffer that is in use.
 
 use std::cell::RefCell;

@@ -1,7 +1,8 @@
 //! A client: connections to servers, shared by all callers, and how their calls wait.
 //!
 //! Always true: there is one connection for each address and way to talk to it; one that has ended
-//! is replaced by the next call. While a call of a client in a loop waits, the loop goes on serving.
+//! is replaced by the next call. While a call of a client in a loop waits, the loop goes on
+//! serving.
 //! Not here: one call (`remote.rs`).
 
 use std::cell::{Cell, RefCell};

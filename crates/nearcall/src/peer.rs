@@ -3,6 +3,8 @@
 //! Always true: nothing of it comes from the peer itself.
 //! Not here: deciding what a peer may do, which is the service's.
 
+use std::net::SocketAddr;
+
 use nearcall_channel::Endpoint;
 pub use nearcall_channel::PeerIdentity;
 
@@ -13,11 +15,16 @@ pub enum Peer {
     Local,
     /// A process of this machine, as the kernel knows it.
     Process(PeerIdentity),
+    /// Another machine, or this one over `tcp://`. Nobody vouches for who it is.
+    Remote(SocketAddr),
 }
 
 impl Peer {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
-        Self::Process(endpoint.peer().clone())
+        match endpoint.peer() {
+            nearcall_channel::Peer::Process(identity) => Self::Process(identity.clone()),
+            nearcall_channel::Peer::Remote(address) => Self::Remote(*address),
+        }
     }
 
     /// The user id of the caller; `None` for another machine.
@@ -25,6 +32,7 @@ impl Peer {
         match self {
             Self::Local => Some(nearcall_os::process::user_id()),
             Self::Process(identity) => Some(identity.uid),
+            Self::Remote(_) => None,
         }
     }
 
@@ -33,6 +41,7 @@ impl Peer {
         match self {
             Self::Local => i32::try_from(std::process::id()).ok(),
             Self::Process(identity) => identity.pid,
+            Self::Remote(_) => None,
         }
     }
 }

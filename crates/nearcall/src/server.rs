@@ -20,7 +20,7 @@ use crate::event_loop::EventLoop;
 use crate::interface::object_id;
 use crate::limits::Limits;
 use crate::link::Link;
-use crate::peer::Peer;
+use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::Reactor;
 use crate::status::Status;
 
@@ -327,9 +327,12 @@ impl ServerCore {
 
     /// Takes a client whose handshake is done.
     pub(crate) fn welcome(self: &Rc<Self>, endpoint: Endpoint) {
-        let name = match Peer::of(&endpoint).pid() {
-            Some(pid) => format!("the client with process id {pid}"),
-            None => "the client".to_owned(),
+        let name = match Peer::of(&endpoint) {
+            Peer::Process(PeerIdentity { pid: Some(pid), .. }) => {
+                format!("the client with process id {pid}")
+            }
+            Peer::Remote(address) => format!("the client at {address}"),
+            _ => "the client".to_owned(),
         };
         let server = Some(Rc::downgrade(self));
         let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
