@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod calls;
+mod loop_events;
+mod loops;
 mod mechanisms;
 mod stage;
 mod support;
