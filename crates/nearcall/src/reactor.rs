@@ -192,11 +192,17 @@ impl Reactor {
         let mut index = 0;
         loop {
             let link = self.spinning.borrow().get(index).cloned();
-            let Some(link) = link else { return Ok(()) };
+            let Some(link) = link else { break };
             self.serve(&link);
             index += 1;
             let _ = core;
         }
+        // While the loop spins it does not sleep in this one.
+        let native = self.native.borrow().as_ref().map(|native| native.link());
+        if let Some(link) = native {
+            self.serve(&link);
+        }
+        Ok(())
     }
 
     /// Gives each connection that is ready its turn.
@@ -218,6 +224,10 @@ impl Reactor {
         }
         let spins = link.wait == WaitPolicy::Spin;
         for _ in 0..MESSAGES_PER_TURN_MAX {
+            if !spins {
+                // The service may wait for calls that come back over this very connection.
+                self.used(link);
+            }
             match link.take_message(Deadline::Now) {
                 Took::Message if link.is_gone() => return,
                 Took::Message if spins => {}
@@ -226,13 +236,7 @@ impl Reactor {
                         return;
                     }
                 }
-                Took::Nothing => {
-                    return if spins {
-                    } else {
-                        self.used(link)
-                    };
-                }
-                Took::Gone => return,
+                Took::Nothing | Took::Gone => return,
             }
         }
         if !spins {
