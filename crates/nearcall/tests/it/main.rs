@@ -5,6 +5,7 @@ mod calls;
 mod loop_events;
 mod loops;
 mod mechanisms;
+mod scale;
 mod short_circuit;
 mod stage;
 mod support;
