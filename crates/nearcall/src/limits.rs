@@ -11,10 +11,16 @@ use nearcall_channel::Options;
 /// asking the kernel who is ready (half a microsecond) does not show in a busy connection's rate.
 pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 
+/// Looks at a spinning connection in one round of the loop, if it is the only one.
+///
+/// What else a round does costs some 30 ns, as much as three looks; timers and services of others
+/// still wait below a microsecond.
+pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
+
 /// How many turns of spinning connections pass between two looks at everything else.
 ///
-/// A look costs a system call, some 300 ns; over 64 empty turns it adds a few percent of a CPU that
-/// spins anyway, and a new client or a timer waits microseconds.
+/// A look costs a system call, some 300 ns; over 64 turns it adds a percent or two to a CPU that
+/// spins anyway, and a new client waits tens of microseconds.
 pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
 
 /// Handlers that may wait for calls of their own inside each other on one thread. A call that would

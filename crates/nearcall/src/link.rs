@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use nearcall_channel::{Deadline, Endpoint, Mechanism, WaitPolicy};
-use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, Time};
+use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, ProtocolError, Time};
 
 use crate::core::Core;
 use crate::limits::Limits;
@@ -22,6 +22,7 @@ use crate::server::ServerCore;
 use crate::status::{Code, Status};
 
 mod calls;
+mod opening;
 mod outbox;
 mod receiving;
 mod sending;
@@ -38,6 +39,9 @@ pub(crate) struct Link {
     calls: RefCell<Calls>,
     /// Calls that came in while a service asked whether it was cancelled.
     postponed: RefCell<VecDeque<Arrival>>,
+    has_postponed: Cell<bool>,
+    /// The protocol has sent something by itself, after which it may have something to tell.
+    owes_look: Cell<bool>,
     /// Whose objects the peer may call; none on a connection that a client opened.
     pub(crate) server: Option<Weak<ServerCore>>,
     pub(crate) peer: Peer,
@@ -89,6 +93,8 @@ impl Link {
             }),
             calls: RefCell::default(),
             postponed: RefCell::default(),
+            has_postponed: Cell::new(false),
+            owes_look: Cell::new(false),
             server,
             name,
             ended: RefCell::default(),
