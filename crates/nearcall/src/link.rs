@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use nearcall_channel::{Deadline, Endpoint, Mechanism, WaitPolicy};
-use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, ProtocolError, Time};
+use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, Time};
 
 use crate::core::Core;
 use crate::limits::Limits;
