@@ -51,6 +51,9 @@ pub(crate) enum ReplyTo<'a> {
     Local(Option<&'a LocalReply>),
 }
 
+/// What follows the name of an interface, so that clients can add where it was.
+pub(crate) const NO_SUCH_METHOD: &str = " has no method";
+
 /// The answer to a caller in this thread, as bytes, once it is there.
 pub(crate) type LocalReply = Rc<RefCell<Option<Result<Vec<u8>, Status>>>>;
 
@@ -103,7 +106,7 @@ impl Incoming<'_> {
     /// Refuses a method that the interface does not have.
     pub fn refuse_unknown(self) {
         let interface = self.context.interface_name();
-        let text = format!("{interface} has no method with the number {:#x}", self.method);
+        let text = format!("{interface}{NO_SUCH_METHOD} with the number {:#x}", self.method);
         self.to.fail(&Status::unimplemented(text));
     }
 }

@@ -18,8 +18,8 @@ use crate::codec::{self, Message};
 use crate::context::{Context, Origin};
 use crate::core::LocalOneway;
 use crate::dispatch::{
-    Dispatcher, Incoming, Inside, LocalReply, ReplyTo, has_passed, inherited_deadline, panicked,
-    run, too_deep,
+    Dispatcher, Incoming, Inside, LocalReply, NO_SUCH_METHOD, ReplyTo, has_passed,
+    inherited_deadline, panicked, run, too_deep,
 };
 use crate::interface::{Interface, Method, object_id};
 use crate::limits::LOCAL_ONEWAYS_MAX;
@@ -27,6 +27,7 @@ use crate::link::{Link, Outcome, Outgoing, Ticket};
 use crate::metadata::Metadata;
 use crate::options::CallOptions;
 use crate::responder::{Responder, TypedReply};
+use crate::server::NO_SUCH_OBJECT;
 use crate::started::Started;
 use crate::status::Status;
 
@@ -416,10 +417,15 @@ impl RemoteObject {
         }
     }
 
-    /// Says which object it was that the server does not have.
+    /// Says which object or method it was that the server does not have. What a service says
+    /// stays as it is.
     #[cold]
     fn explain(&self, status: Status) -> Status {
-        if status.code() != crate::Code::Unimplemented {
+        let text = status.message();
+        let lacks_method = text.strip_prefix(self.interface.name);
+        let is_ours = text.starts_with(NO_SUCH_OBJECT)
+            || lacks_method.is_some_and(|rest| rest.starts_with(NO_SUCH_METHOD));
+        if status.code() != crate::Code::Unimplemented || !is_ours {
             return status;
         }
         let object = self.interface.object_name(self.address.instance());

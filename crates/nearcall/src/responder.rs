@@ -1,6 +1,7 @@
 //! Answering a call after the method has returned.
 //!
-//! Always true: a call is answered once; one that is dropped unanswered fails with `INTERNAL`.
+//! Always true: a call is answered once; one that is dropped unanswered fails with `INTERNAL`, or
+//! with `UNKNOWN` if a panic dropped it.
 //! Not here: answering at once (`dispatch.rs`).
 
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use nearcall_wire::{IncomingCall, Time};
 
 use crate::codec::Message;
-use crate::dispatch::{LocalReply, ReplyTo, has_passed};
+use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked};
 use crate::link::Link;
 use crate::options;
 use crate::status::Status;
@@ -83,7 +84,10 @@ impl<R: Message> Responder<R> {
 
 impl<R: Message> Drop for Responder<R> {
     fn drop(&mut self) {
-        let status = || Status::internal("the service dropped the call without an answer");
+        let status = || match std::thread::panicking() {
+            true => panicked(),
+            false => Status::internal("the service dropped the call without an answer"),
+        };
         match &self.to {
             To::Link(link, call) => link.fail(*call, &status()),
             To::Bytes(slot) => *slot.borrow_mut() = Some(Err(status())),

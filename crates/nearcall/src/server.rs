@@ -247,7 +247,7 @@ impl ServerCore {
         names.sort_unstable();
         names.truncate(NAMES_TOLD_MAX);
         let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        Status::unimplemented(format!("no such object here; this server has {has}"))
+        Status::unimplemented(format!("{NO_SUCH_OBJECT}; this server has {has}"))
     }
 
     fn listen(self: &Rc<Self>, mut address: Address) -> Result<Address, ListenError> {
@@ -356,6 +356,9 @@ pub(crate) fn loop_preference(wanted: Option<WaitPolicy>) -> &'static [WaitPolic
         _ => &[WaitPolicy::Poll, WaitPolicy::Block, WaitPolicy::Spin],
     }
 }
+
+/// How the text begins, so that clients can add which object it was.
+pub(crate) const NO_SUCH_OBJECT: &str = "no such object here";
 
 /// Names of objects in an error text: what fits a screen.
 const NAMES_TOLD_MAX: usize = 16;

@@ -1,0 +1,357 @@
+//! One call and all that belongs to it: how it ends, its deadline, its context, giving it up,
+//! answering it later.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Status};
+use nearcall_os::{clock, process};
+
+use crate::echo::{EchoCaller, Failure};
+use crate::stage::{
+    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
+};
+use crate::support::Served;
+
+/// A caller of the plain service of a server, in a client without a loop.
+fn plain(served: &Served) -> EchoCaller {
+    EchoCaller::new(&Client::new(), &served.address).unwrap()
+}
+
+/// A caller of the scripted service of a server, in a client without a loop.
+fn scripted(served: &Served) -> EchoCaller {
+    EchoCaller::new(&Client::new(), &served.via("#s")).unwrap()
+}
+
+fn keeping() -> Served {
+    serve_scripted(Limits::default(), |_| keeper())
+}
+
+#[test]
+fn every_code_and_its_text_travel() {
+    in_time(|| {
+        let served = Served::start();
+        let echo = plain(&served);
+        for number in 1..=16 {
+            let text = format!("the text of {number}, with \u{e4} and \u{1f600}");
+            let status = echo.fail(&Failure { code: number, text: text.clone() }).unwrap_err();
+            assert_eq!(u32::from(status.code().number()), number);
+            assert_eq!(status.message(), text);
+        }
+        let status = echo.fail(&Failure::default()).unwrap_err();
+        assert_eq!(status, Status::unknown(""), "success is no failure");
+    });
+}
+
+#[test]
+fn metadata_of_both_kinds_travel() {
+    in_time(|| {
+        let served = Served::start();
+        let echo = plain(&served);
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let options = CallOptions::new().metadata("traceparent", trace).unwrap();
+        let options = options.metadata_bin("token-bin", &[0, 255, 10]).unwrap();
+        let seen = echo.look_with(&(), &options).unwrap();
+        assert_eq!(seen.metadata.len(), 2);
+        assert_eq!(seen.metadata["traceparent"], trace.as_bytes());
+        assert_eq!(seen.metadata["token-bin"], [0, 255, 10]);
+        assert!(echo.look(&()).unwrap().metadata.is_empty());
+    });
+}
+
+#[test]
+fn bad_metadata_never_leave() {
+    for (key, value) in [("", "v"), ("Upper", "v"), ("a b", "v"), ("\u{e4}", "v"), ("a", "\n")] {
+        let error = CallOptions::new().metadata(key, value).unwrap_err();
+        assert!(error.to_string().contains(&format!("`{key}`")), "{error}");
+    }
+    assert!(CallOptions::new().metadata_bin("text", &[0]).is_err());
+    assert!(CallOptions::new().metadata(&"k".repeat(256), "v").is_err());
+    in_time(|| {
+        let served = Served::start();
+        let echo = plain(&served);
+        let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
+        let status = echo.nothing_with(&(), &options).unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        echo.nothing(&()).unwrap();
+    });
+}
+
+#[test]
+fn the_context_says_who_calls_and_what() {
+    in_time(|| {
+        let served = Served::start();
+        let echo = plain(&served);
+        let seen = echo.look(&()).unwrap();
+        assert_eq!((seen.uid, seen.pid), (process::user_id(), process::pid()));
+        assert_eq!(seen.method, "Look");
+        assert_eq!(seen.remaining_ns, 0, "it has no deadline");
+        assert!(!seen.local);
+        let options = CallOptions::new().deadline(PATIENCE);
+        let left = Duration::from_nanos(echo.look_with(&(), &options).unwrap().remaining_ns);
+        assert!(!left.is_zero() && left < PATIENCE, "{left:?}");
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_call_that_nobody_answers() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let short = Duration::from_millis(5);
+        let start = clock::now();
+        for options in [
+            CallOptions::new().deadline(short),
+            CallOptions::new().deadline_at(clock::now() + short),
+            CallOptions::new().deadline(Duration::ZERO),
+            CallOptions::new().deadline_at(clock::now()),
+        ] {
+            let status = echo.later_with(&words(0), &options).unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        }
+        assert!(clock::now() >= start + short);
+        // The server has noticed, too: by its own clock, or by the cancellation.
+        while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
+        // A generous one does no harm, nor does one that is further away than the clock counts.
+        for generous in [PATIENCE, Duration::MAX] {
+            echo.nothing_with(&(), &CallOptions::new().deadline(generous)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_method_brings_its_deadline_from_the_proto_file() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let status = echo.quick(&words(1)).unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        let options = CallOptions::new().deadline(PATIENCE);
+        let left = echo.quick_with(&words(0), &options).unwrap().number;
+        assert!(left > 1_000_000_000, "options go before the file: {left}");
+    });
+}
+
+/// A server whose `Say` looks at another one and gives back what was left there, with a deadline
+/// of its own far above what the caller gives.
+fn hop(to: String) -> Served {
+    serve_scripted(Limits::default(), move |event_loop| {
+        let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
+        Scripted::new(move |context, request| {
+            let before = context.remaining().map_or(u64::MAX, |left| left.as_nanos() as u64);
+            let options = match request.number {
+                0 => CallOptions::new(),
+                _ => CallOptions::new().deadline(10 * PATIENCE),
+            };
+            let after = if next_is_hop(&next) {
+                next.say_with(request, &options)?.number
+            } else {
+                next.look_with(&(), &options)?.remaining_ns
+            };
+            if after >= before {
+                return Err(Status::internal(format!("{after} is left of {before}")));
+            }
+            Ok(words(after))
+        })
+    })
+}
+
+fn next_is_hop(next: &EchoCaller) -> bool {
+    format!("{next:?}").contains("#s")
+}
+
+#[test]
+fn nested_calls_inherit_what_is_left() {
+    in_time(|| {
+        let last = Served::start();
+        let second = hop(last.address.clone());
+        let first = hop(second.via("#s"));
+        let echo = scripted(&first);
+        for own in [0, 1] {
+            let options = CallOptions::new().deadline(PATIENCE);
+            let left = echo.say_with(&words(own), &options).unwrap().number;
+            assert!(left > 0 && u128::from(left) < PATIENCE.as_nanos());
+        }
+        // Nothing is left over for a call without one.
+        assert_eq!(echo.say(&words(0)).unwrap().number, 0);
+    });
+}
+
+#[test]
+fn a_nested_call_ends_with_the_call_that_it_serves() {
+    in_time(|| {
+        let last = keeping();
+        let to = last.via("#s");
+        let (give, take) = mpsc::channel();
+        let first = serve_scripted(Limits::default(), move |event_loop| {
+            let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
+            Scripted::new(move |_, request| {
+                let ended = next.later(request);
+                give.send(ended.clone().unwrap_err()).unwrap();
+                ended
+            })
+        });
+        let options = CallOptions::new().deadline(Duration::from_millis(30));
+        let status = scripted(&first).say_with(&words(0), &options).unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        let status = take.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    });
+}
+
+#[test]
+fn a_cancellation_reaches_a_service_that_works() {
+    for parameters in
+        ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe", "?via=shm-spin&wait=spin"]
+    {
+        in_time(move || {
+            let (give, take) = mpsc::channel();
+            let served = serve_scripted(Limits::default(), |_| {
+                Scripted::new(move |context, _| {
+                    give.send("entered").unwrap();
+                    while !context.is_cancelled() {}
+                    give.send("cancelled").unwrap();
+                    Err(Status::cancelled(""))
+                })
+            });
+            let at = served.via(&format!("{parameters}#s"));
+            let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+            for by_drop in [false, true] {
+                let started = echo.start_say(&words(0), &CallOptions::new());
+                assert_eq!(take.recv_timeout(PATIENCE).unwrap(), "entered", "{parameters}");
+                if by_drop {
+                    drop(started)
+                } else {
+                    started.cancel()
+                }
+                assert_eq!(take.recv_timeout(PATIENCE).unwrap(), "cancelled", "{parameters}");
+            }
+            echo.nothing(&()).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_responder_learns_that_nobody_wants_it() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let mut started: Vec<_> =
+            (0..3).map(|number| echo.start_later(&words(number), &CallOptions::new())).collect();
+        let wanted = || echo.say(&words(command::WANTED)).unwrap().number;
+        assert_eq!(wanted(), 3);
+        started.remove(1).cancel();
+        assert_eq!(wanted(), 2);
+        drop(started.remove(0));
+        assert_eq!(wanted(), 1);
+        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 3);
+        assert_eq!(started.remove(0).wait().unwrap().number, 2);
+    });
+}
+
+#[test]
+fn a_responder_outlives_its_caller() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let gone = scripted(&served);
+        let started = gone.start_later(&words(0), &CallOptions::new());
+        while echo.say(&words(command::WANTED)).unwrap().number == 0 {}
+        drop((started, gone));
+        while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
+        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 1);
+    });
+}
+
+#[test]
+fn answers_come_in_any_order_and_are_taken_in_any() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let mut started: Vec<_> = (0..5)
+            .map(|number| Some(echo.start_later(&words(number), &CallOptions::new())))
+            .collect();
+        assert!(started.iter().flatten().all(|started| !started.is_done()));
+        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 5);
+        // The answers went out before that of the command.
+        assert!(started.iter().flatten().all(nearcall::Started::is_done));
+        for index in [1, 4, 0, 3, 2] {
+            let reply = started[index].take().unwrap().wait().unwrap();
+            assert_eq!(reply.number, index as u64);
+        }
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_unanswered_is_an_internal_error() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        let started = echo.start_later(&words(0), &CallOptions::new());
+        assert_eq!(echo.say(&words(command::DROP)).unwrap().number, 1);
+        let status = started.wait().unwrap_err();
+        assert_eq!(status.code(), Code::Internal, "{status}");
+    });
+}
+
+#[test]
+fn a_panic_is_unknown_and_the_server_lives() {
+    in_time(|| {
+        let served = keeping();
+        let echo = scripted(&served);
+        for _ in 0..3 {
+            let status = echo.panic(&()).unwrap_err();
+            assert_eq!(status.code(), Code::Unknown, "{status}");
+            assert!(!status.message().contains("asked for it"), "the text stays there: {status}");
+            let status = echo.later(&words(u64::MAX)).unwrap_err();
+            assert_eq!(status.code(), Code::Unknown, "{status}");
+        }
+        echo.nothing(&()).unwrap();
+    });
+}
+
+/// Notes that it was woken.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_started_call_is_a_future_of_a_loop() {
+    in_time(|| {
+        let served = keeping();
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let flag = Arc::new(Flag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        let mut task = TaskContext::from_waker(&waker);
+        let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        let command = echo.start_say(&words(command::ANSWER), &CallOptions::new());
+        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
+            panic!("woken before the end")
+        };
+        assert_eq!(reply.unwrap().number, 7);
+        assert_eq!(command.wait().unwrap().number, 1);
+        // One that ends by its deadline wakes as well.
+        flag.0.store(false, Ordering::Release);
+        let options = CallOptions::new().deadline(Duration::from_millis(5));
+        let mut started = pin!(echo.start_later(&words(7), &options));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
+            panic!("woken before the end")
+        };
+        assert_eq!(reply.unwrap_err().code(), Code::DeadlineExceeded);
+    });
+}

@@ -1,0 +1,153 @@
+//! What several test modules need beside a server: a limit in time, services that do what a test
+//! says, and a loop that is turned until something is true.
+//!
+//! Always true: a test that hangs fails, and says so.
+
+use std::rc::Rc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use nearcall::{Context, Deadline, EventLoop, Limits, Responder, Status};
+
+use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::support::{Served, Service};
+
+/// Far above what any test needs on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a test that may block, and fails if it does not end.
+pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (give, take) = mpsc::channel();
+    let thread = thread::spawn(move || give.send(body()).is_ok());
+    match take.recv_timeout(PATIENCE) {
+        Ok(result) => {
+            thread.join().unwrap();
+            result
+        }
+        Err(RecvTimeoutError::Timeout) => panic!("not done within {PATIENCE:?}"),
+        Err(RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().unwrap_err())
+        }
+    }
+}
+
+/// Turns a loop until `done`, dropping what concerns the user.
+pub(crate) fn turn_until(event_loop: &EventLoop, mut done: impl FnMut() -> bool) {
+    let until = nearcall_os::clock::now() + PATIENCE;
+    while !done() {
+        let soon = nearcall_os::clock::now() + Duration::from_millis(5);
+        event_loop.next(Deadline::At(soon)).unwrap();
+        assert!(nearcall_os::clock::now() < until, "not done within {PATIENCE:?}");
+    }
+}
+
+pub(crate) fn words(number: u64) -> Words {
+    Words { number, ..Words::default() }
+}
+
+/// What `Say` does.
+pub(crate) type Say = Box<dyn Fn(&Context<'_>, &Words) -> Result<Words, Status>>;
+
+/// An [`Echo`] whose `Say` is the test's, whose `Quick` waits until it is not wanted any more when
+/// the request says 1, and whose `Later` panics when it says `u64::MAX`.
+pub(crate) struct Scripted {
+    pub(crate) base: Rc<Service>,
+    pub(crate) say: Say,
+}
+
+impl Scripted {
+    pub(crate) fn new(
+        say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + 'static,
+    ) -> Self {
+        Self { base: Rc::default(), say: Box::new(say) }
+    }
+}
+
+impl Echo for Scripted {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        (self.say)(context, request)
+    }
+
+    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.nothing(context, request)
+    }
+
+    fn note(&self, context: &Context<'_>, request: &Words) {
+        self.base.note(context, request);
+    }
+
+    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        self.base.fail(context, request)
+    }
+
+    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.panic(context, request)
+    }
+
+    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+        assert_ne!(request.number, u64::MAX, "asked for it");
+        self.base.later(context, request, responder);
+    }
+
+    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        while request.number == 1 && !context.is_cancelled() {}
+        let left = context.remaining().unwrap_or_default();
+        Ok(words(u64::try_from(left.as_nanos()).unwrap()))
+    }
+
+    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
+        self.base.look(context, request)
+    }
+
+    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        self.base.work(context, request)
+    }
+}
+
+/// What the `Say` of a keeper does with the calls of `Later` that it has kept.
+pub(crate) mod command {
+    /// Answers all, the last one first.
+    pub(crate) const ANSWER: u64 = 0;
+    /// Drops all without an answer.
+    pub(crate) const DROP: u64 = 1;
+    /// Says how many are still wanted.
+    pub(crate) const WANTED: u64 = 2;
+}
+
+/// A service that keeps calls of `Later` until `Say` says what to do with them.
+pub(crate) fn keeper() -> Scripted {
+    let base = Rc::<Service>::default();
+    let kept = Rc::clone(&base);
+    let say = move |_: &Context<'_>, request: &Words| {
+        let mut kept = kept.later.borrow_mut();
+        let count = kept.len() as u64;
+        match request.number {
+            command::ANSWER => {
+                while let Some((words, responder)) = kept.pop() {
+                    responder.finish(Ok(words));
+                }
+                Ok(words(count))
+            }
+            command::DROP => {
+                kept.clear();
+                Ok(words(count))
+            }
+            command::WANTED => {
+                Ok(words(kept.iter().filter(|(_, call)| call.is_wanted()).count() as u64))
+            }
+            other => Err(Status::invalid_argument(format!("no command {other}"))),
+        }
+    };
+    Scripted { base, say: Box::new(say) }
+}
+
+/// A server in a thread of its own whose object `#s` is what `make` makes there.
+pub(crate) fn serve_scripted(
+    limits: Limits,
+    make: impl FnOnce(&EventLoop) -> Scripted + Send + 'static,
+) -> Served {
+    Served::with(limits, "", move |event_loop, server, _| {
+        server.register_as("s", EchoDispatcher::new(make(event_loop))).unwrap();
+    })
+}
