@@ -1,7 +1,9 @@
 //! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bad_input;
 mod mechanisms;
+mod observed;
 mod support;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
