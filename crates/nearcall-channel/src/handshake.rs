@@ -243,8 +243,12 @@ impl Meeting {
         }
     }
 
-    /// Tells the client behind `socket` that it may not come in, and why. Does not wait.
+    /// Tells the client behind `socket` that it may not come in, and why; over TCP only that there
+    /// are too many. Does not wait.
     pub fn turn_away(self, socket: OwnedFd, why: &str) {
+        if let Self::Remote = self {
+            return remote::turn_away(&socket);
+        }
         if self == Self::Local {
             let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
             // Who does not hear it sees the socket close, as who comes over `tcp://` always does.

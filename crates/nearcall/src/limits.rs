@@ -38,11 +38,23 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 pub(crate) const OUTBOX_MESSAGES_MAX: usize = 16 << 10;
 
 /// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
-/// Clients beyond it wait in the listening socket's queue.
+/// Clients beyond it wait for their turn.
 pub(crate) const HANDSHAKES_MAX: usize = 32;
 
 /// Of those, handshakes with clients of one user id, so that one user cannot hold all of them.
+/// All clients from other machines count as one user.
 pub(crate) const HANDSHAKES_PER_UID_MAX: usize = 24;
+
+/// Threads of handshakes, those included that were ended a moment ago and have not noticed yet.
+pub(crate) const HANDSHAKE_THREADS_MAX: usize = 2 * HANDSHAKES_MAX;
+
+/// Clients that were accepted and wait for a handshake, each with a descriptor. Clients beyond it
+/// wait in the listening socket's queue.
+pub(crate) const STRANGERS_MAX: usize = 128;
+
+/// Of those, clients of one user id, so that one user cannot hold all of the places; a second's
+/// worth of silent ones, each of which gives its handshake's place up after a quarter of it.
+pub(crate) const STRANGERS_PER_UID_MAX: usize = 96;
 
 /// Room for a received message at first, in bytes. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;

@@ -115,6 +115,12 @@ impl Link {
         self.inner.borrow().wire.is_open()
     }
 
+    /// Whether the peer has not greeted yet.
+    #[inline]
+    pub(crate) fn is_greeting(&self) -> bool {
+        !self.is_gone() && self.peer_instance.get().is_none()
+    }
+
     /// The peer's process, as it says itself.
     pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
         self.peer_instance.get()

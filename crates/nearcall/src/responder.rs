@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use nearcall_wire::{IncomingCall, Time};
@@ -31,7 +31,8 @@ pub struct Responder<R: Message> {
 pub(crate) type TypedReply<R> = Rc<Cell<Option<Result<R, Status>>>>;
 
 enum To<R> {
-    Link(Rc<Link>, IncomingCall),
+    /// Not the connection itself, which must go when it has ended.
+    Link(Weak<Link>, IncomingCall),
     Bytes(LocalReply),
     Typed(TypedReply<R>),
     Nobody(PhantomData<R>),
@@ -40,7 +41,7 @@ enum To<R> {
 impl<R: Message> Responder<R> {
     pub(crate) fn new(to: ReplyTo<'_>, deadline: Time) -> Self {
         let to = match to {
-            ReplyTo::Link(link, Some(call)) => To::Link(Rc::clone(link), call),
+            ReplyTo::Link(link, Some(call)) => To::Link(Rc::downgrade(link), call),
             ReplyTo::Local(Some(slot)) => To::Bytes(Rc::clone(slot)),
             ReplyTo::Link(_, None) | ReplyTo::Local(None) => To::Nobody(PhantomData),
         };
@@ -54,8 +55,11 @@ impl<R: Message> Responder<R> {
     /// Answers the call. If nobody waits any more, nothing happens. Does not wait.
     pub fn finish(mut self, answer: Result<R, Status>) {
         match (std::mem::replace(&mut self.to, To::Nobody(PhantomData)), answer) {
-            (To::Link(link, call), Ok(result)) => link.reply(call, &result),
-            (To::Link(link, call), Err(status)) => link.fail(call, &status),
+            (To::Link(link, call), answer) => match (link.upgrade(), answer) {
+                (Some(link), Ok(result)) => link.reply(call, &result),
+                (Some(link), Err(status)) => link.fail(call, &status),
+                (None, _) => {}
+            },
             (To::Bytes(slot), answer) => {
                 *slot.borrow_mut() = Some(answer.map(|result| result.encode_to_vec()));
             }
@@ -68,7 +72,10 @@ impl<R: Message> Responder<R> {
     /// end of the caller.
     pub fn is_wanted(&self) -> bool {
         match &self.to {
-            To::Link(link, call) => link.is_wanted(*call) && !has_passed(self.deadline),
+            To::Link(link, call) => {
+                let wanted = link.upgrade().is_some_and(|link| link.is_wanted(*call));
+                wanted && !has_passed(self.deadline)
+            }
             // The caller holds the other reference while it waits.
             To::Bytes(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
             To::Typed(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
@@ -89,7 +96,11 @@ impl<R: Message> Drop for Responder<R> {
             false => Status::internal("the service dropped the call without an answer"),
         };
         match &self.to {
-            To::Link(link, call) => link.fail(*call, &status()),
+            To::Link(link, call) => {
+                if let Some(link) = link.upgrade() {
+                    link.fail(*call, &status());
+                }
+            }
             To::Bytes(slot) => *slot.borrow_mut() = Some(Err(status())),
             To::Typed(slot) => slot.set(Some(Err(status()))),
             To::Nobody(_) => {}

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPolicy};
-use nearcall_wire::InstanceId;
+use nearcall_wire::{InstanceId, Timeout};
 
 use crate::address::{Address, At, BadAddress};
 use crate::core::{Core, new_instance};
@@ -20,6 +20,7 @@ use crate::event_loop::EventLoop;
 use crate::interface::object_id;
 use crate::limits::Limits;
 use crate::link::Link;
+use crate::options::now;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::Reactor;
 use crate::status::Status;
@@ -309,7 +310,8 @@ impl ServerCore {
         Options { wait_preferred: loop_preference(wait), ..self.limits.channel() }
     }
 
-    /// Whether a client of this user may connect; if not, the text that it is told.
+    /// Whether a client of this user may connect; if not, the text that it is told. All clients
+    /// from other machines count as one user.
     pub(crate) fn may_join(&self, uid: Option<u32>) -> Result<(), String> {
         let links = self.links.borrow();
         let Limits { connections_max, connections_per_uid_max, .. } = self.limits;
@@ -317,7 +319,7 @@ impl ServerCore {
             return Err(format!("the server has {connections_max} connections, its limit"));
         }
         let of_uid = links.iter().filter(|link| link.peer.uid() == uid).count();
-        if uid.is_some() && of_uid >= connections_per_uid_max {
+        if of_uid >= connections_per_uid_max {
             return Err(format!(
                 "this user has {connections_per_uid_max} connections to the server, its limit"
             ));
@@ -337,9 +339,16 @@ impl ServerCore {
         let server = Some(Rc::downgrade(self));
         let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
         let Some(reactor) = &self.core.reactor else { return };
+        // Others may have come in during its handshake.
+        if let Err(text) = self.may_join(link.peer.uid()) {
+            return link.close(Status::resource_exhausted(text));
+        }
         if let Err(error) = reactor.add_link(&link) {
             return link.close(Status::unavailable(error.to_string()));
         }
+        let greeting_ns = u64::try_from(self.limits.channel().handshake_timeout.as_nanos());
+        let by = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
+        reactor.meetings.expect_greeting(&link, by);
         self.links.borrow_mut().push(Rc::clone(&link));
         link.send_own(nearcall_channel::Deadline::Now);
     }

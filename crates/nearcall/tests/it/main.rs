@@ -1,8 +1,10 @@
 //! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bad_input;
 mod calls;
 mod mechanisms;
+mod observed;
 mod stage;
 mod support;
 
