@@ -54,6 +54,7 @@ impl<R: Message> Responder<R> {
 
     /// Answers the call. If nobody waits any more, nothing happens. Does not wait.
     pub fn finish(mut self, answer: Result<R, Status>) {
+        let answer = if has_passed(self.deadline) { Err(too_late()) } else { answer };
         match (std::mem::replace(&mut self.to, To::Nobody(PhantomData)), answer) {
             (To::Link(link, call), answer) => match (link.upgrade(), answer) {
                 (Some(link), Ok(result)) => link.reply(call, &result),
