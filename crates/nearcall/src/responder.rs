@@ -13,7 +13,7 @@ use std::time::Instant;
 use nearcall_wire::{IncomingCall, Time};
 
 use crate::codec::Message;
-use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked};
+use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked, too_late};
 use crate::link::Link;
 use crate::options;
 use crate::status::Status;
