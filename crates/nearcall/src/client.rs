@@ -211,7 +211,7 @@ impl Client {
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
         let greeting_ns = u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
         let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
-        let until = until.min(patience);
+        let (call_until, until) = (until, until.min(patience));
         link.send_own(Deadline::Now);
         let is_done = || link.is_open() || link.is_gone();
         match &self.core.core.reactor {
@@ -229,7 +229,12 @@ impl Client {
             return Ok(());
         }
         if !link.is_gone() {
-            link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
+            link.close(match crate::dispatch::has_passed(call_until) {
+                true => {
+                    Status::deadline_exceeded(format!("no connection to {} in time", link.name))
+                }
+                false => Status::unavailable(format!("{} did not greet in time", link.name)),
+            });
         }
         Err(link.why_gone())
     }
