@@ -64,6 +64,13 @@ impl Core {
         }
     }
 
+    /// Something is to be done that no descriptor tells of.
+    pub(crate) fn wake_host(&self) {
+        if let Some(reactor) = &self.reactor {
+            reactor.wake_host();
+        }
+    }
+
     /// A connection has ended.
     pub(crate) fn forget(&self, link: &Rc<Link>) {
         if let Some(reactor) = &self.reactor {

@@ -25,7 +25,8 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///
 /// Another loop (tokio, glib, libuv, ...) can host it: wait until its descriptor is readable, then
-/// call [`turn`](Self::turn), and call it once before the first wait.
+/// call [`turn`](Self::turn), and call it once before the first wait. Whatever is done between two
+/// turns, such as starting a call, makes the descriptor readable if the loop has to know of it.
 pub struct EventLoop {
     core: Rc<Core>,
 }
@@ -96,19 +97,17 @@ impl EventLoop {
             return Ok(Some(event));
         }
         reactor.watch_reported();
-        let mut event = None;
-        // One round at least, so that `Now` looks once.
-        let mut rounds = 0;
+        // One round at least, so that `Now` looks once, and a file, which is always ready, keeps
+        // nothing else from its turn.
         loop {
-            event = event.or_else(|| reactor.take_event());
-            if event.is_some() {
-                return Ok(event);
+            let until = if reactor.has_event() { Time::from_ns(0) } else { until };
+            reactor.round(&self.core, until)?;
+            if let Some(event) = reactor.take_event() {
+                return Ok(Some(event));
             }
-            if rounds > 0 && until != Time::NEVER && options::now() >= until {
+            if until != Time::NEVER && options::now() >= until {
                 return Ok(None);
             }
-            rounds += 1;
-            reactor.round(&self.core, until)?;
         }
     }
 
@@ -121,6 +120,7 @@ impl EventLoop {
     pub fn turn(&self) -> io::Result<Vec<Event>> {
         let reactor = self.reactor();
         let mut events = Vec::new();
+        reactor.begin_turn();
         reactor.watch_reported();
         for _ in 0..ROUNDS_PER_TURN_MAX {
             reactor.round(&self.core, Time::from_ns(0))?;
@@ -140,12 +140,14 @@ impl EventLoop {
     pub fn add_timer(&self, first: Duration, every: Option<Duration>) -> TimerId {
         let first_ns = u64::try_from(first.as_nanos()).unwrap_or(u64::MAX);
         let first = options::now().after(Timeout::from_ns(first_ns));
-        self.reactor().timers.borrow_mut().add(first, every)
+        let timer = self.reactor().timers.borrow_mut().add(first, every);
+        self.reactor().wake_host();
+        timer
     }
 
-    /// Forgets a timer. Whether there was one.
+    /// Forgets a timer. Whether there was one that would still have been reported.
     pub fn remove_timer(&self, timer: TimerId) -> bool {
-        self.reactor().timers.borrow_mut().remove(timer)
+        self.reactor().remove_timer(timer)
     }
 
     /// Waits for a descriptor of yours, or rather a duplicate: close yours whenever you like.

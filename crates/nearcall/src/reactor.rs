@@ -80,6 +80,8 @@ pub(crate) struct Reactor {
     signals: RefCell<Option<OwnedFd>>,
     /// For a hosting loop: becomes readable when a moment has come.
     clock: RefCell<Option<OwnedFd>>,
+    /// A host waits for our descriptor, which tells it of everything that was so by then.
+    host_waits: Cell<bool>,
 }
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
@@ -104,6 +106,7 @@ impl Reactor {
             reported: RefCell::default(),
             signals: RefCell::default(),
             clock: RefCell::default(),
+            host_waits: Cell::new(false),
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
@@ -132,12 +135,13 @@ impl Reactor {
     /// Sleeps until something happens or `until`, then serves what is ready.
     #[inline]
     pub(crate) fn round(&self, core: &Rc<Core>, until: Time) -> io::Result<()> {
+        self.wake_host();
         let must_look = self.arm_used() || !core.local_oneways.borrow().is_empty();
         if !self.spinning.borrow().is_empty() {
             self.spin_round(must_look)?;
         } else {
             let until = if must_look { Time::from_ns(0) } else { until.min(self.next_due()) };
-            if until != Time::from_ns(0) && self.native.borrow().is_some() {
+            if self.native.borrow().is_some() {
                 self.sleep_in_native(until)?;
             } else {
                 self.look(timeout_until(until))?;
@@ -277,6 +281,7 @@ impl Reactor {
     pub(crate) fn note_deadline(&self, deadline: Time) {
         if deadline < self.deadline.get() {
             self.deadline.set(deadline);
+            self.wake_host();
         }
     }
 
@@ -285,6 +290,20 @@ impl Reactor {
     fn next_due(&self) -> Time {
         let timers = self.timers.borrow().next();
         timers.min(self.deadline.get()).min(self.meetings.next_due())
+    }
+
+    /// Whether there is something that concerns the user.
+    pub(crate) fn has_event(&self) -> bool {
+        !self.user_events.borrow().is_empty()
+    }
+
+    /// Whether there was such a timer, or a report of it that nobody has seen.
+    pub(crate) fn remove_timer(&self, timer: TimerId) -> bool {
+        let removed = self.timers.borrow_mut().remove(timer);
+        let mut events = self.user_events.borrow_mut();
+        let before = events.len();
+        events.retain(|event| !matches!(event, Event::Timer(other) if *other == timer));
+        removed || events.len() < before
     }
 
     /// The next thing that concerns the user.
@@ -336,12 +355,19 @@ impl Reactor {
 
     /// Watches the user's descriptors again that were reported, since he asks for more.
     pub(crate) fn watch_reported(&self) {
+        self.watch_again(true);
+    }
+
+    /// As `watch_reported`; files are reported only when he asks.
+    fn watch_again(&self, he_asks: bool) {
         let reported = std::mem::take(&mut *self.reported.borrow_mut());
         for token in reported {
             let Some(Source::User(user)) = self.sources.borrow().get(token).cloned() else {
                 continue;
             };
-            if user.always_ready {
+            if user.always_ready && !he_asks {
+                self.reported.borrow_mut().push(token);
+            } else if user.always_ready {
                 let ready = Ready { readable: true, writable: true, ..Ready::default() };
                 self.report(token, ready);
             } else {
@@ -369,13 +395,38 @@ impl Reactor {
         Ok(())
     }
 
+    /// The host turns; until it waits again it need not be woken.
+    pub(crate) fn begin_turn(&self) {
+        self.host_waits.set(false);
+    }
+
+    /// Something has changed since `prepare_for_host`: has the host turn, if there is one.
+    #[inline]
+    pub(crate) fn wake_host(&self) {
+        if self.host_waits.get() {
+            self.wake_waiting_host();
+        }
+    }
+
+    #[cold]
+    fn wake_waiting_host(&self) {
+        self.host_waits.set(false);
+        if let Some(clock) = &*self.clock.borrow() {
+            let _ = timerfd::arm(clock, Duration::ZERO, None);
+        }
+    }
+
     /// For a hosting loop: leaves everything so that our descriptor becomes readable when there is
     /// something to do.
     pub(crate) fn prepare_for_host(&self, core: &Rc<Core>) -> io::Result<()> {
+        self.watch_again(false);
         let must_look = self.arm_used()
             || !core.local_oneways.borrow().is_empty()
             || !self.user_events.borrow().is_empty()
-            || !self.spinning.borrow().is_empty();
+            || !self.reported.borrow().is_empty()
+            || !self.spinning.borrow().is_empty()
+            // It has no descriptor that could be part of ours.
+            || self.native.borrow().is_some();
         let mut clock = self.clock.borrow_mut();
         let clock = match &mut *clock {
             Some(clock) => clock,
@@ -386,6 +437,7 @@ impl Reactor {
                 empty.insert(fd)
             }
         };
+        self.host_waits.set(true);
         match if must_look { Time::from_ns(0) } else { self.next_due() } {
             Time::NEVER => timerfd::disarm(clock),
             due => timerfd::arm(clock, timeout_until(due).unwrap_or_default(), None),

@@ -270,6 +270,8 @@ impl RemoteObject {
             metadata: options.metadata_bytes().to_vec(),
             body: request.encode_to_vec(),
         });
+        drop(waiting);
+        self.client.core().wake_host();
         Ok(())
     }
 

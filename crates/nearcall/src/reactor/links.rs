@@ -137,6 +137,7 @@ impl Reactor {
         if link.wait != WaitPolicy::Spin {
             self.used(link);
         }
+        self.wake_host();
     }
 
     #[inline]
@@ -242,12 +243,13 @@ impl Reactor {
         if link.wants_room() {
             link.flush(Deadline::Now);
         }
-        let until = if link.wants_room() {
+        let until = if link.wants_room() && until != Time::from_ns(0) {
             until.min(options::now().after(ROOM_LOOK_INTERVAL))
         } else {
             until
         };
         let deadline = match options::instant_of(until) {
+            Some(_) if until == Time::from_ns(0) => Deadline::Now,
             Some(moment) => Deadline::At(moment),
             None => Deadline::Never,
         };

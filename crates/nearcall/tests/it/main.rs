@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod calls;
+mod loop_events;
+mod loops;
 mod mechanisms;
 mod observed;
 mod stage;

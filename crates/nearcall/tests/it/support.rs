@@ -16,6 +16,8 @@ use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 pub(crate) struct Service {
     pub(crate) notes: Cell<u64>,
     pub(crate) notes_sum: Cell<u64>,
+    /// Those whose number was their place.
+    pub(crate) notes_in_order: Cell<u64>,
     pub(crate) later: RefCell<Vec<(Words, Responder<Words>)>>,
 }
 
@@ -29,6 +31,9 @@ impl Echo for Service {
     }
 
     fn note(&self, _context: &Context<'_>, request: &Words) {
+        if request.number == self.notes.get() {
+            self.notes_in_order.set(self.notes_in_order.get() + 1);
+        }
         self.notes.set(self.notes.get() + 1);
         self.notes_sum.set(self.notes_sum.get().wrapping_add(request.number));
     }

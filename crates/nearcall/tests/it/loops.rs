@@ -1,0 +1,275 @@
+//! Clients and servers in event loops: calls in circles, several servers and objects, fairness,
+//! one-way messages.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+
+use nearcall::event_loop::EventLoop;
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server, WaitPolicy};
+
+use crate::echo::{EchoCaller, EchoDispatcher};
+use crate::stage::{PATIENCE, Scripted, in_time, serve_scripted, turn_until, words};
+use crate::support::{Served, Service, unique_address};
+
+/// Parameters of all ways to talk that a loop can have many of.
+fn ways() -> Vec<String> {
+    let mut ways = Vec::new();
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        for wait in mechanism.waits().iter().filter(|wait| **wait != WaitPolicy::Block) {
+            ways.push(format!("?via={mechanism}&wait={wait}"));
+        }
+    }
+    ways
+}
+
+#[test]
+fn a_loop_is_client_and_server_at_once() {
+    in_time(|| {
+        for way in ways() {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            server.register(EchoDispatcher::new(Service::default())).unwrap();
+            let address = unique_address();
+            server.listen(&address).unwrap();
+            let client = Client::in_loop(&event_loop).without_short_circuit();
+            let echo = EchoCaller::new(&client, &format!("{address}{way}")).unwrap();
+            for number in 0..20 {
+                assert_eq!(echo.say(&words(number)).unwrap().number, number, "{way}");
+            }
+            assert!(!echo.look(&()).unwrap().local, "{way}");
+            assert_eq!(server.connections(), 1);
+        }
+    });
+}
+
+/// A server whose `Say` counts down with the help of another one.
+fn counting(to: &Arc<OnceLock<String>>) -> Served {
+    let to = Arc::clone(to);
+    serve_scripted(Limits::default(), move |event_loop| {
+        let client = Client::in_loop(event_loop);
+        let next = OnceCell::new();
+        Scripted::new(move |_, request| {
+            if request.number == 0 {
+                return Ok(words(0));
+            }
+            let next = next.get_or_init(|| EchoCaller::new(&client, to.get().unwrap()).unwrap());
+            let below = next.say(&words(request.number - 1))?;
+            Ok(words(below.number + 1))
+        })
+    })
+}
+
+/// Two servers in threads of their own, whose `Say` calls that of the other; a caller of one.
+fn circle(way: &str) -> (Served, Served, EchoCaller) {
+    let (first_at, second_at) = (Arc::default(), Arc::default());
+    let (first, second) = (counting(&second_at), counting(&first_at));
+    first_at.set(first.via(&format!("{way}#s"))).unwrap();
+    second_at.set(second.via(&format!("{way}#s"))).unwrap();
+    let echo = EchoCaller::new(&Client::new(), &first.via("#s")).unwrap();
+    (first, second, echo)
+}
+
+#[test]
+fn calls_in_circles_do_not_deadlock() {
+    for way in ways() {
+        in_time(move || {
+            let (_first, _second, echo) = circle(&way);
+            let options = CallOptions::new().deadline(PATIENCE / 2);
+            for depth in [1, 2, 3, 10, 10] {
+                let reply = echo.say_with(&words(depth), &options);
+                assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
+            }
+        });
+    }
+}
+
+#[test]
+fn calls_that_nest_too_deep_are_refused_and_everybody_lives() {
+    in_time(|| {
+        let (first, second, echo) = circle("");
+        for _ in 0..2 {
+            let status = echo.say(&words(1_000)).unwrap_err();
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert_eq!(echo.say(&words(40)).unwrap().number, 40);
+        }
+        for served in [first, second] {
+            EchoCaller::new(&Client::new(), &served.address).unwrap().nothing(&()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_loop_has_several_servers_and_objects() {
+    in_time(|| {
+        let (give, take) = mpsc::channel();
+        let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
+            let object = |number| EchoDispatcher::new(Scripted::new(move |_, _| Ok(words(number))));
+            server.register_as("a", object(1)).unwrap();
+            server.register_as("b", object(2)).unwrap();
+            let error = server.register_as("a", object(0)).unwrap_err();
+            assert!(error.to_string().contains("echo.v1.Echo@a"), "{error}");
+            let other = Server::new(event_loop);
+            other.register_as("a", object(3)).unwrap();
+            give.send(other.listen(&unique_address()).unwrap().to_string()).unwrap();
+            // It serves as long as somebody has it, so a service of the first one does.
+            let keep = Scripted::new(move |_, _| Ok(words(other.connections() as u64)));
+            server.register_as("keep", EchoDispatcher::new(keep)).unwrap();
+        });
+        let other = take.recv().unwrap();
+        let client = Client::new();
+        let say = |at: String| {
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            echo.say(&words(9)).map(|reply| reply.number).map_err(|status| status.code())
+        };
+        assert_eq!(say(served.via("")), Ok(9));
+        assert_eq!(say(served.via("#a")), Ok(1));
+        assert_eq!(say(served.via("#b")), Ok(2));
+        assert_eq!(say(format!("{other}#a")), Ok(3));
+        assert_eq!(say(other.clone()), Err(Code::Unimplemented));
+        assert_eq!(say(format!("{other}#b")), Err(Code::Unimplemented));
+        assert_eq!(say(served.via("#keep")), Ok(1), "one connection for all callers of a client");
+    });
+}
+
+/// Messages of a peer that floods which may be served before the next one of another peer.
+const TURNS_FAIR_MAX: usize = 16;
+
+#[test]
+fn who_floods_does_not_hold_up_another() {
+    for way in ways() {
+        in_time(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            let order = Rc::new(RefCell::new(Vec::new()));
+            let seen = Rc::clone(&order);
+            let say = move |_: &nearcall::Context<'_>, request: &crate::echo::Words| {
+                seen.borrow_mut().push(request.number);
+                Ok(words(0))
+            };
+            server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
+            let at = format!("{}{way}", unique_address());
+            server.listen(&at).unwrap();
+            let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
+            turn_until(&event_loop, || server.connections() == 2 && order.borrow().len() == 2);
+            order.borrow_mut().clear();
+            for peer in [&flooding, &flooded] {
+                peer.go.send(()).unwrap();
+                peer.sent.recv_timeout(PATIENCE).unwrap();
+            }
+            turn_until(&event_loop, || order.borrow().len() == 201);
+            let place = order.borrow().iter().position(|number| *number == 1).unwrap();
+            assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
+            let peers = [flooding, flooded];
+            turn_until(&event_loop, || peers.iter().all(|peer| peer.thread.is_finished()));
+            peers.into_iter().for_each(|peer| peer.thread.join().unwrap());
+        });
+    }
+}
+
+/// A client in a thread of its own.
+struct Peer {
+    go: mpsc::Sender<()>,
+    sent: mpsc::Receiver<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// A client that calls once, waits to be told, and then starts so many calls at once.
+fn flood(at: &str, number: u64, count: usize) -> Peer {
+    let at = at.to_owned();
+    let ((go, wait), (tell, sent)) = (mpsc::channel(), mpsc::channel());
+    let thread = thread::spawn(move || {
+        let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+        echo.say(&words(number)).unwrap();
+        wait.recv_timeout(PATIENCE).unwrap();
+        let options = CallOptions::new();
+        let started: Vec<_> =
+            (0..count).map(|_| echo.start_say(&words(number), &options)).collect();
+        tell.send(()).unwrap();
+        started.into_iter().for_each(|started| drop(started.wait().unwrap()));
+    });
+    Peer { go, sent, thread }
+}
+
+/// A service that counts one-way messages, slowly, and says how many came in their order.
+fn slow_counter() -> Scripted {
+    let base = Rc::<Service>::default();
+    let notes = Rc::clone(&base);
+    Scripted {
+        base,
+        say: Box::new(move |_, _| {
+            let reply = words(notes.notes_in_order.get());
+            Ok(crate::echo::Words { data: notes.notes_sum.get().to_le_bytes().to_vec(), ..reply })
+        }),
+    }
+}
+
+fn all_oneways_arrive(client: &Client, at: &str, count: u64) {
+    let echo = EchoCaller::new(client, at).unwrap();
+    for number in 0..count {
+        echo.note(&words(number)).unwrap();
+    }
+    let seen = echo.say(&words(0)).unwrap();
+    assert_eq!(seen.number, count, "in order, {at}");
+    assert_eq!(seen.data, (count * (count - 1) / 2).to_le_bytes(), "{at}");
+}
+
+#[test]
+fn a_hundred_thousand_oneways_to_a_slow_server_arrive_in_order() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| slow_counter());
+        all_oneways_arrive(&Client::new(), &served.via("#s"), 100_000);
+    });
+}
+
+#[test]
+fn oneways_from_a_loop_wait_for_room() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| slow_counter());
+        let event_loop = EventLoop::new().unwrap();
+        all_oneways_arrive(&Client::in_loop(&event_loop), &served.via("#s"), 100_000);
+    });
+}
+
+#[test]
+fn oneways_over_every_mechanism_arrive_in_order() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        in_time(move || {
+            let at = format!("?via={mechanism}#s");
+            let served = serve_scripted(Limits::default(), |_| slow_counter());
+            all_oneways_arrive(&Client::new(), &served.via(&at), 2_000);
+            drop(served);
+            let served = serve_scripted(Limits::default(), |_| slow_counter());
+            let event_loop = EventLoop::new().unwrap();
+            all_oneways_arrive(&Client::in_loop(&event_loop), &served.via(&at), 2_000);
+        });
+    }
+}
+
+#[test]
+fn oneways_within_a_loop_are_served_later() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let service = Rc::new(Service::default());
+    server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+    server.listen("inproc:here").unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
+    for number in 0..10 {
+        echo.note(&words(number)).unwrap();
+    }
+    assert_eq!(service.notes.get(), 0, "they are not calls of a function");
+    event_loop.next(Deadline::Now).unwrap();
+    assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
+    // Nobody takes more than a channel would hold.
+    let refused = Cell::new(None);
+    for _ in 0..100_000 {
+        if let Err(status) = echo.note(&words(0)) {
+            refused.set(Some(status));
+            break;
+        }
+    }
+    assert_eq!(refused.take().unwrap().code(), Code::ResourceExhausted);
+    event_loop.next(Deadline::Now).unwrap();
+    echo.note(&words(0)).unwrap();
+}
