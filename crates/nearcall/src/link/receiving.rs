@@ -37,11 +37,13 @@ impl Link {
     /// Receives one message and treats it, which may run a service. Waits until `until` at most.
     #[inline]
     pub(crate) fn take_message(self: &Rc<Self>, until: Deadline) -> Took {
-        if !self.postponed.borrow().is_empty()
-            && let Some(Arrival { event, buffer }) = self.postponed.borrow_mut().pop_front()
-        {
-            self.treat(event, buffer);
-            return Took::Message;
+        if !self.postponed.borrow().is_empty() {
+            // Not borrowed any more when the service runs, which may postpone others.
+            let postponed = self.postponed.borrow_mut().pop_front();
+            if let Some(Arrival { event, buffer }) = postponed {
+                self.treat(event, buffer);
+                return Took::Message;
+            }
         }
         match self.receive(until) {
             Ok(Some(Arrival { event, buffer })) => {

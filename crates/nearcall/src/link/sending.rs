@@ -263,8 +263,12 @@ impl Inner {
         let Self { endpoint, wire, .. } = self;
         let mut claim = match endpoint.claim(message_bytes, until) {
             Ok(claim) => claim,
+            Err(SendError::Full) => return Ok(Tried::Full(start)),
             // The limit of the protocol is not above that of the channel, so `start` refuses.
-            Err(SendError::Full | SendError::TooLarge { .. }) => return Ok(Tried::Full(start)),
+            Err(SendError::TooLarge { .. }) => {
+                let refused = start(wire).map_err(Unsent::Protocol);
+                return Err(refused.err().unwrap_or_else(|| Unsent::Message(too_large())));
+            }
             Err(error) => return Err(Unsent::Channel(error)),
         };
         let (made, head) = start(wire).map_err(Unsent::Protocol)?;

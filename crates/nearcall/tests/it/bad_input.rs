@@ -3,6 +3,8 @@
 //!
 //! Not here: processes that die or stop (`two_processes.rs`).
 
+mod bounds;
+mod frames;
 mod names;
 mod strangers;
 
