@@ -23,7 +23,7 @@ use crate::event_loop::EventLoop;
 use crate::limits::Limits;
 use crate::link::{Link, Outcome, Ticket};
 use crate::options::{self, now};
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
 #[derive(Clone)]
@@ -92,7 +92,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: no server came in time. `INVALID_ARGUMENT`: the text is no address.
+    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text is
+    /// no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be had
+    /// here.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address =
             address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
@@ -102,6 +104,9 @@ impl Client {
         loop {
             let failed = match self.link_to(&address, until) {
                 Ok(_) => return Ok(()),
+                // Waiting changes nothing about these.
+                Err(status) if status.code() == Code::InvalidArgument => return Err(status),
+                Err(status) if status.code() == Code::FailedPrecondition => return Err(status),
                 Err(status) => status,
             };
             let next =
@@ -211,7 +216,7 @@ impl Client {
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
         let greeting_ns = u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
         let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
-        let (call_until, until) = (until, until.min(patience));
+        let (asked, until) = (until, until.min(patience));
         link.send_own(Deadline::Now);
         let is_done = || link.is_open() || link.is_gone();
         match &self.core.core.reactor {
@@ -229,12 +234,11 @@ impl Client {
             return Ok(());
         }
         if !link.is_gone() {
-            link.close(match crate::dispatch::has_passed(call_until) {
-                true => {
-                    Status::deadline_exceeded(format!("no connection to {} in time", link.name))
-                }
-                false => Status::unavailable(format!("{} did not greet in time", link.name)),
-            });
+            link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
+            if crate::dispatch::has_passed(asked) {
+                let text = format!("{} did not greet in time", link.name);
+                return Err(Status::deadline_exceeded(text));
+            }
         }
         Err(link.why_gone())
     }

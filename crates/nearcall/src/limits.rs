@@ -33,9 +33,10 @@ pub(crate) const NESTING_MAX: u32 = 32;
 /// Two messages of the largest default size: one under way, one ready.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 
-/// Messages kept for a connection whatever their size. Above it the peer is cut off: it does not
-/// even read refusals. Above the 10,000 calls that a connection may be configured for.
-pub(crate) const OUTBOX_MESSAGES_MAX: usize = 16 << 10;
+/// Messages kept for a connection whatever their size: above the first half only refusals. Above
+/// all of it the peer is cut off: it does not even read those. Each half is above the 10,000 calls
+/// that a connection may be configured for.
+pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 
 /// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
 /// Clients beyond it wait for their turn.

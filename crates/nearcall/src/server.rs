@@ -92,9 +92,9 @@ pub enum ListenError {
     /// Another server of this thread is there.
     InUse(Address),
     /// The socket could not be had.
-    Meet(MeetError),
+    Meet(Address, MeetError),
     /// A system call failed.
-    Os(io::Error),
+    Os(Address, io::Error),
 }
 
 impl fmt::Display for ListenError {
@@ -102,8 +102,9 @@ impl fmt::Display for ListenError {
         match self {
             Self::BadAddress(error) => error.fmt(f),
             Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
-            Self::Meet(error) => error.fmt(f),
-            Self::Os(error) => write!(f, "cannot listen: {error}"),
+            Self::Meet(_, error @ MeetError::AddressInUse(_)) => error.fmt(f),
+            Self::Meet(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Os(address, error) => write!(f, "cannot listen at {address}: {error}"),
         }
     }
 }
@@ -259,11 +260,13 @@ impl ServerCore {
         let socket = match &address.at {
             At::InProcess(_) => None,
             At::Socket(place) => {
-                let listener = Listener::bind(place).map_err(ListenError::Meet)?;
+                let bound = Listener::bind(place);
+                let listener = bound.map_err(|error| ListenError::Meet(address.clone(), error))?;
                 address.at = At::Socket(listener.address().clone());
                 let Some(reactor) = &self.core.reactor else { return Ok(address) };
                 let token = reactor.add_listener(&listener, Rc::downgrade(self), which);
-                Some((listener, token.map_err(ListenError::Os)?))
+                let token = token.map_err(|error| ListenError::Os(address.clone(), error))?;
+                Some((listener, token))
             }
         };
         let (at, wait) = (address.at.clone(), address.wait);

@@ -291,7 +291,7 @@ impl Inner {
             Err(SendError::TooLarge { .. }) => {
                 let opened = opening.open(wire).map_err(Unsent::Protocol)?;
                 opening.undo(wire, opened);
-                return Err(Unsent::Full);
+                return Err(Unsent::Message(too_large()));
             }
             Err(error) => return Err(Unsent::Channel(error)),
         };

@@ -3,7 +3,11 @@
 //!
 //! Not here: processes that die or stop (`two_processes.rs`).
 
+mod addresses;
+mod bounds;
+mod frames;
 mod names;
+mod servers;
 mod strangers;
 
 use nearcall::{Code, Status};
