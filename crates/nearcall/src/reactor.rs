@@ -189,6 +189,9 @@ impl Reactor {
         if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
             self.look(Some(Duration::ZERO))?;
         }
+        if self.native.borrow().is_some() {
+            self.sleep_in_native(Time::from_ns(0))?;
+        }
         let count = self.spinning.borrow().len();
         // A longer look at one would keep the others waiting.
         let looks = if count == 1 && !must_look { SPIN_LOOKS_PER_ROUND } else { 1 };
@@ -227,9 +230,10 @@ impl Reactor {
     /// One turn of a connection: a few messages, then what found no room before.
     #[inline]
     fn serve(&self, link: &Rc<Link>) {
+        // At once: a service may wait for calls of its own, in rounds that must arm this one.
+        self.used(link);
         if link.wants_room() {
             link.flush(Deadline::Now);
-            self.used(link);
         }
         for _ in 0..MESSAGES_PER_TURN_MAX {
             match link.take_message(Deadline::Now) {
