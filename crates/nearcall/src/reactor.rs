@@ -189,17 +189,20 @@ impl Reactor {
         if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
             self.look(Some(Duration::ZERO))?;
         }
-        if self.native.borrow().is_some() {
-            self.sleep_in_native(Time::from_ns(0))?;
-        }
         let count = self.spinning.borrow().len();
+        // While the loop spins it does not sleep in the connection without a descriptor.
+        let native = self.native.borrow().as_ref().map(|native| native.link());
         // A longer look at one would keep the others waiting.
-        let looks = if count == 1 && !must_look { SPIN_LOOKS_PER_ROUND } else { 1 };
+        let alone = count == 1 && native.is_none() && !must_look;
+        let looks = if alone { SPIN_LOOKS_PER_ROUND } else { 1 };
         for index in 0..count {
             let link = self.spinning.borrow().get(index).cloned();
             if let Some(link) = link {
                 self.serve_spinning(&link, looks);
             }
+        }
+        if let Some(link) = native {
+            self.serve_spinning(&link, 1);
         }
         Ok(())
     }
@@ -230,12 +233,12 @@ impl Reactor {
     /// One turn of a connection: a few messages, then what found no room before.
     #[inline]
     fn serve(&self, link: &Rc<Link>) {
-        // At once: a service may wait for calls of its own, in rounds that must arm this one.
-        self.used(link);
         if link.wants_room() {
             link.flush(Deadline::Now);
         }
         for _ in 0..MESSAGES_PER_TURN_MAX {
+            // At once: a service may wait for calls of its own, in rounds that must arm this one.
+            self.used(link);
             match link.take_message(Deadline::Now) {
                 Took::Message if link.is_gone() => return,
                 Took::Message => {
@@ -243,8 +246,7 @@ impl Reactor {
                         return;
                     }
                 }
-                Took::Nothing => return self.used(link),
-                Took::Gone => return,
+                Took::Nothing | Took::Gone => return,
             }
         }
         self.make_ready(link);

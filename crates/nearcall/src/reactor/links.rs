@@ -42,6 +42,12 @@ pub(super) struct Native {
     messages: u32,
 }
 
+impl Native {
+    pub(super) fn link(&self) -> Rc<Link> {
+        Rc::clone(&self.link)
+    }
+}
+
 impl Reactor {
     /// Watches a new connection.
     ///
