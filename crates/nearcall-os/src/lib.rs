@@ -4,6 +4,7 @@
 //! what. A function here is one system call, or the few that are only right together.
 //! Not here: what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 
+pub mod alloc_count;
 pub mod clock;
 pub mod cma;
 pub mod counters;

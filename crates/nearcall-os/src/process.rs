@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Resource};
 
 use crate::poll::{Interest, poll_one};
 use crate::signal::{Signal, send_by_pidfd};
@@ -30,6 +30,24 @@ pub fn user_id() -> u32 {
 #[must_use]
 pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Allows this process at least `wanted` open descriptors, if the hard limit does, and says how
+/// many it may have now.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    let now = limit.current.unwrap_or(u64::MAX);
+    if now >= wanted {
+        return Ok(now);
+    }
+    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    limit.current = Some(allowed);
+    rustix::process::setrlimit(Resource::Nofile, limit)?;
+    Ok(allowed)
 }
 
 /// A pidfd of process `pid`. Only for our own children and before they are reaped is it sure which

@@ -22,7 +22,7 @@ use crate::core::{Core, new_instance};
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
 use crate::link::{Link, Outcome, Ticket};
-use crate::options::{self, now};
+use crate::options::{self, CallOptions, now};
 use crate::status::{Code, Status};
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
@@ -132,6 +132,17 @@ impl Client {
     /// Whether a server of this thread is called directly.
     pub(crate) fn short_circuits(&self) -> bool {
         self.core.short_circuit.get()
+    }
+
+    /// A connection would refuse more, so the short circuit does.
+    #[inline]
+    pub(crate) fn check_metadata(&self, options: &CallOptions) -> Result<(), Status> {
+        let bytes = options.metadata_bytes().len();
+        if bytes <= usize::from(self.core.limits.metadata_bytes_max) {
+            return Ok(());
+        }
+        let max = self.core.limits.metadata_bytes_max;
+        Err(Status::resource_exhausted(format!("metadata of {bytes} bytes, the limit is {max}")))
     }
 
     /// The connection to a server, opened if there is none.

@@ -130,7 +130,10 @@ impl ReplyTo<'_> {
     pub(crate) fn fail(self, status: &Status) {
         match self {
             Self::Link(link, Some(call)) => link.fail(call, status),
-            Self::Local(Some(slot)) => *slot.borrow_mut() = Some(Err(status.clone())),
+            // The first answer counts: a service may panic after it has answered.
+            Self::Local(Some(slot)) => {
+                slot.borrow_mut().get_or_insert_with(|| Err(status.clone()));
+            }
             Self::Link(_, None) | Self::Local(None) => {}
         }
     }

@@ -5,7 +5,7 @@
 //! errors and deadlines as a call to another process.
 //! Not here: connections (`client.rs`), calls that are waited for later (`started.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -257,6 +257,7 @@ impl RemoteObject {
         options: &CallOptions,
         until: Time,
     ) -> Result<(), Status> {
+        self.client.check_metadata(options)?;
         let mut waiting = self.client.core().local_oneways.borrow_mut();
         if waiting.len() >= LOCAL_ONEWAYS_MAX {
             return Err(Status::resource_exhausted(format!(
@@ -287,6 +288,7 @@ impl RemoteObject {
         if has_passed(until) {
             return Err(too_late());
         }
+        self.client.check_metadata(options)?;
         let inside = Inside::enter(self.client.core(), until).ok_or_else(too_deep)?;
         let context = self.local_context(method, options, until);
         let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
@@ -308,11 +310,19 @@ impl RemoteObject {
         let reply = TypedReply::default();
         let until = options.until(method, inherited_deadline());
         let responder = Responder::typed(Rc::clone(&reply), until);
-        self.call_local(method, options, |context| {
+        let has_run = Cell::new(false);
+        let returned = self.call_local(method, options, |context| {
+            has_run.set(true);
             serve(context, responder);
             Ok(())
-        })?;
+        });
         let mut answer = None;
+        match returned {
+            Ok(()) => {}
+            // The first answer counts: a service may panic after it has answered.
+            Err(_) if has_run.get() && !has_passed(until) => answer = reply.take(),
+            Err(status) => return Err(status),
+        }
         self.client.run_until(until, || {
             answer = answer.take().or_else(|| reply.take());
             answer.is_some()
@@ -344,6 +354,7 @@ impl RemoteObject {
         if has_passed(until) {
             return Err(too_late());
         }
+        self.client.check_metadata(options)?;
         let core = self.client.core();
         let mut buffer = core.buffers.take();
         let body_bytes = codec::encoded_bytes(request);

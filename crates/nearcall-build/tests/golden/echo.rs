@@ -57,6 +57,76 @@ pub struct Span {
     pub ms: u32,
 }
 
+/// The message `echo.v1.Total`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct Total {
+    #[prost(fixed64, tag = "1")]
+    pub sum: u64,
+}
+
+/// The message `echo.v1.Row`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct Row {
+    #[prost(fixed64, tag = "1")]
+    pub n0: u64,
+    #[prost(fixed64, tag = "2")]
+    pub n1: u64,
+    #[prost(fixed64, tag = "3")]
+    pub n2: u64,
+    #[prost(fixed64, tag = "4")]
+    pub n3: u64,
+    #[prost(fixed64, tag = "5")]
+    pub n4: u64,
+    #[prost(fixed64, tag = "6")]
+    pub n5: u64,
+    #[prost(fixed64, tag = "7")]
+    pub n6: u64,
+    #[prost(fixed64, tag = "8")]
+    pub n7: u64,
+}
+
+/// The message `echo.v1.Numbers`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct Numbers {
+    #[prost(message, optional, tag = "1")]
+    pub r0: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "2")]
+    pub r1: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "3")]
+    pub r2: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "4")]
+    pub r3: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "5")]
+    pub r4: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "6")]
+    pub r5: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "7")]
+    pub r6: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "8")]
+    pub r7: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "9")]
+    pub r8: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "10")]
+    pub r9: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "11")]
+    pub r10: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "12")]
+    pub r11: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "13")]
+    pub r12: ::core::option::Option<Row>,
+    #[prost(message, optional, tag = "14")]
+    pub r13: ::core::option::Option<Row>,
+}
+
 /// Gives back what it gets, in several ways.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -671,6 +741,309 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
     }
 }
 
+/// Works with numbers only, so that messages need no memory of their own.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait Adder: 'static {
+    /// Nothing in, nothing out.
+    fn empty(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &(),
+    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    /// The sum of 1 KiB of numbers.
+    fn add(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &Numbers,
+    ) -> ::core::result::Result<Total, ::nearcall::Status>;
+    /// Adds to a total.
+    ///
+    /// One-way: nobody hears of an end.
+    fn tick(&self, context: &::nearcall::Context<'_>, request: &Total);
+    /// How often the thread of the service has allocated.
+    fn allocations(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &(),
+    ) -> ::core::result::Result<Total, ::nearcall::Status>;
+}
+
+/// The methods of `echo.v1.Adder`, as the runtime sees them.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+mod adder_methods {
+    pub(super) static EMPTY: ::nearcall::Method = ::nearcall::Method {
+        id: 0x633d_de8b,
+        name: "Empty",
+        oneway: false,
+        deadline: ::core::option::Option::None,
+    };
+    pub(super) static ADD: ::nearcall::Method = ::nearcall::Method {
+        id: 0x0f87_f655,
+        name: "Add",
+        oneway: false,
+        deadline: ::core::option::Option::None,
+    };
+    pub(super) static TICK: ::nearcall::Method = ::nearcall::Method {
+        id: 0x83f8_f2d3,
+        name: "Tick",
+        oneway: true,
+        deadline: ::core::option::Option::None,
+    };
+    pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method {
+        id: 0x7198_ebcd,
+        name: "Allocations",
+        oneway: false,
+        deadline: ::core::option::Option::None,
+    };
+}
+
+static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+    name: "echo.v1.Adder",
+    methods: &[
+        &adder_methods::EMPTY,
+        &adder_methods::ADD,
+        &adder_methods::TICK,
+        &adder_methods::ALLOCATIONS,
+    ],
+    descriptor_set: FILE_DESCRIPTOR_SET,
+};
+
+/// Calls a [`Adder`], wherever it lives.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct AdderCaller {
+    object: ::nearcall::RemoteObject,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl AdderCaller {
+    /// `echo.v1.Adder`, as the runtime sees it.
+    pub const INTERFACE: &'static ::nearcall::Interface = &ADDER_INTERFACE;
+    /// A caller for the object at `address`. Connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// The address makes no sense.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Nothing in, nothing out.
+    ///
+    /// Calls `Empty` and waits for the answer.
+    pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.empty_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `empty`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// The status that the service gave, or the reason why there is no answer.
+    pub fn empty_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
+            Some(service) => {
+                self.object
+                    .call_local(
+                        &adder_methods::EMPTY,
+                        options,
+                        |context| Adder::empty(&*service, context, request),
+                    )
+            }
+            None => self.object.call(&adder_methods::EMPTY, request, options),
+        }
+    }
+    /// Starts a call of `Empty`, to be waited for or cancelled later.
+    pub fn start_empty(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::Started<()> {
+        self.object.start(&adder_methods::EMPTY, request, options)
+    }
+    /// The sum of 1 KiB of numbers.
+    ///
+    /// Calls `Add` and waits for the answer.
+    pub fn add(
+        &self,
+        request: &Numbers,
+    ) -> ::core::result::Result<Total, ::nearcall::Status> {
+        self.add_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `add`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// The status that the service gave, or the reason why there is no answer.
+    pub fn add_with(
+        &self,
+        request: &Numbers,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<Total, ::nearcall::Status> {
+        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
+            Some(service) => {
+                self.object
+                    .call_local(
+                        &adder_methods::ADD,
+                        options,
+                        |context| Adder::add(&*service, context, request),
+                    )
+            }
+            None => self.object.call(&adder_methods::ADD, request, options),
+        }
+    }
+    /// Starts a call of `Add`, to be waited for or cancelled later.
+    pub fn start_add(
+        &self,
+        request: &Numbers,
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::Started<Total> {
+        self.object.start(&adder_methods::ADD, request, options)
+    }
+    /// Adds to a total.
+    ///
+    /// Sends `Tick`; returns when the message is in the channel.
+    pub fn tick(
+        &self,
+        request: &Total,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.tick_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `tick`, with options such as metadata.
+    ///
+    /// # Errors
+    ///
+    /// The message could not be put into the channel.
+    pub fn tick_with(
+        &self,
+        request: &Total,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.send(&adder_methods::TICK, request, options)
+    }
+    /// How often the thread of the service has allocated.
+    ///
+    /// Calls `Allocations` and waits for the answer.
+    pub fn allocations(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<Total, ::nearcall::Status> {
+        self.allocations_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `allocations`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// The status that the service gave, or the reason why there is no answer.
+    pub fn allocations_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<Total, ::nearcall::Status> {
+        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
+            Some(service) => {
+                self.object
+                    .call_local(
+                        &adder_methods::ALLOCATIONS,
+                        options,
+                        |context| Adder::allocations(&*service, context, request),
+                    )
+            }
+            None => self.object.call(&adder_methods::ALLOCATIONS, request, options),
+        }
+    }
+    /// Starts a call of `Allocations`, to be waited for or cancelled later.
+    pub fn start_allocations(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::Started<Total> {
+        self.object.start(&adder_methods::ALLOCATIONS, request, options)
+    }
+}
+
+/// Serves a [`Adder`]: register it in a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct AdderDispatcher<T: Adder> {
+    service: ::std::rc::Rc<T>,
+    local: ::std::rc::Rc<dyn Adder>,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Adder> AdderDispatcher<T> {
+    /// Takes the service for itself.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::rc::Rc::new(service))
+    }
+    /// Shares the service with whoever else holds it.
+    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+        Self {
+            local: service.clone(),
+            service,
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &ADDER_INTERFACE
+    }
+    fn local(&self) -> &dyn ::core::any::Any {
+        &self.local
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        match incoming.method() {
+            0x633d_de8b => {
+                incoming
+                    .answer(|context, request| Adder::empty(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0x0f87_f655 => {
+                incoming
+                    .answer(|context, request| Adder::add(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0x83f8_f2d3 => {
+                incoming
+                    .take(|context, request| Adder::tick(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0x7198_ebcd => {
+                incoming
+                    .answer(|context, request| Adder::allocations(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            _ => incoming.refuse_unknown(),
+        }
+    }
+}
+
 /// The files above and what they import, as an encoded `FileDescriptorSet`.
 const FILE_DESCRIPTOR_SET: &[u8] = b"\
 \n\xbe\x01\n\x1bgoogle/protobuf/empty.proto\x12\x0fgoogle.protobuf\"\x07\n\x05EmptyB}\n\x13c\
@@ -873,7 +1246,7 @@ uf.Empty.\n\n\x9e\x01\n\x02\x07\x01\x12\x03\x10\x02&\x1a\x92\x01 How long a call
 \x20the caller gives no deadline, in milliseconds, above zero.\n Without it a call waits for\
 \x20as long as the server lives.\n\n\xa1\x01\n\x01\x0c\x12\x03\x02\x00\x12\x1a\x96\x01 What \
 a method of an interface can say about itself. Shipped inside nearcall-build: import it as\n\
-\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\x8e\x0b\n\necho.pro\
+\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\xd3\x13\n\necho.pro\
 to\x12\x07echo.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16nearcall/options.proto\"3\n\x05W\
 ords\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data\x12\x16\n\x06number\x18\x02 \x01(\x04R\x06\
 number\"1\n\x07Failure\x12\x12\n\x04code\x18\x01 \x01(\rR\x04code\x12\x12\n\x04text\x18\x02 \
@@ -882,21 +1255,43 @@ s\x12\x10\n\x03uid\x18\x02 \x01(\rR\x03uid\x12\x10\n\x03pid\x18\x03 \x01(\x05R\x
 \n\x05local\x18\x04 \x01(\x08R\x05local\x127\n\x08metadata\x18\x05 \x03(\x0b2\x1b.echo.v1.Se\
 en.MetadataEntryR\x08metadata\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x1a;\n\rMetadat\
 aEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x0cR\x05val\
-ue:\x028\x01\"\x16\n\x04Span\x12\x0e\n\x02ms\x18\x01 \x01(\rR\x02ms2\xb7\x03\n\x04Echo\x12%\n\
-\x03Say\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x129\n\x07Nothing\x12\x16.google.protobu\
-f.Empty\x1a\x16.google.protobuf.Empty\x124\n\x04Note\x12\x0e.echo.v1.Words\x1a\x16.google.pr\
-otobuf.Empty\"\x04\xc8\xf3\x18\x01\x120\n\x04Fail\x12\x10.echo.v1.Failure\x1a\x16.google.pro\
-tobuf.Empty\x127\n\x05Panic\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12\'\
-\n\x05Later\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x12-\n\x05Quick\x12\x0e.echo.v1.Word\
-s\x1a\x0e.echo.v1.Words\"\x04\xd0\xf3\x18\x14\x12-\n\x04Look\x12\x16.google.protobuf.Empty\x1a\
-\r.echo.v1.Seen\x12%\n\x04Work\x12\r.echo.v1.Span\x1a\x0e.echo.v1.WordsJ\x8b\x04\n7\n\x02\x06\
-\x00\x12\x04\t\x00 \x01\x1a+ Gives back what it gets, in several ways.\n\n&\n\x04\x06\x00\x02\
-\x00\x12\x03\x0b\x02!\x1a\x19 Gives the request back.\n\n\'\n\x04\x06\x00\x02\x01\x12\x03\r\x02\
-E\x1a\x1a Nothing in, nothing out.\n\n+\n\x04\x06\x00\x02\x02\x12\x04\x0f\x02\x11\x03\x1a\x1d\
-\x20Counts, and answers nobody.\n\n2\n\x04\x06\x00\x02\x03\x12\x03\x13\x024\x1a% Fails with \
-the code of the request.\n\n\x16\n\x04\x06\x00\x02\x04\x12\x03\x15\x02C\x1a\t Panics.\n\n-\n\
-\x04\x06\x00\x02\x05\x12\x03\x17\x02#\x1a  Answers when somebody says so.\n\n*\n\x04\x06\x00\
-\x02\x06\x12\x04\x19\x02\x1b\x03\x1a\x1c Has a deadline of its own.\n\n0\n\x04\x06\x00\x02\x07\
-\x12\x03\x1d\x021\x1a# What the service saw of its call.\n\nH\n\x04\x06\x00\x02\x08\x12\x03\x1f\
-\x02!\x1a; Works until it is cancelled, or for so many milliseconds.\n\n/\n\x01\x0c\x12\x03\x01\
-\x00\x12\x1a% What the tests of the runtime call.\nb\x06proto3";
+ue:\x028\x01\"\x16\n\x04Span\x12\x0e\n\x02ms\x18\x01 \x01(\rR\x02ms\"\x19\n\x05Total\x12\x10\
+\n\x03sum\x18\x01 \x01(\x06R\x03sum\"\x85\x01\n\x03Row\x12\x0e\n\x02n0\x18\x01 \x01(\x06R\x02\
+n0\x12\x0e\n\x02n1\x18\x02 \x01(\x06R\x02n1\x12\x0e\n\x02n2\x18\x03 \x01(\x06R\x02n2\x12\x0e\
+\n\x02n3\x18\x04 \x01(\x06R\x02n3\x12\x0e\n\x02n4\x18\x05 \x01(\x06R\x02n4\x12\x0e\n\x02n5\x18\
+\x06 \x01(\x06R\x02n5\x12\x0e\n\x02n6\x18\x07 \x01(\x06R\x02n6\x12\x0e\n\x02n7\x18\x08 \x01(\
+\x06R\x02n7\"\xb5\x03\n\x07Numbers\x12\x1c\n\x02r0\x18\x01 \x01(\x0b2\x0c.echo.v1.RowR\x02r0\
+\x12\x1c\n\x02r1\x18\x02 \x01(\x0b2\x0c.echo.v1.RowR\x02r1\x12\x1c\n\x02r2\x18\x03 \x01(\x0b\
+2\x0c.echo.v1.RowR\x02r2\x12\x1c\n\x02r3\x18\x04 \x01(\x0b2\x0c.echo.v1.RowR\x02r3\x12\x1c\n\
+\x02r4\x18\x05 \x01(\x0b2\x0c.echo.v1.RowR\x02r4\x12\x1c\n\x02r5\x18\x06 \x01(\x0b2\x0c.echo\
+.v1.RowR\x02r5\x12\x1c\n\x02r6\x18\x07 \x01(\x0b2\x0c.echo.v1.RowR\x02r6\x12\x1c\n\x02r7\x18\
+\x08 \x01(\x0b2\x0c.echo.v1.RowR\x02r7\x12\x1c\n\x02r8\x18\t \x01(\x0b2\x0c.echo.v1.RowR\x02\
+r8\x12\x1c\n\x02r9\x18\n \x01(\x0b2\x0c.echo.v1.RowR\x02r9\x12\x1e\n\x03r10\x18\x0b \x01(\x0b\
+2\x0c.echo.v1.RowR\x03r10\x12\x1e\n\x03r11\x18\x0c \x01(\x0b2\x0c.echo.v1.RowR\x03r11\x12\x1e\
+\n\x03r12\x18\r \x01(\x0b2\x0c.echo.v1.RowR\x03r12\x12\x1e\n\x03r13\x18\x0e \x01(\x0b2\x0c.e\
+cho.v1.RowR\x03r132\xb7\x03\n\x04Echo\x12%\n\x03Say\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Wo\
+rds\x129\n\x07Nothing\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x124\n\x04\
+Note\x12\x0e.echo.v1.Words\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x120\n\x04Fai\
+l\x12\x10.echo.v1.Failure\x1a\x16.google.protobuf.Empty\x127\n\x05Panic\x12\x16.google.proto\
+buf.Empty\x1a\x16.google.protobuf.Empty\x12\'\n\x05Later\x12\x0e.echo.v1.Words\x1a\x0e.echo.\
+v1.Words\x12-\n\x05Quick\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\"\x04\xd0\xf3\x18\x14\x12\
+-\n\x04Look\x12\x16.google.protobuf.Empty\x1a\r.echo.v1.Seen\x12%\n\x04Work\x12\r.echo.v1.Sp\
+an\x1a\x0e.echo.v1.Words2\xd6\x01\n\x05Adder\x127\n\x05Empty\x12\x16.google.protobuf.Empty\x1a\
+\x16.google.protobuf.Empty\x12\'\n\x03Add\x12\x10.echo.v1.Numbers\x1a\x0e.echo.v1.Total\x124\
+\n\x04Tick\x12\x0e.echo.v1.Total\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x125\n\x0b\
+Allocations\x12\x16.google.protobuf.Empty\x1a\x0e.echo.v1.TotalJ\x9c\x06\n7\n\x02\x06\x00\x12\
+\x04\t\x00 \x01\x1a+ Gives back what it gets, in several ways.\n\n&\n\x04\x06\x00\x02\x00\x12\
+\x03\x0b\x02!\x1a\x19 Gives the request back.\n\n\'\n\x04\x06\x00\x02\x01\x12\x03\r\x02E\x1a\
+\x1a Nothing in, nothing out.\n\n+\n\x04\x06\x00\x02\x02\x12\x04\x0f\x02\x11\x03\x1a\x1d Cou\
+nts, and answers nobody.\n\n2\n\x04\x06\x00\x02\x03\x12\x03\x13\x024\x1a% Fails with the cod\
+e of the request.\n\n\x16\n\x04\x06\x00\x02\x04\x12\x03\x15\x02C\x1a\t Panics.\n\n-\n\x04\x06\
+\x00\x02\x05\x12\x03\x17\x02#\x1a  Answers when somebody says so.\n\n*\n\x04\x06\x00\x02\x06\
+\x12\x04\x19\x02\x1b\x03\x1a\x1c Has a deadline of its own.\n\n0\n\x04\x06\x00\x02\x07\x12\x03\
+\x1d\x021\x1a# What the service saw of its call.\n\nH\n\x04\x06\x00\x02\x08\x12\x03\x1f\x02!\
+\x1a; Works until it is cancelled, or for so many milliseconds.\n\nT\n\x02\x06\x01\x12\x04#\x00\
+.\x01\x1aH Works with numbers only, so that messages need no memory of their own.\n\n\'\n\x04\
+\x06\x01\x02\x00\x12\x03%\x02C\x1a\x1a Nothing in, nothing out.\n\n+\n\x04\x06\x01\x02\x01\x12\
+\x03\'\x02#\x1a\x1e The sum of 1 KiB of numbers.\n\n \n\x04\x06\x01\x02\x02\x12\x04)\x02+\x03\
+\x1a\x12 Adds to a total.\n\nA\n\x04\x06\x01\x02\x03\x12\x03-\x029\x1a4 How often the thread\
+\x20of the service has allocated.\n\n/\n\x01\x0c\x12\x03\x01\x00\x12\x1a% What the tests of \
+the runtime call.\nb\x06proto3";

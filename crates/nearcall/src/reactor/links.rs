@@ -230,9 +230,10 @@ impl Reactor {
     fn watch_native_for_room(&self, link: &Rc<Link>, wanted: bool) {
         if wanted {
             let _ = link.flush(Deadline::Now);
-            if link.wants_room() {
-                self.note_deadline(options::now().after(ROOM_LOOK_INTERVAL));
-            }
+            let now = options::now();
+            // If there was room, somebody may wait for just that: no sleep.
+            let next = if link.wants_room() { now.after(ROOM_LOOK_INTERVAL) } else { now };
+            self.note_deadline(next);
         }
     }
 
@@ -246,13 +247,15 @@ impl Reactor {
             native.messages += 1;
             Rc::clone(&native.link)
         };
-        if link.wants_room() {
+        let wanted_room = link.wants_room();
+        if wanted_room {
             link.flush(Deadline::Now);
         }
-        let until = if link.wants_room() && until != Time::from_ns(0) {
-            until.min(options::now().after(ROOM_LOOK_INTERVAL))
-        } else {
-            until
+        let until = match (wanted_room, link.wants_room()) {
+            (false, _) => until,
+            // Somebody may wait for just that.
+            (true, false) => Time::from_ns(0),
+            (true, true) => until.min(options::now().after(ROOM_LOOK_INTERVAL)),
         };
         let deadline = match options::instant_of(until) {
             Some(_) if until == Time::from_ns(0) => Deadline::Now,

@@ -7,6 +7,8 @@ mod loop_events;
 mod loops;
 mod mechanisms;
 mod observed;
+mod scale;
+mod short_circuit;
 mod stage;
 mod support;
 

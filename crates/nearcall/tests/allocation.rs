@@ -1,0 +1,130 @@
+//! Nothing is allocated on the path of a call once all buffers are there: neither by the client,
+//! with or without a loop, nor by the server.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::cell::Cell;
+use std::sync::mpsc;
+use std::thread;
+
+use nearcall::{Client, Context, EventLoop, Mechanism, Server, Status};
+use nearcall_os::alloc_count::{self, CountingAllocator};
+use nearcall_os::{clock, process};
+
+use self::echo::{Adder, AdderCaller, AdderDispatcher, Numbers, Row, Total};
+
+/// Generated from `nearcall-build/tests/golden/echo.proto`.
+mod echo {
+    include!("../../nearcall-build/tests/golden/echo.rs");
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[derive(Default)]
+struct Service {
+    total: Cell<u64>,
+}
+
+fn sum(row: Option<&Row>) -> u64 {
+    row.map_or(0, |row| row.n0 + row.n1 + row.n2 + row.n3 + row.n4 + row.n5 + row.n6 + row.n7)
+}
+
+impl Adder for Service {
+    fn empty(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn add(&self, _context: &Context<'_>, request: &Numbers) -> Result<Total, Status> {
+        let Numbers { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13 } = request;
+        let rows = [r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13];
+        Ok(Total { sum: rows.iter().map(|row| sum(row.as_ref())).sum() })
+    }
+
+    fn tick(&self, _context: &Context<'_>, request: &Total) {
+        self.total.set(self.total.get() + request.sum);
+    }
+
+    fn allocations(&self, _context: &Context<'_>, _request: &()) -> Result<Total, Status> {
+        Ok(Total { sum: alloc_count::this_thread() })
+    }
+}
+
+/// More than a kilobyte as it travels.
+fn numbers() -> Numbers {
+    let row = Row { n0: 1, n1: 2, n2: 3, n3: 4, n4: 5, n5: 6, n6: 7, n7: 8 };
+    let row = || Some(row);
+    Numbers {
+        r0: row(),
+        r1: row(),
+        r2: row(),
+        r3: row(),
+        r4: row(),
+        r5: row(),
+        r6: row(),
+        r7: row(),
+        r8: row(),
+        r9: row(),
+        r10: row(),
+        r11: row(),
+        r12: row(),
+        r13: row(),
+    }
+}
+
+const CALLS: u32 = 200;
+
+/// Calls in every way.
+fn calls(adder: &AdderCaller, request: &Numbers) {
+    for _ in 0..CALLS {
+        adder.empty(&()).unwrap();
+        assert_eq!(adder.add(request).unwrap().sum, 14 * 36);
+        adder.tick(&Total { sum: 1 }).unwrap();
+    }
+}
+
+/// Allocations of client and server while calls are made, after a warm-up.
+fn allocations(client: &Client, at: &str) -> (u64, u64) {
+    let adder = AdderCaller::new(client, at).unwrap();
+    let request = numbers();
+    assert!(nearcall::Message::encoded_len(&request) >= 1_024);
+    calls(&adder, &request);
+    let there = adder.allocations(&()).unwrap().sum;
+    assert!(there > 0, "it counts there, too");
+    let here = alloc_count::this_thread();
+    calls(&adder, &request);
+    let here = alloc_count::this_thread() - here;
+    (here, adder.allocations(&()).unwrap().sum - there)
+}
+
+#[test]
+fn calls_allocate_nothing() {
+    let before = alloc_count::this_thread();
+    drop(std::hint::black_box(vec![0_u8; 100]));
+    assert_eq!(alloc_count::this_thread() - before, 1, "it counts");
+    let mut guilty = Vec::new();
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let (give, take) = mpsc::channel();
+        let name = format!("unix:@nearcall-alloc-{}-{}", process::pid(), clock::monotonic_ns());
+        let at = format!("{name}?via={mechanism}");
+        let thread = thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            server.register(AdderDispatcher::new(Service::default())).unwrap();
+            server.listen(&name).unwrap();
+            give.send(event_loop.stopper()).unwrap();
+            event_loop.run().unwrap();
+        });
+        let stopper = take.recv().unwrap();
+        let client = Client::new();
+        let blocking = allocations(&client, &at);
+        drop(client);
+        let event_loop = EventLoop::new().unwrap();
+        let in_loop = allocations(&Client::in_loop(&event_loop), &at);
+        stopper.stop();
+        thread.join().unwrap();
+        if (blocking, in_loop) != ((0, 0), (0, 0)) {
+            guilty.push(format!("{mechanism}: blocking {blocking:?}, in a loop {in_loop:?}"));
+        }
+    }
+    assert!(guilty.is_empty(), "(client, server) in {} calls: {guilty:#?}", 3 * CALLS);
+}

@@ -1,0 +1,98 @@
+//! Many at once: calls on one connection, connections to one server.
+
+use nearcall::{CallOptions, Client, EventLoop, Limits};
+use nearcall_os::process::raise_descriptor_limit;
+
+use crate::echo::EchoCaller;
+use crate::stage::{command, in_time, keeper, serve_scripted, words};
+use crate::support::Served;
+
+const CALLS: u16 = 10_000;
+const CONNECTIONS: usize = 1_000;
+
+/// Descriptors that a connection needs at most in both processes together, and some for the rest.
+const DESCRIPTORS: u64 = 8 * CONNECTIONS as u64 + 200;
+
+fn ten_thousand(client: &Client, at: &str) {
+    let echo = EchoCaller::new(client, at).unwrap();
+    let options = CallOptions::new();
+    let started: Vec<_> =
+        (0..CALLS).map(|number| echo.start_later(&words(number.into()), &options)).collect();
+    assert_eq!(echo.say(&words(command::WANTED)).unwrap().number, CALLS.into(), "{at}");
+    assert!(started.iter().all(|started| !started.is_done()), "{at}");
+    // The last one first.
+    assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, CALLS.into(), "{at}");
+    let mut rest: Vec<_> = (0..u64::from(CALLS)).zip(started).collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut rest);
+    for (number, started) in rest {
+        assert_eq!(started.wait().unwrap().number, number, "{at}");
+    }
+}
+
+#[test]
+fn ten_thousand_calls_are_in_flight_on_one_connection() {
+    // One more for the call that says what to do with them.
+    let limits = Limits { calls_max: CALLS + 1, ..Limits::default() };
+    for way in ["", "?via=shm-eventfd", "?via=shm-futex"] {
+        in_time(move || {
+            let served = serve_scripted(limits, |_| keeper());
+            let at = served.via(&format!("{way}#s"));
+            ten_thousand(&Client::with_limits(None, limits), &at);
+            drop(served);
+            let served = serve_scripted(limits, |_| keeper());
+            let at = served.via(&format!("{way}#s"));
+            let event_loop = EventLoop::new().unwrap();
+            ten_thousand(&Client::with_limits(Some(&event_loop), limits), &at);
+        });
+    }
+}
+
+#[test]
+fn one_call_too_many_is_refused_and_the_others_go_on() {
+    in_time(|| {
+        let limits = Limits { calls_max: 10, ..Limits::default() };
+        let served = serve_scripted(limits, |_| keeper());
+        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        let mut started: Vec<_> =
+            (0..10).map(|number| echo.start_later(&words(number), &CallOptions::new())).collect();
+        let status = echo.nothing(&()).unwrap_err();
+        assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
+        started.remove(0).cancel();
+        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
+        for (number, started) in (1..).zip(started) {
+            assert_eq!(started.wait().unwrap().number, number);
+        }
+    });
+}
+
+#[test]
+fn a_thousand_clients_are_served() {
+    in_time(|| {
+        let allowed = raise_descriptor_limit(DESCRIPTORS).unwrap();
+        if allowed < DESCRIPTORS {
+            // Nothing to test here: the machine does not allow so many descriptors.
+            return;
+        }
+        let served = Served::start();
+        let clients: Vec<_> = (0..CONNECTIONS)
+            .map(|number| {
+                let echo = EchoCaller::new(&Client::new(), &served.address).unwrap();
+                assert_eq!(echo.say(&words(number as u64)).unwrap().number, number as u64);
+                echo
+            })
+            .collect();
+        // All at once, then each for itself.
+        let options = CallOptions::new();
+        let started: Vec<_> = clients
+            .iter()
+            .zip(0..)
+            .map(|(echo, number)| (number, echo.start_say(&words(number), &options)))
+            .collect();
+        for (number, started) in started.into_iter().rev() {
+            assert_eq!(started.wait().unwrap().number, number);
+        }
+        for echo in &clients {
+            echo.nothing(&()).unwrap();
+        }
+    });
+}

@@ -1,0 +1,310 @@
+//! Calls that stay in their thread: typed where caller and service are of one build, through bytes
+//! where they are not. The same cases over the channel and both short circuits must come out alike.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use nearcall::{
+    CallOptions, Client, Code, Context, EventLoop, Limits, Peer, Responder, Server, Status,
+};
+
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::stage::{PATIENCE, in_time};
+use crate::support::{Service, unique_address};
+
+/// The same interface in another build, as a loaded library has it.
+mod other_build {
+    include!("../../../nearcall-build/tests/golden/echo.rs");
+}
+
+/// What the cases need beside the plain [`Service`]: `Say` notes where its request is, and calls
+/// itself as often as the request says; `Later` answers within, behind a timer or never.
+struct Cases {
+    base: Service,
+    request_at: Cell<usize>,
+    own: RefCell<Option<EchoCaller>>,
+    later: Rc<RefCell<Vec<Responder<Words>>>>,
+}
+
+impl Echo for Cases {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.request_at.set(std::ptr::from_ref(request).addr());
+        let own = self.own.borrow().clone();
+        match (request.number, own) {
+            (0, _) | (_, None) => {
+                let left = context.remaining().map_or(0, |left| left.as_secs());
+                Ok(Words { number: left, data: request.data.clone() })
+            }
+            (depth, Some(own)) => own.say(&Words { number: depth - 1, data: request.data.clone() }),
+        }
+    }
+
+    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.nothing(context, request)
+    }
+
+    fn note(&self, context: &Context<'_>, request: &Words) {
+        self.base.note(context, request);
+    }
+
+    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        self.base.fail(context, request)
+    }
+
+    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.panic(context, request)
+    }
+
+    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+        match request.number {
+            // At once.
+            0 => responder.finish(Ok(request.clone())),
+            1 => responder.finish(Err(Status::not_found("later"))),
+            // Not at all.
+            2 => drop(responder),
+            3 => panic!("asked for it"),
+            4 => {
+                responder.finish(Ok(request.clone()));
+                panic!("asked for it")
+            }
+            // When somebody says so.
+            _ => self.later.borrow_mut().push(responder),
+        }
+    }
+
+    fn quick(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
+        while !context.is_cancelled() {}
+        Ok(Words::default())
+    }
+
+    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
+        self.base.look(context, request)
+    }
+
+    fn work(&self, _context: &Context<'_>, _request: &Span) -> Result<Words, Status> {
+        // Answers what is kept, from inside another call.
+        for responder in self.later.take() {
+            responder.finish(Ok(Words { number: 77, ..Words::default() }));
+        }
+        Ok(Words::default())
+    }
+}
+
+/// A server and a client in one loop.
+struct House {
+    event_loop: EventLoop,
+    server: Server,
+    client: Client,
+    service: Rc<Cases>,
+    address: String,
+}
+
+impl House {
+    fn new(address: &str, short: bool) -> Self {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let service = Rc::new(Cases {
+            base: Service::default(),
+            request_at: Cell::new(0),
+            own: RefCell::default(),
+            later: Rc::default(),
+        });
+        server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+        let address = server.listen(address).unwrap().to_string();
+        let client = Client::in_loop(&event_loop);
+        let client = if short { client } else { client.without_short_circuit() };
+        *service.own.borrow_mut() = Some(EchoCaller::new(&client, &address).unwrap());
+        Self { event_loop, server, client, service, address }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        // The service calls itself: it holds its client, which holds the loop's core.
+        self.service.own.borrow_mut().take();
+    }
+}
+
+/// How a call came out. Texts that name the way are left out.
+fn outcome<R>(result: Result<R, Status>, show: impl FnOnce(R) -> String) -> String {
+    match result {
+        Ok(result) => show(result),
+        Err(status) if NAMING_THE_WAY.contains(&status.code()) => status.code().to_string(),
+        Err(status) => status.to_string(),
+    }
+}
+
+/// Their texts say where the server is.
+const NAMING_THE_WAY: [Code; 2] = [Code::DeadlineExceeded, Code::ResourceExhausted];
+
+/// All cases with the callers of one build of the interface.
+macro_rules! cases {
+    ($build:ident, $house:expr) => {{
+        use $build::{EchoCaller, Failure, Span, Words};
+        let house: &House = $house;
+        let echo = EchoCaller::new(&house.client, &house.address).unwrap();
+        let words = |number| Words { number, data: vec![1, 2, 3] };
+        let show = |reply: Words| format!("{} {:?}", reply.number, reply.data);
+        let within = |timeout| CallOptions::new().deadline(timeout);
+        let short = Duration::from_millis(10);
+        let mut seen = Vec::new();
+        // Twice: the way to the object is found with the first call.
+        for _ in 0..2 {
+            seen.push(outcome(echo.say(&words(0)), show));
+            seen.push(outcome(echo.say(&words(3)), show));
+            seen.push(outcome(echo.say(&words(1_000)), show));
+            seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
+            for code in [1, 5, 12, 16] {
+                let failure = Failure { code, text: format!("text {code}") };
+                seen.push(outcome(echo.fail(&failure), |()| String::new()));
+            }
+            seen.push(outcome(echo.panic(&()), |()| String::new()));
+            for number in 0..5 {
+                seen.push(outcome(echo.later(&words(number)), show));
+            }
+            seen.push(outcome(echo.later_with(&words(9), &within(short)), show));
+            seen.push(outcome(echo.quick(&words(0)), show));
+            seen.push(outcome(echo.say_with(&words(0), &within(Duration::ZERO)), show));
+            let options = within(PATIENCE).metadata("a", "b").unwrap();
+            seen.push(outcome(echo.look_with(&(), &options), |seen| {
+                assert!(seen.remaining_ns > 0);
+                format!("{} {:?} {}", seen.uid, seen.metadata, seen.method)
+            }));
+            let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
+            seen.push(outcome(echo.look_with(&(), &options), |_| "taken".into()));
+            // Started calls: ended by another call, by a deadline, by being given up.
+            let started = echo.start_later(&words(9), &CallOptions::new());
+            seen.push(format!("done: {}", started.is_done()));
+            seen.push(outcome(echo.work(&Span { ms: 0 }), show));
+            seen.push(outcome(started.wait(), show));
+            seen.push(outcome(echo.start_later(&words(9), &within(short)).wait(), show));
+            let unwanted = echo.start_later(&words(9), &CallOptions::new());
+            seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
+            unwanted.cancel();
+            seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
+            let kept = house.service.later.take();
+            seen.push(format!("wanted: {}", kept.iter().filter(|call| call.is_wanted()).count()));
+            drop(kept);
+            seen.push(outcome(echo.start_panic(&(), &CallOptions::new()).wait(), |()| {
+                String::new()
+            }));
+            let failure = Failure { code: 5, text: "started".into() };
+            let failed = echo.start_fail(&failure, &CallOptions::new());
+            seen.push(outcome(failed.wait(), |()| String::new()));
+        }
+        seen
+    }};
+}
+
+#[test]
+fn all_ways_give_the_same_results() {
+    in_time(|| {
+        let channel = House::new(&unique_address(), false);
+        let over_channel = cases!(crate_echo, &channel);
+        assert_eq!(channel.server.connections(), 1, "it took the channel");
+        let typed = House::new(&unique_address(), true);
+        let directly = cases!(crate_echo, &typed);
+        assert_eq!(typed.server.connections(), 0, "it took the short circuit");
+        let bytes = House::new(&unique_address(), true);
+        let through_bytes = cases!(other_build, &bytes);
+        assert_eq!(bytes.server.connections(), 0, "it took the short circuit");
+        for (index, wanted) in over_channel.iter().enumerate() {
+            assert_eq!(&directly[index], wanted, "case {index}, typed");
+            assert_eq!(&through_bytes[index], wanted, "case {index}, through bytes");
+        }
+        assert_eq!((directly.len(), through_bytes.len()), (over_channel.len(), over_channel.len()));
+    });
+}
+
+use crate::echo as crate_echo;
+
+#[test]
+fn a_typed_call_hands_over_the_request_itself() {
+    let house = House::new("inproc:typed", true);
+    let echo = EchoCaller::new(&house.client, &house.address).unwrap();
+    let request = Words { number: 0, data: vec![1] };
+    echo.say(&request).unwrap();
+    assert_eq!(house.service.request_at.get(), std::ptr::from_ref(&request).addr());
+    assert!(echo.look(&()).unwrap().local);
+    let other = other_build::EchoCaller::new(&house.client, &house.address).unwrap();
+    let request = other_build::Words { number: 0, data: vec![1] };
+    assert_eq!(other.say(&request).unwrap().data, [1]);
+    assert_ne!(house.service.request_at.get(), std::ptr::from_ref(&request).addr());
+    assert!(other.look(&()).unwrap().local);
+    assert_eq!(Peer::Local.pid(), Some(nearcall_os::process::pid()));
+}
+
+#[test]
+fn a_deadline_is_inherited_within_a_thread() {
+    let house = House::new("inproc:inherited", true);
+    let echo = EchoCaller::new(&house.client, &house.address).unwrap();
+    let options = CallOptions::new().deadline(PATIENCE);
+    let left = echo.say_with(&Words { number: 3, ..Words::default() }, &options).unwrap();
+    assert!((1..=PATIENCE.as_secs()).contains(&left.number), "{left:?}");
+}
+
+#[test]
+fn nobody_is_at_a_place_that_no_server_of_the_loop_has() {
+    let house = House::new("inproc:here", true);
+    let call = |at: &str| EchoCaller::new(&house.client, at).unwrap().nothing(&()).unwrap_err();
+    let status = call("inproc:there");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(status.message().contains("inproc:there"), "{status}");
+    let status = call("inproc:here#other");
+    assert_eq!(status.code(), Code::Unimplemented, "{status}");
+    assert!(status.message().contains("echo.v1.Echo@other"), "{status}");
+    let outside = EchoCaller::new(&Client::new(), "inproc:here").unwrap().nothing(&());
+    assert_eq!(outside.unwrap_err().code(), Code::Unavailable);
+    assert!(Server::new(&house.event_loop).listen("inproc:here").is_err(), "taken");
+}
+
+#[test]
+fn what_is_unregistered_or_closed_is_not_called_any_more() {
+    let house = House::new("inproc:closing", true);
+    let echo = EchoCaller::new(&house.client, &house.address).unwrap();
+    echo.nothing(&()).unwrap();
+    assert!(house.server.unregister("echo.v1.Echo"));
+    assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unimplemented);
+    house.server.register(EchoDispatcher::new(Service::default())).unwrap();
+    echo.nothing(&()).unwrap();
+    house.server.drain();
+    assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable);
+}
+
+#[test]
+fn a_server_is_known_by_its_greeting_under_another_name() {
+    in_time(|| {
+        let folder = std::env::temp_dir().join(format!(
+            "nearcall-names-{}-{}",
+            std::process::id(),
+            nearcall_os::clock::monotonic_ns()
+        ));
+        std::fs::create_dir(&folder).unwrap();
+        let house = House::new(&format!("unix:{}", folder.join("socket").display()), true);
+        std::os::unix::fs::symlink(folder.join("socket"), folder.join("link")).unwrap();
+        let link = format!("unix:{}", folder.join("link").display());
+        for (at, short) in [(&link, true), (&link, false)] {
+            let client = Client::in_loop(&house.event_loop);
+            let client = if short { client } else { client.without_short_circuit() };
+            let echo = EchoCaller::new(&client, at).unwrap();
+            echo.nothing(&()).unwrap();
+            assert_eq!(echo.look(&()).unwrap().local, short);
+        }
+        drop(house);
+        std::fs::remove_dir_all(&folder).unwrap();
+    });
+}
+
+#[test]
+fn limits_of_the_server_do_not_bound_what_never_leaves() {
+    // Written down because it differs: nothing is copied, so no limit of a copy is needed.
+    let event_loop = EventLoop::new().unwrap();
+    let limits = Limits { message_bytes_max: 4_096, ..Limits::default() };
+    let server = Server::with_limits(&event_loop, limits);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    server.listen("inproc:limits").unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:limits").unwrap();
+    let request = Words { data: vec![0; 10_000], number: 0 };
+    assert_eq!(echo.say(&request).unwrap().data.len(), 10_000);
+}
