@@ -9,6 +9,7 @@ mod mechanisms;
 mod observed;
 mod stage;
 mod support;
+mod two_processes;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {
