@@ -33,6 +33,7 @@ fn entry() {
         "server" => serve(&address),
         "client" => ask(&address),
         "deaf" => listen(&address),
+        "hurt" => crate::bad_input::leaves_nothing(),
         other => panic!("there is no part `{other}`"),
     }
 }
@@ -256,4 +257,12 @@ fn a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
     }
+}
+
+#[test]
+fn bad_input_leaves_nothing_behind() {
+    // In a process of its own, where no other test opens anything.
+    let mut hurt = start("hurt", &unique_address());
+    let status = hurt.wait(Some(3 * PATIENCE)).unwrap().expect("it does not hang");
+    assert!(status.success(), "{status}");
 }

@@ -155,6 +155,17 @@ fn a_frame_against_the_rules_ends_the_connection() {
     server.wait_for_connections(0);
 }
 
+/// One misdeed, with a call under way, for `leaves_nothing`.
+pub(super) fn misbehave(server: &Observed, mechanism: Mechanism, number: u64) {
+    let mut endpoint = greeted(server, mechanism);
+    endpoint.send(&call(9 << 16, "Later", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+    let mut misdeeds = misdeeds();
+    let which = usize::try_from(number).unwrap() % misdeeds.len();
+    let (what, bytes) = misdeeds.swap_remove(which);
+    endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
+    expect_closed(endpoint, what);
+}
+
 #[test]
 fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
     let server = Observed::start();
