@@ -115,6 +115,9 @@ pub trait Channel: Send {
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);
 
+    /// Closing will not wait for the other end to read what was sent.
+    fn abandon(&mut self) {}
+
     /// How many bytes of messages on their way out there is really room for, as read back from the
     /// kernel's object: it may give more or less than was asked for, and counts in its own way.
     fn room_bytes(&self) -> std::io::Result<usize>;

@@ -192,6 +192,12 @@ impl Endpoint {
         Interrupter::new(&self.settings.life, fd)
     }
 
+    /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
+    /// lost. For a peer that broke the rules, and would only hold this thread up.
+    pub fn abandon(&mut self) {
+        self.channel.abandon();
+    }
+
     /// Hands descriptors to the other end, beside the messages, over the control line.
     ///
     /// Does not wait. The receiver gets duplicates; close yours whenever you like.

@@ -95,6 +95,10 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.incoming.release(&mut self.way);
     }
 
+    fn abandon(&mut self) {
+        self.way.abandon();
+    }
+
     fn room_bytes(&self) -> std::io::Result<usize> {
         self.way.room_bytes()
     }

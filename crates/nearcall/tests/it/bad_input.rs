@@ -10,6 +10,8 @@ mod names;
 mod servers;
 mod strangers;
 
+use std::time::Duration;
+
 use nearcall::{Client, Code, Limits, Mechanism, Status};
 
 use crate::echo::EchoCaller;
@@ -47,6 +49,19 @@ pub(crate) fn leaves_nothing() {
     (20..220).for_each(round);
     // Threads of handshakes may need a moment.
     wait_until(&format!("{before:?} again"), || held() <= before);
+}
+
+/// How often `be_rude` is cut off over each mechanism.
+pub(crate) const RUDE_ROUNDS: usize = 10;
+
+/// Asks for much over a few mechanisms, does not read it, is cut off, and stays a while.
+pub(crate) fn be_rude(address: &str) {
+    let all = [Mechanism::Cma, Mechanism::Vmsplice, Mechanism::UnixStream, Mechanism::ShmFutex];
+    for mechanism in all.into_iter().filter(|mechanism| mechanism.supported().is_ok()) {
+        for _ in 0..RUDE_ROUNDS {
+            frames::ask_and_stay(address, mechanism, Duration::from_millis(120));
+        }
+    }
 }
 
 /// Descriptors and threads of this process.

@@ -33,6 +33,7 @@ fn entry() {
         "server" => serve(&address),
         "client" => ask(&address),
         "deaf" => listen(&address),
+        "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         other => panic!("there is no part `{other}`"),
     }
@@ -265,4 +266,20 @@ fn bad_input_leaves_nothing_behind() {
     let mut hurt = start("hurt", &unique_address());
     let status = hurt.wait(Some(3 * PATIENCE)).unwrap().expect("it does not hang");
     assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_client_that_neither_reads_nor_leaves_holds_nobody_up_when_it_is_cut_off() {
+    let server = Observed::start();
+    let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+    let mut rude = start("rude", &server.address);
+    let (mut slow, mut calls) = (0, 0);
+    while rude.wait(Some(Duration::ZERO)).unwrap().is_none() {
+        let begun = clock::now();
+        echo.nothing(&()).unwrap();
+        calls += 1;
+        slow += usize::from(begun.elapsed() > Duration::from_millis(80));
+    }
+    // A busy machine may account for one or two.
+    assert!(slow < crate::bad_input::RUDE_ROUNDS / 2, "{slow} of {calls} calls were slow");
 }

@@ -1,6 +1,7 @@
 //! A client that opens a channel as it should and then sends what no client sends.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use nearcall::{Deadline, Mechanism};
 use nearcall_channel::{Endpoint, Options, ReceiveError, connect};
@@ -164,6 +165,20 @@ pub(super) fn misbehave(server: &Observed, mechanism: Mechanism, number: u64) {
     let (what, bytes) = misdeeds.swap_remove(which);
     endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
     expect_closed(endpoint, what);
+}
+
+/// Asks for much and does not read it, is cut off, and keeps its end for a while, for `be_rude`.
+pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) {
+    let place = address.parse().unwrap();
+    let mut endpoint = connect(&place, mechanism, &Options::default()).unwrap();
+    receive(&mut endpoint).expect("the server greets");
+    let soon = || Deadline::after(PATIENCE);
+    endpoint.send(&hello(1, 1), soon()).unwrap();
+    for slot in 0..8 {
+        endpoint.send(&call(1 << 16 | slot, "Say", &[], &[]), soon()).unwrap();
+    }
+    endpoint.send(b"a misdeed", soon()).unwrap();
+    nearcall_os::clock::pause(stay);
 }
 
 #[test]
