@@ -161,6 +161,14 @@ impl Link {
         self.core.forget(self);
     }
 
+    /// Ends the connection to a peer that does what no peer should, without waiting for it to read
+    /// what it was sent.
+    #[cold]
+    pub(crate) fn cut_off(self: &Rc<Self>, why: Status) {
+        self.with_endpoint(Endpoint::abandon);
+        self.close(why);
+    }
+
     /// Begins the end: calls under way go on, no new ones, either way.
     pub(crate) fn drain(self: &Rc<Self>) {
         self.inner.borrow_mut().wire.drain();

@@ -297,7 +297,7 @@ impl Meetings {
             let first = self.greeting.borrow_mut().pop_front();
             if let Some(link) = first.and_then(|(_, link)| link.upgrade()) {
                 let why = format!("{} did not greet in time", link.name);
-                link.close(Status::unavailable(why));
+                link.cut_off(Status::unavailable(why));
             }
         }
     }

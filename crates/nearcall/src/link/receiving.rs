@@ -253,7 +253,7 @@ impl Link {
 
     #[cold]
     fn receive_failed(self: &Rc<Self>, error: &ReceiveError) {
-        self.close(Status::unavailable(match error {
+        self.cut_off(Status::unavailable(match error {
             ReceiveError::PeerGone => format!("{} went away", self.name),
             _ => format!("the connection to {} failed: {error}", self.name),
         }));
@@ -261,7 +261,7 @@ impl Link {
 
     #[cold]
     fn misbehaved(self: &Rc<Self>, error: ProtocolError) {
-        self.close(Status::internal(format!("{} {error}; the connection is closed", self.name)));
+        self.cut_off(Status::internal(format!("{} {error}; the connection is closed", self.name)));
     }
 }
 

@@ -155,7 +155,7 @@ impl Link {
             Err(Unsent::Protocol(_) | Unsent::Message(_)) => {}
             Err(Unsent::Full) => {
                 let why = format!("{} does not read its replies and was cut off", self.name);
-                self.close(Status::resource_exhausted(why));
+                self.cut_off(Status::resource_exhausted(why));
             }
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }

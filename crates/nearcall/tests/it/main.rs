@@ -11,6 +11,7 @@ mod scale;
 mod short_circuit;
 mod stage;
 mod support;
+mod two_processes;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {

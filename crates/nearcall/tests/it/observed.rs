@@ -79,24 +79,30 @@ impl Observed {
     /// Does `case` while a good client calls all the time.
     #[track_caller]
     pub(crate) fn while_a_good_client_calls<T>(&self, case: impl FnOnce() -> T) -> T {
-        let (calls, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let good = scope.spawn(|| call_until(&self.address, &calls, &ends));
-            let ending = Ending(&ends);
-            wait_until("the good client's first call", || {
-                calls.load(Ordering::Relaxed) > 0 || good.is_finished()
-            });
-            let outcome = case();
-            // One whole call after the case at least.
-            let before = calls.load(Ordering::Relaxed);
-            wait_until("the good client's last call", || {
-                calls.load(Ordering::Relaxed) > before + 1 || good.is_finished()
-            });
-            drop(ending);
-            good.join().unwrap();
-            outcome
-        })
+        while_a_good_client_calls(&self.address, case)
     }
+}
+
+/// Does `case` while a good client of the server at `address` calls all the time.
+#[track_caller]
+pub(crate) fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() -> T) -> T {
+    let (calls, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let good = scope.spawn(|| call_until(address, &calls, &ends));
+        let ending = Ending(&ends);
+        wait_until("the good client's first call", || {
+            calls.load(Ordering::Relaxed) > 0 || good.is_finished()
+        });
+        let outcome = case();
+        // One whole call after the case at least.
+        let before = calls.load(Ordering::Relaxed);
+        wait_until("the good client's last call", || {
+            calls.load(Ordering::Relaxed) > before + 1 || good.is_finished()
+        });
+        drop(ending);
+        good.join().unwrap();
+        outcome
+    })
 }
 
 impl Seen {

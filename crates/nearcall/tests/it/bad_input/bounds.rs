@@ -192,7 +192,7 @@ fn who_asks_and_never_reads_is_cut_off() {
             let mut calls = 0;
             loop {
                 assert!(clock::now() < end, "not cut off after {calls} calls");
-                let call = call((calls / 256 + 1) << 16 | calls % 256, "Say", &[], &body);
+                let call = call(((calls / 256 + 1) << 16) | (calls % 256), "Say", &[], &body);
                 match endpoint.send(&call, Deadline::after(Duration::from_secs(1))) {
                     Ok(()) => calls += 1,
                     Err(SendError::PeerGone) => break,

@@ -1,17 +1,23 @@
 //! A client that opens a channel as it should and then sends what no client sends.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use nearcall::{Deadline, Mechanism};
-use nearcall_channel::{Endpoint, Options, ReceiveError, connect};
+use nearcall::{CallOptions, Client, Deadline, Mechanism};
+use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status, Timeout};
 
 use crate::echo::EchoCaller;
-use crate::observed::{Observed, PATIENCE, wait_until};
+use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
+use crate::support::Served;
 
 /// A channel to the server, on which the server has greeted.
 pub(super) fn channel(server: &Observed, mechanism: Mechanism) -> Endpoint {
-    let mut endpoint = connect(&server.place(), mechanism, &Options::default()).unwrap();
+    channel_at(&server.place(), mechanism)
+}
+
+fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = connect(place, mechanism, &Options::default()).unwrap();
     let greeting = receive(&mut endpoint).expect("the server greets");
     Hello::decode(&greeting, greeting.len()).unwrap();
     endpoint
@@ -19,7 +25,11 @@ pub(super) fn channel(server: &Observed, mechanism: Mechanism) -> Endpoint {
 
 /// A channel on which both have greeted.
 pub(super) fn greeted(server: &Observed, mechanism: Mechanism) -> Endpoint {
-    let mut endpoint = channel(server, mechanism);
+    greeted_at(&server.place(), mechanism)
+}
+
+fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = channel_at(place, mechanism);
     endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
     endpoint
 }
@@ -153,6 +163,66 @@ fn a_frame_against_the_rules_ends_the_connection() {
         }
     });
     server.wait_for_connections(0);
+}
+
+#[test]
+fn half_a_message_holds_nobody_up() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        for message_bytes in [200, 100_000] {
+            // Without any timer that would wake it.
+            let server = Served::start();
+            let place = server.address.parse().unwrap();
+            while_a_good_client_calls(&server.address, || {
+                let mut endpoint = greeted_at(&place, mechanism);
+                let mut claim = endpoint.claim(message_bytes, Deadline::after(PATIENCE)).unwrap();
+                claim.write(&vec![0; message_bytes / 2]).unwrap();
+                // Stays so while the good client calls on, and another comes.
+                nearcall_os::clock::pause(Duration::from_millis(10));
+                let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+                let options = CallOptions::new().deadline(PATIENCE);
+                if let Err(status) = echo.nothing_with(&(), &options) {
+                    panic!("{message_bytes} bytes over {mechanism}: {status}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_client_that_opens_a_channel_and_does_not_greet_is_closed() {
+    let server = Observed::start();
+    let silent = MECHANISMS.map(|mechanism| channel(&server, mechanism));
+    server.while_a_good_client_calls(|| {
+        for endpoint in silent {
+            expect_closed(endpoint, "silence");
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+/// One misdeed, with a call under way, for `leaves_nothing`.
+pub(super) fn misbehave(server: &Observed, mechanism: Mechanism, number: u64) {
+    let mut endpoint = greeted(server, mechanism);
+    endpoint.send(&call(9 << 16, "Later", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+    let mut misdeeds = misdeeds();
+    let which = usize::try_from(number).unwrap() % misdeeds.len();
+    let (what, bytes) = misdeeds.swap_remove(which);
+    endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
+    expect_closed(endpoint, what);
+}
+
+/// Asks for much and does not read it, is cut off, and keeps its end for a while, for `be_rude`.
+pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) {
+    let place = address.parse().unwrap();
+    let mut endpoint = connect(&place, mechanism, &Options::default()).unwrap();
+    receive(&mut endpoint).expect("the server greets");
+    let soon = || Deadline::after(PATIENCE);
+    endpoint.send(&hello(1, 1), soon()).unwrap();
+    for slot in 0..8 {
+        endpoint.send(&call(1 << 16 | slot, "Say", &[], &[]), soon()).unwrap();
+    }
+    endpoint.send(b"a misdeed", soon()).unwrap();
+    nearcall_os::clock::pause(stay);
 }
 
 #[test]
