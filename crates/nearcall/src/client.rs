@@ -92,9 +92,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text is
-    /// no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be had
-    /// here.
+    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text
+    /// is no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be
+    /// had here.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address =
             address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
