@@ -37,12 +37,12 @@ use crate::status::{Code, Status};
 ///
 /// use nearcall::{Client, Mechanism};
 ///
-/// let address: String = // Where a server is, in another process perhaps.
-/// # serve_elsewhere("client");
+/// let address = "thermostat"; // Or "unix:/run/room.sock", or "tcp://127.0.0.1:4000".
+/// # let address = &*serve_elsewhere("client");
 /// let client = Client::new();
-/// client.hunt(&address, Duration::from_secs(5))?; // It may still be starting.
+/// client.hunt(address, Duration::from_secs(5))?; // It may still be starting.
 ///
-/// let thermostat = ThermostatCaller::new(&client, &address)?;
+/// let thermostat = ThermostatCaller::new(&client, address)?;
 /// thermostat.set_target(&SetTargetRequest { celsius: 20.0 })?;
 ///
 /// // The same server by another mechanism: another connection of the same client.

@@ -28,7 +28,7 @@ use crate::metadata::{BadMetadata, Entries};
 /// let options = CallOptions::new()
 ///     .deadline(Duration::from_millis(20))
 ///     .metadata("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")?;
-/// let thermostat = ThermostatCaller::new(&client, &address)?;
+/// # let thermostat = ThermostatCaller::new(&client, &address)?;
 /// // Answers when the temperature changes, which it does not.
 /// let late = thermostat.watch_with(&WatchRequest {}, &options).unwrap_err();
 /// assert_eq!(late.code(), Code::DeadlineExceeded);

@@ -28,9 +28,9 @@ use crate::status::Status;
 #[doc = include_str!("../doc/room.txt")]
 /// # let address = serve_elsewhere("started");
 /// # let client = nearcall::Client::new();
+/// # let thermostat = ThermostatCaller::new(&client, &address)?;
 /// use nearcall::CallOptions;
 ///
-/// let thermostat = ThermostatCaller::new(&client, &address)?;
 /// let options = CallOptions::new();
 /// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 }, &options);
 /// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 }, &options);
