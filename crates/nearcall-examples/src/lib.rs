@@ -1,6 +1,6 @@
 //! What the examples share: the generated interfaces, and a second process to talk to.
 //!
-//! The examples are in `examples/`; each runs by itself, and starts this very program again where it
+//! The examples are in `examples/`; each runs by itself, and starts its own program again where it
 //! needs another process. Always true: a process that an example started ends with it, even if the
 //! example is killed. Not here: how interfaces are generated (`build.rs`, and `nearcall-build`).
 #![forbid(unsafe_code)]
@@ -120,3 +120,8 @@ fn wait_for(event_loop: &EventLoop, is_it: impl Fn(Event) -> bool) -> io::Result
 fn succeeded(status: ExitStatus) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("the second process: {status}").into()) }
 }
+
+/// The code in README.md is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

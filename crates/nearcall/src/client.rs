@@ -26,6 +26,32 @@ use crate::options::{self, CallOptions, now};
 use crate::status::{Code, Status};
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
+///
+/// # Examples
+///
+/// A program that only calls needs no loop:
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// use std::time::Duration;
+///
+/// use nearcall::{Client, Mechanism};
+///
+/// let address = "thermostat"; // Or "unix:/run/room.sock", or "tcp://127.0.0.1:4000".
+/// # let address = &*serve_elsewhere("client");
+/// let client = Client::new();
+/// client.hunt(address, Duration::from_secs(5))?; // It may still be starting.
+///
+/// let thermostat = ThermostatCaller::new(&client, address)?;
+/// thermostat.set_target(&SetTargetRequest { celsius: 20.0 })?;
+///
+/// // The same server by another mechanism: another connection of the same client.
+/// let faster = format!("{address}?via={}", Mechanism::ShmEventfd);
+/// let thermostat = ThermostatCaller::new(&client, &faster)?;
+/// let before = thermostat.set_target(&SetTargetRequest { celsius: 21.0 })?;
+/// assert_eq!(before.celsius_before, 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Client {
     core: Rc<ClientCore>,
@@ -92,9 +118,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text is
-    /// no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be had
-    /// here.
+    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text
+    /// is no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be
+    /// had here.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address =
             address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;

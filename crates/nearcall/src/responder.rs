@@ -21,6 +21,57 @@ use crate::status::Status;
 /// Answers one call, now or later, from the thread of its loop.
 ///
 /// A method gets one if the build script asked for it (`answer_later`).
+///
+/// # Examples
+///
+/// A service that answers all who watch when something changes:
+///
+/// ```
+/// # mod home {
+/// #     include!(concat!(
+/// #         env!("CARGO_MANIFEST_DIR"),
+/// #         "/../nearcall-build/tests/golden/thermostat.rs"
+/// #     ));
+/// # }
+/// # use home::*;
+/// use std::cell::RefCell;
+///
+/// use nearcall::{Context, Responder, Status};
+///
+/// #[derive(Default)]
+/// struct Room {
+///     watchers: RefCell<Vec<Responder<WatchReply>>>,
+/// }
+///
+/// impl Thermostat for Room {
+///     fn watch(&self, _: &Context<'_>, _: &WatchRequest, responder: Responder<WatchReply>) {
+///         self.watchers.borrow_mut().push(responder);
+///     }
+///
+///     fn set_target(
+///         &self,
+///         _: &Context<'_>,
+///         request: &SetTargetRequest,
+///     ) -> Result<SetTargetReply, Status> {
+///         for responder in self.watchers.take() {
+///             responder.finish(Ok(WatchReply { celsius: request.celsius }));
+///         }
+///         Ok(SetTargetReply::default())
+///     }
+/// #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+/// #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+/// }
+/// # let event_loop = nearcall::EventLoop::new()?;
+/// # let server = nearcall::Server::new(&event_loop);
+/// # server.register(ThermostatDispatcher::new(Room::default()))?;
+/// # server.listen("inproc:room")?;
+/// # let client = nearcall::Client::in_loop(&event_loop);
+/// # let room = ThermostatCaller::new(&client, "inproc:room")?;
+/// # let watching = room.start_watch(&WatchRequest {}, &nearcall::CallOptions::new());
+/// # room.set_target(&SetTargetRequest { celsius: 20.0 })?;
+/// # assert_eq!(watching.wait()?.celsius, 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a responder that is dropped fails its call"]
 pub struct Responder<R: Message> {
     to: To<R>,

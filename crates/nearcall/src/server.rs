@@ -26,6 +26,30 @@ use crate::reactor::Reactor;
 use crate::status::Status;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
+///
+/// # Examples
+///
+/// Two objects with one interface, told apart by the end of the address:
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// use nearcall::{Client, EventLoop, Server};
+///
+/// let event_loop = EventLoop::new()?;
+/// let server = Server::new(&event_loop);
+/// server.register_as("kitchen", ThermostatDispatcher::new(Room::default()))?;
+/// server.register_as("hall", ThermostatDispatcher::new(Room::default()))?;
+///
+/// // The kernel chooses the port; `listen` tells which.
+/// let address = server.listen("tcp://127.0.0.1:0")?;
+///
+/// let client = Client::in_loop(&event_loop);
+/// let kitchen = ThermostatCaller::new(&client, &format!("{address}#kitchen"))?;
+/// let hall = ThermostatCaller::new(&client, &format!("{address}#hall"))?;
+/// kitchen.set_target(&SetTargetRequest { celsius: 22.0 })?;
+/// assert_eq!(hall.set_target(&SetTargetRequest { celsius: 17.0 })?.celsius_before, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Server {
     core: Rc<ServerCore>,

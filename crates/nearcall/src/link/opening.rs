@@ -1,7 +1,8 @@
-//! The three kinds of message that carry something of the user: a call, a one-way message, a reply.
+//! The three kinds of message that carry something of the user: a call, a one-way message, a
+//! reply.
 //!
-//! Each is opened in the protocol, which may refuse it, and then has a header. Always true: what was
-//! opened is sent or undone.
+//! Each is opened in the protocol, which may refuse it, and then has a header. Always true: what
+//! was opened is sent or undone.
 //! Not here: sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{

@@ -1,8 +1,9 @@
 //! Sending over a connection: requests, answers and what the protocol itself has to say.
 //!
 //! A message of up to two cache lines is put together on the stack; a longer one is marshalled in
-//! place, behind its header; one that the channel takes in several parts is marshalled aside first. Always true: messages leave in the order in which the protocol
-//! made their headers; a header that was made is sent, kept in the outbox, or its call is ended.
+//! place, behind its header; one that the channel takes in several parts is marshalled aside first.
+//! Always true: messages leave in the order in which the protocol made their headers; a header that
+//! was made is sent, kept in the outbox, or its call is ended.
 //! Not here: waiting until a full channel has room again (`reactor.rs`).
 
 use std::rc::Rc;
