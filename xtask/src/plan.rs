@@ -10,6 +10,10 @@ use crate::step::{Command, Expect, Step};
 const CI_FUZZ_SECONDS: u32 = 20;
 /// What every stored run has at its top level; see `nearcall.run/1`.
 const RUN_FIELDS: &[&str] = &["schema", "machine", "settings", "timers", "floors", "cells"];
+/// What `gen` says that it did; see `nearcall.gen/1`.
+const GEN_FIELDS: &[&str] = &["schema", "files"];
+/// What is generated from: the interface of the first example.
+const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
 /// The steps of `chore`, in order.
 #[must_use]
@@ -115,8 +119,9 @@ fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
     command.argument("--").argument(&format!("-max_total_time={seconds}"))
 }
 
-/// The program as a user runs it: it measures, and what it stored can be shown again.
-fn program(facts: &Facts) -> [Command; 5] {
+/// The program as a user runs it: it measures, what it stored can be shown again, it generates, and
+/// what is generated makes a call.
+fn program(facts: &Facts) -> [Command; 7] {
     let folder = facts.target.join("ci");
     let stored = folder.join("run.json").to_string_lossy().into_owned();
     let run = "run --release --";
@@ -124,6 +129,8 @@ fn program(facts: &Facts) -> [Command; 5] {
     let is_run = Expect::Json { fields: RUN_FIELDS };
     let bench = cargo("bench", run).argument("bench").argument("--quick").argument("--json");
     let show = cargo("show", run).argument("show").argument(&stored);
+    let generated = folder.join("generated").to_string_lossy().into_owned();
+    let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
     [
         cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
         // It exits with 1 when this machine is badly set for measuring, which is for it to say.
@@ -131,6 +138,8 @@ fn program(facts: &Facts) -> [Command; 5] {
         bench.argument("--out").argument(&stored).folder(&folder).expect(is_run.clone()),
         show.clone(),
         show.argument("--json").expect(is_run),
+        generate.argument("--out").argument(&generated).expect(Expect::Json { fields: GEN_FIELDS }),
+        cargo("thermostat", "run --example thermostat"),
     ]
 }
 
@@ -193,6 +202,8 @@ mod tests {
             "bench",
             "show",
             "show",
+            "gen",
+            "thermostat",
         ];
         let steps = steps(&Chore::Ci { quick: false }, &everything());
         assert_eq!(names(&steps), [&FIRST[..], &rest].concat());

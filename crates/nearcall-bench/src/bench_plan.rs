@@ -66,11 +66,18 @@ pub enum Shape {
     Echo,
     /// An empty reply.
     Sink,
+    /// The end of a call without a result: on the bare channel a reply of a header's size.
+    Call,
+    /// Nothing: a call that nobody answers.
+    Oneway,
 }
 
 impl Shape {
-    /// All of them.
+    /// Those of plain messages, which can be asked for.
     pub const ALL: [Self; 2] = [Self::Echo, Self::Sink];
+
+    /// Those of calls.
+    pub const CALLS: [Self; 2] = [Self::Call, Self::Oneway];
 
     /// The word for it on the command line and in stored runs.
     #[must_use]
@@ -78,6 +85,8 @@ impl Shape {
         match self {
             Self::Echo => "echo",
             Self::Sink => "sink",
+            Self::Call => "call",
+            Self::Oneway => "one-way",
         }
     }
 }
@@ -92,7 +101,8 @@ impl FromStr for Shape {
     type Err = UnknownShape;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let shape = Self::ALL.into_iter().find(|shape| shape.name() == word);
+        let mut all = Self::ALL.into_iter().chain(Self::CALLS);
+        let shape = all.find(|shape| shape.name() == word);
         shape.ok_or_else(|| UnknownShape(word.to_owned()))
     }
 }
@@ -150,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_shape_is_parsed_back_from_its_name() {
-        for shape in Shape::ALL {
+        for shape in Shape::ALL.into_iter().chain(Shape::CALLS) {
             assert_eq!(shape.name().parse(), Ok(shape));
         }
         let refused = "ring".parse::<Shape>().expect_err("refused").to_string();

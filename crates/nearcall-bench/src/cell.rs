@@ -10,6 +10,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::bench_plan::Shape;
+use crate::calls::route::{Route, frame_bytes};
 use crate::floor::Floor;
 use crate::run::Kind;
 
@@ -23,9 +24,9 @@ pub struct CellSpec {
     /// What comes back. A throughput cell is one way and counts as a sink.
     #[serde(with = "words")]
     pub shape: Shape,
-    /// Payload bytes of one message, at least 1.
+    /// Payload bytes of one message, at least 1; of a call, the bytes of its argument.
     pub message_bytes: u64,
-    /// How both ends wait.
+    /// How both ends wait; of a call, how the client waits.
     #[serde(with = "words")]
     pub wait: WaitPolicy,
 }
@@ -34,13 +35,41 @@ impl CellSpec {
     /// What must be opened to measure it. Cells with the same unit share a launch.
     #[must_use]
     pub fn unit(&self) -> (Subject, WaitPolicy) {
-        (self.subject, self.wait)
+        let subject = match self.subject {
+            // In the same two processes, one after the other.
+            Subject::Bare(route) => Subject::Call(route),
+            other => other,
+        };
+        (subject, self.wait)
     }
 
     /// Payload bytes as a length in this process's memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        usize::try_from(self.message_bytes).unwrap_or(usize::MAX)
+        let bytes = match self.subject {
+            Subject::Bare(_) => self.frame_bytes(),
+            _ => self.message_bytes,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of one message in the channel: of a call, with its header.
+    #[must_use]
+    pub fn frame_bytes(&self) -> u64 {
+        match self.subject {
+            Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
+            Subject::Mechanism(_) | Subject::Floor(_) => self.message_bytes,
+        }
+    }
+
+    /// Bytes of the reply in the channel.
+    #[must_use]
+    pub fn reply_bytes(&self) -> usize {
+        match self.shape {
+            Shape::Echo => self.bytes(),
+            Shape::Call => usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX),
+            Shape::Sink | Shape::Oneway => 0,
+        }
     }
 }
 
@@ -50,7 +79,8 @@ impl fmt::Display for CellSpec {
             Kind::Latency => self.shape.name(),
             Kind::Throughput => "throughput",
         };
-        write!(f, "{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)
+        let bare = if matches!(self.subject, Subject::Bare(_)) { "bare " } else { "" };
+        write!(f, "{bare}{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)
     }
 }
 
@@ -62,6 +92,10 @@ pub enum Subject {
     Mechanism(Mechanism),
     /// The same exchange without nearcall.
     Floor(Floor),
+    /// A call of the runtime.
+    Call(Route),
+    /// What that call moves, on the bare channel.
+    Bare(Route),
 }
 
 impl Subject {
@@ -71,6 +105,7 @@ impl Subject {
         match self {
             Self::Mechanism(mechanism) => mechanism.name(),
             Self::Floor(floor) => floor.name(),
+            Self::Call(route) | Self::Bare(route) => route.name(),
         }
     }
 }
@@ -83,7 +118,11 @@ impl fmt::Display for Subject {
 
 impl From<Subject> for String {
     fn from(subject: Subject) -> Self {
-        subject.name().to_owned()
+        match subject {
+            Subject::Call(route) => format!("call:{route}"),
+            Subject::Bare(route) => format!("bare:{route}"),
+            _ => subject.name().to_owned(),
+        }
     }
 }
 
@@ -91,6 +130,11 @@ impl TryFrom<String> for Subject {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
+        match name.split_once(':') {
+            Some(("call", route)) => return route.parse().map(Self::Call),
+            Some(("bare", route)) => return route.parse().map(Self::Bare),
+            _ => {}
+        }
         match name.parse::<Floor>() {
             Ok(floor) => Ok(Self::Floor(floor)),
             Err(_) => name.parse().map(Self::Mechanism).map_err(|error| format!("{error}")),
@@ -128,7 +172,13 @@ mod tests {
 
     #[test]
     fn a_cell_survives_the_way_to_another_process() {
-        for subject in [Subject::Mechanism(Mechanism::ShmFutex), Subject::Floor(Floor::Unix)] {
+        for subject in [
+            Subject::Mechanism(Mechanism::ShmFutex),
+            Subject::Floor(Floor::Unix),
+            Subject::Call(Route::Looped(Mechanism::Pipe)),
+            Subject::Bare(Route::SameLoop(Mechanism::ShmSpin)),
+            Subject::Call(Route::Typed),
+        ] {
             let cell = CellSpec {
                 kind: Kind::Latency,
                 subject,

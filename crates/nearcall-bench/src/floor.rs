@@ -151,7 +151,13 @@ impl std::error::Error for UnknownFloor {}
 /// The cell that a mechanism's cell is compared with. `None` for cells of floors.
 #[must_use]
 pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
-    let Subject::Mechanism(mechanism) = cell.subject else { return None };
+    let mechanism = match cell.subject {
+        Subject::Mechanism(mechanism) => mechanism,
+        Subject::Call(route) | Subject::Bare(route) => {
+            return crate::calls::tour::floor_of(cell, route);
+        }
+        Subject::Floor(_) => return None,
+    };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
         (Kind::Throughput, DataPath::KernelCopies) if cell.wait == WaitPolicy::Spin => {

@@ -7,9 +7,10 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
+use nearcall_channel::{Address, Deadline, Endpoint, Listener, Mechanism, Options, connect};
 use nearcall_os::{clock, cpu};
 
+use crate::calls;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
@@ -58,16 +59,22 @@ fn play() -> Result<(), Failure> {
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Floor(floor), Role::Client) => floor_client(floor, &orders),
         (Subject::Floor(floor), Role::Server) => floor_server(floor, &orders),
+        (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
+            calls::peer::client(route, &orders)
+        }
+        (Subject::Call(route) | Subject::Bare(route), Role::Server) => {
+            calls::peer::server(route, &orders)
+        }
     }
 }
 
-fn write(line: &Line) -> Result<(), Failure> {
+pub(crate) fn write(line: &Line) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(line.to_text().as_bytes())?;
     Ok(out.flush()?)
 }
 
-fn job(orders: &Orders, cell: CellSpec) -> Job {
+pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
     Job {
         cell,
         seed: orders.seed,
@@ -77,7 +84,11 @@ fn job(orders: &Orders, cell: CellSpec) -> Job {
     }
 }
 
-fn connected(orders: &Orders, set_up_ns: Option<u64>, sizes: Vec<EffectiveSize>) -> Line {
+pub(crate) fn connected(
+    orders: &Orders,
+    set_up_ns: Option<u64>,
+    sizes: Vec<EffectiveSize>,
+) -> Line {
     let timer = match Stamps::new(orders.tsc) {
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
@@ -86,7 +97,7 @@ fn connected(orders: &Orders, set_up_ns: Option<u64>, sizes: Vec<EffectiveSize>)
 }
 
 /// Makes the fault that the server was told to make when a cell begins.
-fn misbehave(fault: Fault) -> Result<(), Failure> {
+pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
     match fault {
         Fault::Die => Err(Failure::other("told to go away")),
         Fault::Hang => {
@@ -104,16 +115,7 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
     let endpoint = connect(&address, mechanism, &options)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let room_bytes = endpoint.room_bytes()?;
-    let size = |name: &str, requested: u32, effective: usize| EffectiveSize {
-        name: name.to_owned(),
-        requested: Some(requested.into()),
-        effective: effective as u64,
-    };
-    let sizes = vec![
-        // What the kernel's object really has, in its own way of counting.
-        size(ROOM_BYTES, options.buffer_bytes, room_bytes),
-        size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
-    ];
+    let sizes = effective_sizes(&endpoint, &options, room_bytes);
     let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
     let mut end = ChannelEnd::new(endpoint)?;
     write(&connected(orders, Some(set_up_ns), sizes))?;
@@ -126,6 +128,24 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
+}
+
+/// Sizes as asked for and as read back.
+pub(crate) fn effective_sizes(
+    endpoint: &Endpoint,
+    options: &Options,
+    room_bytes: usize,
+) -> Vec<EffectiveSize> {
+    let size = |name: &str, requested: u32, effective: usize| EffectiveSize {
+        name: name.to_owned(),
+        requested: Some(requested.into()),
+        effective: effective as u64,
+    };
+    vec![
+        // What the kernel's object really has, in its own way of counting.
+        size(ROOM_BYTES, options.buffer_bytes, room_bytes),
+        size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
+    ]
 }
 
 /// Adds the server's report. It must have had every message that the client counts: one that is
@@ -226,7 +246,8 @@ impl Play for Server {
     }
 }
 
-fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
+/// The client's loop for the cell of this job.
+pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
     match job.cell.kind {
         Kind::Latency => client::latency(end, job),
         Kind::Throughput => throughput(end, job, buffer_bytes),
@@ -267,10 +288,10 @@ fn play_floor<C: Carrier, P: Play>(
 }
 
 /// The client has no more cells.
-const GOODBYE: &str = "goodbye";
+pub(crate) const GOODBYE: &str = "goodbye";
 
 /// The server has made its payload.
-const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 
 /// At least what any floor holds: a ring of 16 chunks, a socket's two buffers.
 const FLOOR_BUFFER_BYTES: u64 = 512 << 10;

@@ -4,12 +4,14 @@
 //! Programs that read a run must ignore fields they do not know. The file is written whole or not
 //! at all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
 
+mod call;
 mod cell;
 mod file;
 mod machine;
 
 use serde::{Deserialize, Serialize};
 
+pub use call::{Breakdown, CallFacts, Part};
 pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
     Skipped,
@@ -50,6 +52,12 @@ pub struct Run {
     pub floors: Vec<Cell>,
     /// What was measured.
     pub cells: Vec<Cell>,
+    /// In a run of calls: what each call moves, on the bare channel, measured beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bare: Vec<Cell>,
+    /// In a run of calls with a breakdown: where the time of one empty call goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breakdowns: Vec<Breakdown>,
     /// What could not be measured, and why.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
@@ -82,7 +90,7 @@ pub struct Settings {
     pub mechanisms: Vec<String>,
     /// The sizes in bytes.
     pub sizes_bytes: Vec<u64>,
-    /// The shapes: "echo", "sink".
+    /// The shapes: "echo", "sink"; of calls "call", "one-way".
     pub shapes: Vec<String>,
     /// How the ends wait: "spin", "block", "poll", or "default" for each mechanism's own way.
     pub wait: String,
@@ -132,6 +140,8 @@ impl Run {
             timers: Vec::new(),
             floors: Vec::new(),
             cells: Vec::new(),
+            bare: Vec::new(),
+            breakdowns: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),
         }

@@ -15,7 +15,7 @@ use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
 
 use crate::bench_plan::BenchPlan;
-use crate::cell::CellSpec;
+use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Line, Orders, Role};
@@ -134,17 +134,40 @@ impl std::error::Error for BenchError {}
 /// [`BenchError`]: nothing could be measured, or what was measured must not be believed. A cell
 /// that failed is no error: it stands in [`Run::skipped`].
 pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
+    bench_cells(plan, &find, None, hooks)
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Per cell.
+    pub(crate) launches: u32,
+    /// For all.
+    pub(crate) budget: Duration,
+}
+
+/// Measures the cells that `find` gives, told why ends cannot spin, if they cannot; `plan` says how
+/// and where, not what.
+pub(crate) fn bench_cells(
+    plan: &BenchPlan,
+    find: &dyn Fn(Option<&str>) -> Tour,
+    extent: Option<Extent>,
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
     let topology = Topology::read();
     let placed = placement::resolve(plan.placement, &cpu::allowed(), &topology)?;
-    let Tour { cells, skipped } = tour::cells(plan, &Mechanism::supported, placed.no_spinning);
+    let Tour { cells, skipped } = find(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
-    let launches = launches_of(plan);
-    let budget = budget_of(plan, cells.len(), launches);
+    let Extent { launches, budget } = extent.unwrap_or_else(|| {
+        let launches = launches_of(plan);
+        Extent { launches, budget: budget_of(plan, cells.len(), launches) }
+    });
     let mut run = Run::new(
         machine::read(),
         settings(plan, &cells, launches, budget),
@@ -240,10 +263,11 @@ impl Bench<'_> {
     fn launch(&mut self, unit: usize, order: usize, cell_ns: u64) -> processes::Launched {
         let mut cells = self.units[unit].clone();
         self.rng.shuffle(&mut cells);
+        let (subject, wait) = cells[0].unit();
         let orders = |role, cpu| Orders {
             role,
-            subject: cells[0].subject,
-            wait: cells[0].wait,
+            subject,
+            wait,
             meet_at: format!(
                 "nearcall-bench-{}-{order}-{:x}",
                 process::pid(),
@@ -349,13 +373,15 @@ impl Bench<'_> {
         }
         merge_skips(&mut run.skipped);
         assemble::compare(&specs, &mut cells);
+        assemble::compare_to_bare(&specs, &mut cells, self.plan.seed);
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
         for (spec, cell) in specs.iter().zip(cells) {
             match spec.subject {
-                crate::cell::Subject::Floor(_) => run.floors.push(cell),
-                crate::cell::Subject::Mechanism(_) => run.cells.push(cell),
+                Subject::Floor(_) => run.floors.push(cell),
+                Subject::Mechanism(_) | Subject::Call(_) => run.cells.push(cell),
+                Subject::Bare(_) => run.bare.push(cell),
             }
         }
         Ok(())
@@ -412,8 +438,8 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
     let mut mechanisms = Vec::new();
     let (mut sizes_bytes, mut shapes) = (Vec::new(), Vec::new());
     for cell in cells {
-        if let crate::cell::Subject::Mechanism(mechanism) = cell.subject {
-            push_new(&mut mechanisms, mechanism.name().to_owned());
+        if let Subject::Mechanism(_) | Subject::Call(_) = cell.subject {
+            push_new(&mut mechanisms, cell.subject.name().to_owned());
             push_new(&mut sizes_bytes, cell.message_bytes);
             push_new(&mut shapes, cell.shape.name().to_owned());
         }

@@ -74,7 +74,7 @@ pub fn is_tour(plan: &BenchPlan) -> bool {
 
 impl Tour {
     /// Notes once that something cannot be measured.
-    fn skip(&mut self, name: &str, reason: String, unsupported: bool) {
+    pub(crate) fn skip(&mut self, name: &str, reason: String, unsupported: bool) {
         let mechanism = name.to_owned();
         let skipped = Skipped {
             mechanism,
@@ -146,7 +146,7 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
     }
     floors.sort_by_key(|cell| match cell.subject {
         Subject::Floor(floor) => (Some(floor), cell.kind, cell.shape, cell.message_bytes),
-        Subject::Mechanism(_) => (None, cell.kind, cell.shape, cell.message_bytes),
+        _ => (None, cell.kind, cell.shape, cell.message_bytes),
     });
     floors.dedup();
     floors

@@ -182,7 +182,8 @@ impl Address {
         let Some(path) = self.path()? else { return Err(error) };
         // Connecting to any file that is no socket is refused, too, and that file is not ours.
         if !std::fs::symlink_metadata(&path)?.file_type().is_socket() {
-            return Err(error);
+            let text = format!("{} is there and is no socket", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
         match self.connect(Duration::ZERO) {
             Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {

@@ -115,6 +115,13 @@ pub trait Channel: Send {
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);
 
+    /// From now on [`receive_into`](Channel::receive_into) takes a message only when all of it has
+    /// come, whatever the deadline: who is called away must not be held by a sender that stalls.
+    fn take_whole_only(&mut self) {}
+
+    /// Closing will not wait for the other end to read what was sent.
+    fn abandon(&mut self) {}
+
     /// How many bytes of messages on their way out there is really room for, as read back from the
     /// kernel's object: it may give more or less than was asked for, and counts in its own way.
     fn room_bytes(&self) -> std::io::Result<usize>;

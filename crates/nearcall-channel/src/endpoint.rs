@@ -171,8 +171,9 @@ impl Endpoint {
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
-    /// [`Interrupter::rearm`]. What is there is still received, and a message that has begun to
-    /// travel is not cut off: reading it and committing it wait as ever.
+    /// [`Interrupter::rearm`]. What is there is still received. From now on `receive_into` takes a
+    /// message when all of it has come, so that a sender that stalls holds nobody up; one that
+    /// travels in pieces costs a second copy. Committing, and reading after `receive`, wait as ever.
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
@@ -189,7 +190,14 @@ impl Endpoint {
             let text = format!("a wait of {} needs no interruption: it {why}", self.mechanism);
             return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
         }
+        self.channel.take_whole_only();
         Interrupter::new(&self.settings.life, fd)
+    }
+
+    /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
+    /// lost. For a peer that broke the rules, and would only hold this thread up.
+    pub fn abandon(&mut self) {
+        self.channel.abandon();
     }
 
     /// Hands descriptors to the other end, beside the messages, over the control line.

@@ -243,8 +243,12 @@ impl Meeting {
         }
     }
 
-    /// Tells the client behind `socket` that it may not come in, and why. Does not wait.
+    /// Tells the client behind `socket` that it may not come in, and why; over TCP only that there
+    /// are too many. Does not wait.
     pub fn turn_away(self, socket: OwnedFd, why: &str) {
+        if let Self::Remote = self {
+            return remote::turn_away(&socket);
+        }
         if self == Self::Local {
             let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
             // Who does not hear it sees the socket close, as who comes over `tcp://` always does.
@@ -319,7 +323,7 @@ pub fn connect_over(
         buffer_bytes: checked_buffer(options.buffer_bytes)?,
         mechanism: mechanism.name().to_owned(),
     };
-    control.send(&hello.encode(), &[])?;
+    say(&control, &hello, &[], options)?;
     let (packet, descriptors) = next_packet(&control, options)?;
     let Packet::Offer { version, message_bytes_max, buffer_bytes, parts } = packet else {
         return Err(MeetError::PeerBroken(Misdeed::BadPacket));
@@ -337,7 +341,7 @@ pub fn connect_over(
     let accepted = accepted.map_err(|error| MeetError::Open(mechanism, error));
     let accepted = accepted.inspect_err(|error| refuse(&control, error))?;
     let answer = Packet::Accept { parts: accepted.parts.bytes };
-    send_parts(&control, &answer, &accepted.parts.descriptors)?;
+    say(&control, &answer, &accepted.parts.descriptors, options)?;
     match next_packet(&control, options)? {
         (Packet::Ready, none) if none.is_empty() => {
             Ok(Endpoint::new(accepted.channel, mechanism, settings, control))
@@ -411,6 +415,22 @@ fn next_packet(control: &Control, options: &Options) -> Result<(Packet, Vec<Owne
         Packet::Refusal { code, text } => Err(MeetError::Refused { code, text: escaped(&text) }),
         packet => Ok((packet, parts.descriptors)),
     }
+}
+
+/// Sends a client's packet. A server that has closed may have said why before.
+fn say(
+    control: &Control,
+    packet: &Packet,
+    descriptors: &[OwnedFd],
+    options: &Options,
+) -> Result<(), MeetError> {
+    send_parts(control, packet, descriptors).map_err(|error| match error {
+        MeetError::PeerGone => match next_packet(control, options) {
+            Err(refused @ MeetError::Refused { .. }) => refused,
+            _ => MeetError::PeerGone,
+        },
+        error => error,
+    })
 }
 
 fn send_parts(

@@ -95,6 +95,14 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.incoming.release(&mut self.way);
     }
 
+    fn take_whole_only(&mut self) {
+        self.incoming.take_whole_only();
+    }
+
+    fn abandon(&mut self) {
+        self.way.abandon();
+    }
+
     fn room_bytes(&self) -> std::io::Result<usize> {
         self.way.room_bytes()
     }

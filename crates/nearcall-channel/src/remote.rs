@@ -160,6 +160,19 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Mee
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
+/// Tells a client, in place of any answer, that it may not come in.
+pub(crate) fn turn_away(socket: &OwnedFd) {
+    let options = Options::default();
+    let answer = Greeting {
+        version: VERSION,
+        message_bytes_max: options.message_bytes_max,
+        buffer_bytes: options.buffer_bytes,
+        refusal: REFUSED_CROWDED,
+    };
+    // Who does not hear it sees the stream end.
+    let _ = send(socket, answer.encode(SERVER_MAGIC));
+}
+
 fn endpoint(
     socket: OwnedFd,
     options: &Options,
@@ -219,6 +232,7 @@ fn refused(answer: Greeting) -> MeetError {
     let (code, text) = match answer.refusal {
         REFUSED_LIMITS => (Refusal::Limits, "the limits that were asked for are out of its range"),
         REFUSED_VERSION => (Refusal::Version, "it does not speak this version"),
+        REFUSED_CROWDED => (Refusal::Other, "it has too many clients now; try again"),
         _ => (Refusal::Other, "it gave a reason that this program does not know"),
     };
     MeetError::Refused { code, text: text.to_owned() }
@@ -233,6 +247,7 @@ const SERVER_MAGIC: [u8; 8] = *b"NEARCALS";
 
 const REFUSED_VERSION: u32 = 1;
 const REFUSED_LIMITS: u32 = 2;
+const REFUSED_CROWDED: u32 = 3;
 
 /// The shortest time for an attempt to connect, in case the time ran out between two.
 const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);

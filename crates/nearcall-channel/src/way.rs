@@ -79,6 +79,9 @@ pub(crate) trait PieceWay: Send {
     /// From now on waits may (not) be interrupted: amid a message they must not.
     fn set_deaf(&mut self, _deaf: bool) {}
 
+    /// Who is at the other end need not get what it has not read yet: closing will not wait for it.
+    fn abandon(&mut self) {}
+
     /// What an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
 

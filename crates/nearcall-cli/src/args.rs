@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nearcall_bench::bench_plan::Shape;
+use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
@@ -85,6 +86,7 @@ pub(crate) enum Command {
 
 /// Options of `bench`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_help_heading = "Or")]
 pub(crate) struct BenchArgs {
     /// What to measure: latency, throughput or all
     #[arg(value_name = "KIND", default_value = "all", hide_possible_values = true)]
@@ -120,6 +122,76 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) wait: Option<Vec<WaitPolicy>>,
 
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+
+    #[command(subcommand)]
+    pub(crate) what: Option<BenchCommand>,
+}
+
+/// What `bench` measures beside mechanisms.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Measure calls of the runtime beside what they move on the bare channel
+    ///
+    /// A fake server in an event loop does no work. Empty calls, one-way calls and calls with an
+    /// argument go to it over every mechanism: from a client that blocks without a loop, from one
+    /// in a loop, and from within the server's own loop; the short circuits are measured too. The
+    /// ratio tells what marshalling, dispatch and event loop cost: the bare exchange beside it has
+    /// the same bytes and the same way to wait at each end, in the same two processes.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = CALLS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Calls(CallsArgs),
+}
+
+/// Options of `bench calls`.
+#[derive(Debug, Args)]
+pub(crate) struct CallsArgs {
+    /// Mechanisms, separated by commas; see `nearcall mechanisms`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) via: Option<Vec<Mechanism>>,
+
+    /// Who calls: blocking (no loop), loop, same-loop (the server too), typed and bytes (the short
+    /// circuits)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::caller(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) caller: Option<Vec<Caller>>,
+
+    /// Argument sizes from 1 byte to 1 MiB, such as 1KiB,64KiB; empty and one-way calls come always
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
+    pub(crate) size: Option<Sizes>,
+
+    /// How the client waits: block (in a call), poll (in its loop), spin (the server too)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::wait(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) wait: Option<Vec<WaitPolicy>>,
+
+    /// Tell for each mechanism where the time of one empty call goes, part by part
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) breakdown: bool,
+
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// Where, how long, and what becomes of the result: the same for all that is measured.
+#[derive(Debug, Args)]
+pub(crate) struct HowArgs {
     /// Pin the client and the server to these CPUs
     #[arg(
         long,
@@ -154,7 +226,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) time: Option<Duration>,
 
-    /// Give up accuracy for speed: 3 launches, fewer sizes, 15 seconds
+    /// Give up accuracy for speed: fewer launches and sizes, 15 seconds
     #[arg(long, help_heading = HOW)]
     pub(crate) quick: bool,
 
@@ -256,6 +328,7 @@ const EXAMPLES: &str = "\
 Examples:
   nearcall bench                                 measure this machine, within 90 seconds
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
+  nearcall bench calls                           what calls cost beside the bare channel
   nearcall mechanisms                            what there is, and what works here
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
@@ -269,6 +342,15 @@ Examples:
   nearcall bench latency --mechanism shm-spin --wait spin --pin 0,1
   nearcall bench throughput --sizes 64KiB --launches 10 --out run.json
   nearcall bench --json | jq '.cells[] | [.mechanism, .rtt_ns.p50]'";
+
+const CALLS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench calls                           all of it, within two minutes
+  nearcall bench calls --quick                   a first look
+  nearcall bench calls --via shm-futex,unix-stream --size 1KiB,1MiB
+  nearcall bench calls --caller typed,bytes      the short circuits
+  nearcall bench calls --breakdown --via unix-stream
+  nearcall bench calls --json | jq '.cells[] | [.mechanism, .call.ratio_to_bare]'";
 
 const MECHANISMS_EXAMPLES: &str = "\
 Examples:

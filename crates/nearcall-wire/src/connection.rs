@@ -153,7 +153,19 @@ impl Connection {
         now: Time,
         request: &Request,
     ) -> Result<(OutgoingCall, Head), StartError> {
-        self.open()?.start_call(now, request)
+        let call = self.open_call(now, request)?;
+        Ok((call, request.call_head(call)))
+    }
+
+    /// As [`start_call`](Self::start_call), for who writes the header where it belongs: it is
+    /// [`Request::call_head`].
+    ///
+    /// # Errors
+    ///
+    /// As [`start_call`](Self::start_call).
+    #[inline]
+    pub fn open_call(&mut self, now: Time, request: &Request) -> Result<OutgoingCall, StartError> {
+        self.open()?.open_call(now, request)
     }
 
     /// Makes the header of a message that is never answered. Send it before anything else.
@@ -163,7 +175,19 @@ impl Connection {
     /// Why nothing was made.
     #[inline]
     pub fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
-        self.open()?.start_oneway(request)
+        self.judge_oneway(request)?;
+        Ok(request.oneway_head())
+    }
+
+    /// As [`start_oneway`](Self::start_oneway), for who writes the header where it belongs: it is
+    /// [`Request::oneway_head`].
+    ///
+    /// # Errors
+    ///
+    /// As [`start_oneway`](Self::start_oneway).
+    #[inline]
+    pub fn judge_oneway(&mut self, request: &Request) -> Result<(), StartError> {
+        self.open()?.judge(request)
     }
 
     /// Ends a call whose header was never sent.
@@ -191,7 +215,19 @@ impl Connection {
     /// Why there is nothing to send; whether the call is still open.
     #[inline]
     pub fn reply(&mut self, call: IncomingCall, payload: Payload) -> Result<Head, ReplyError> {
-        self.session().ok_or(ReplyError::Ended)?.reply(call, payload)
+        self.end_call(call, payload)?;
+        Ok(call.reply_head(payload))
+    }
+
+    /// As [`reply`](Self::reply), for who writes the header where it belongs: it is
+    /// [`IncomingCall::reply_head`].
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    #[inline]
+    pub fn end_call(&mut self, call: IncomingCall, payload: Payload) -> Result<(), ReplyError> {
+        self.session().ok_or(ReplyError::Ended)?.end_call(call, payload)
     }
 
     /// Ends a call of the peer with an error. Send the header that comes back, metadata and a text.

@@ -20,9 +20,13 @@ impl Buffers {
         self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES_MIN])
     }
 
-    /// Takes a buffer back. One too many, or a very large one beside others, is freed.
+    /// Takes a buffer back, unless somebody has taken its memory. One too many, or a very large one
+    /// beside others, is freed.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
+        if buffer.is_empty() {
+            return;
+        }
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT_MAX && (buffer.len() <= KEPT_LARGE_BYTES || free.is_empty()) {
             free.push(buffer);

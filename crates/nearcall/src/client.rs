@@ -23,9 +23,35 @@ use crate::event_loop::EventLoop;
 use crate::limits::Limits;
 use crate::link::{Link, Outcome, Ticket};
 use crate::options::{self, CallOptions, now};
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
+///
+/// # Examples
+///
+/// A program that only calls needs no loop:
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// use std::time::Duration;
+///
+/// use nearcall::{Client, Mechanism};
+///
+/// let address = "thermostat"; // Or "unix:/run/room.sock", or "tcp://127.0.0.1:4000".
+/// # let address = &*serve_elsewhere("client");
+/// let client = Client::new();
+/// client.hunt(address, Duration::from_secs(5))?; // It may still be starting.
+///
+/// let thermostat = ThermostatCaller::new(&client, address)?;
+/// thermostat.set_target(&SetTargetRequest { celsius: 20.0 })?;
+///
+/// // The same server by another mechanism: another connection of the same client.
+/// let faster = format!("{address}?via={}", Mechanism::ShmEventfd);
+/// let thermostat = ThermostatCaller::new(&client, &faster)?;
+/// let before = thermostat.set_target(&SetTargetRequest { celsius: 21.0 })?;
+/// assert_eq!(before.celsius_before, 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Client {
     core: Rc<ClientCore>,
@@ -92,7 +118,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: no server came in time. `INVALID_ARGUMENT`: the text is no address.
+    /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text
+    /// is no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be
+    /// had here.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address =
             address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
@@ -102,6 +130,9 @@ impl Client {
         loop {
             let failed = match self.link_to(&address, until) {
                 Ok(_) => return Ok(()),
+                // Waiting changes nothing about these.
+                Err(status) if status.code() == Code::InvalidArgument => return Err(status),
+                Err(status) if status.code() == Code::FailedPrecondition => return Err(status),
                 Err(status) => status,
             };
             let next =
@@ -222,7 +253,7 @@ impl Client {
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
         let greeting_ns = u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
         let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
-        let until = until.min(patience);
+        let (asked, until) = (until, until.min(patience));
         link.send_own(Deadline::Now);
         let is_done = || link.is_open() || link.is_gone();
         match &self.core.core.reactor {
@@ -241,6 +272,10 @@ impl Client {
         }
         if !link.is_gone() {
             link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
+            if crate::dispatch::has_passed(asked) {
+                let text = format!("{} did not greet in time", link.name);
+                return Err(Status::deadline_exceeded(text));
+            }
         }
         Err(link.why_gone())
     }

@@ -19,6 +19,31 @@ use crate::peer::Peer;
 /// The call that is being served: its deadline, who calls, what came beside the request.
 ///
 /// Calls that the service makes meanwhile end with it at the latest, by themselves.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use nearcall::{Context, Status};
+///
+/// fn may_serve(context: &Context<'_>) -> Result<(), Status> {
+///     // By the kernel, not by the caller.
+///     if context.peer().uid().is_none() {
+///         return Err(Status::permission_denied("not from another machine"));
+///     }
+///     // By the caller.
+///     if context.metadata().get("dry-run") == Some("yes") {
+///         return Err(Status::aborted("as you wished"));
+///     }
+///     match context.remaining() {
+///         Some(left) if left < Duration::from_millis(1) => {
+///             Err(Status::deadline_exceeded("this takes longer"))
+///         }
+///         _ => Ok(()),
+///     }
+/// }
+/// ```
 pub struct Context<'a> {
     deadline: Time,
     metadata: Metadata<'a>,

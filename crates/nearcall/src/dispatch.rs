@@ -72,6 +72,7 @@ impl Incoming<'_> {
     ) {
         let answer = codec::decode(self.body).map_err(bad_request);
         match answer.and_then(|request: Q| serve(&self.context, &request)) {
+            Ok(_) if has_passed(self.context.deadline_time()) => self.to.fail(&too_late()),
             Ok(result) => self.to.reply(&result),
             Err(status) => self.to.fail(&status),
         }
@@ -189,6 +190,12 @@ pub(crate) fn too_deep() -> Status {
     Status::resource_exhausted(format!(
         "{NESTING_MAX} calls are being served inside each other; try again later"
     ))
+}
+
+/// What comes after the deadline is no answer, whoever notices first.
+#[cold]
+pub(crate) fn too_late() -> Status {
+    Status::deadline_exceeded("the service did not answer in time; the method has run")
 }
 
 /// The panic's own text stays here: it may say more than a peer should know.

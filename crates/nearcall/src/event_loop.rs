@@ -27,6 +27,33 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// Another loop (tokio, glib, libuv, ...) can host it: wait until its descriptor is readable, then
 /// call [`turn`](Self::turn), and call it once before the first wait. Whatever is done between two
 /// turns, such as starting a call, makes the descriptor readable if the loop has to know of it.
+///
+/// # Examples
+///
+/// A timer beside the calls:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use nearcall::{Deadline, Event, EventLoop, Server};
+///
+/// let event_loop = EventLoop::new()?;
+/// let _server = Server::new(&event_loop); // Its calls are served inside `next`.
+/// let beat = event_loop.add_timer(Duration::from_millis(1), Some(Duration::from_millis(5)));
+/// let stopper = event_loop.stopper();
+/// let mut beats = 0;
+/// loop {
+///     match event_loop.next(Deadline::Never)? {
+///         Some(Event::Timer(timer)) if timer == beat => beats += 1,
+///         Some(Event::Stopped) => break,
+///         _ => {}
+///     }
+///     if beats == 3 {
+///         stopper.stop(); // Any thread may do this.
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct EventLoop {
     core: Rc<Core>,
 }

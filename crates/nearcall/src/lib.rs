@@ -7,6 +7,67 @@
 //!
 //! Everything here belongs to one thread: one loop per thread, no locks. Errors are [`Status`]es
 //! with the codes of gRPC.
+//!
+//! # A tour
+//!
+//! A build script has generated `Thermostat` (the trait), `ThermostatDispatcher` and
+//! `ThermostatCaller` from a service of that name. The service is implemented,
+//!
+//! ```
+//! # mod home {
+//! #     include!(concat!(
+//! #         env!("CARGO_MANIFEST_DIR"),
+//! #         "/../nearcall-build/tests/golden/thermostat.rs"
+//! #     ));
+//! # }
+//! # use home::*;
+//! use nearcall::{Client, Context, EventLoop, Responder, Server, Status};
+//!
+//! struct Room {
+//!     wanted: std::cell::Cell<f64>,
+//! }
+//!
+//! impl Thermostat for Room {
+//!     fn set_target(
+//!         &self,
+//!         _context: &Context<'_>,
+//!         request: &SetTargetRequest,
+//!     ) -> Result<SetTargetReply, Status> {
+//!         if request.celsius > 30.0 {
+//!             return Err(Status::out_of_range("this is no sauna"));
+//!         }
+//!         Ok(SetTargetReply { celsius_before: self.wanted.replace(request.celsius) })
+//!     }
+//!     // ... and so on.
+//! #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest, _: Responder<WatchReply>) {}
+//! #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+//! }
+//!
+//! // ... registered in a server that listens somewhere,
+//! let event_loop = EventLoop::new()?;
+//! let server = Server::new(&event_loop);
+//! server.register(ThermostatDispatcher::new(Room { wanted: 18.0.into() }))?;
+//! server.listen("inproc:room")?; // or "room", "unix:/run/room.sock", "tcp://127.0.0.1:4000"
+//!
+//! // ... and called. In another process this is the same, with `Client::new()`.
+//! let client = Client::in_loop(&event_loop);
+//! let thermostat = ThermostatCaller::new(&client, "inproc:room")?;
+//! let reply = thermostat.set_target(&SetTargetRequest { celsius: 21.5 })?;
+//! assert_eq!(reply.celsius_before, 18.0);
+//!
+//! let refused = thermostat.set_target(&SetTargetRequest { celsius: 90.0 }).unwrap_err();
+//! assert_eq!(refused.to_string(), "OUT_OF_RANGE: this is no sauna");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - A server serves while its loop runs: [`EventLoop::run`], or [`EventLoop::next`] for who has
+//!   timers, signals and descriptors of his own.
+//! - How one call is made is said by [`CallOptions`]; one that is waited for later is [`Started`].
+//! - What a service may know of its call is in its [`Context`]; a [`Responder`] answers later.
+//! - Where a server is and how messages travel is one text: an [`Address`].
+//! - What a peer can make us do is bounded by [`Limits`].
+//!
 //! Not here: code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]

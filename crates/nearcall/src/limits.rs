@@ -11,10 +11,16 @@ use nearcall_channel::Options;
 /// asking the kernel who is ready (half a microsecond) does not show in a busy connection's rate.
 pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 
+/// Looks at a spinning connection in one round of the loop, if it is the only one.
+///
+/// What else a round does costs some 30 ns, as much as three looks; timers and services of others
+/// still wait below a microsecond.
+pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
+
 /// How many turns of spinning connections pass between two looks at everything else.
 ///
-/// A look costs a system call, some 300 ns; over 64 empty turns it adds a few percent of a CPU that
-/// spins anyway, and a new client or a timer waits microseconds.
+/// A look costs a system call, some 300 ns; over 64 turns it adds a percent or two to a CPU that
+/// spins anyway, and a new client waits tens of microseconds.
 pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
 
 /// Handlers that may wait for calls of their own inside each other on one thread. A call that would
@@ -27,16 +33,29 @@ pub(crate) const NESTING_MAX: u32 = 32;
 /// Two messages of the largest default size: one under way, one ready.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 
-/// Messages kept for a connection whatever their size. Above it the peer is cut off: it does not
-/// even read refusals. Above the 10,000 calls that a connection may be configured for.
-pub(crate) const OUTBOX_MESSAGES_MAX: usize = 16 << 10;
+/// Messages kept for a connection whatever their size: above the first half only refusals. Above
+/// all of it the peer is cut off: it does not even read those. Each half is above the 10,000 calls
+/// that a connection may be configured for.
+pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 
 /// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
-/// Clients beyond it wait in the listening socket's queue.
+/// Clients beyond it wait for their turn.
 pub(crate) const HANDSHAKES_MAX: usize = 32;
 
 /// Of those, handshakes with clients of one user id, so that one user cannot hold all of them.
+/// All clients from other machines count as one user.
 pub(crate) const HANDSHAKES_PER_UID_MAX: usize = 24;
+
+/// Threads of handshakes, those included that were ended a moment ago and have not noticed yet.
+pub(crate) const HANDSHAKE_THREADS_MAX: usize = 2 * HANDSHAKES_MAX;
+
+/// Clients that were accepted and wait for a handshake, each with a descriptor. Clients beyond it
+/// wait in the listening socket's queue.
+pub(crate) const STRANGERS_MAX: usize = 128;
+
+/// Of those, clients of one user id, so that one user cannot hold all of the places; a second's
+/// worth of silent ones, each of which gives its handshake's place up after a quarter of it.
+pub(crate) const STRANGERS_PER_UID_MAX: usize = 96;
 
 /// Room for a received message at first, in bytes. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;

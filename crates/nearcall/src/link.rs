@@ -22,6 +22,7 @@ use crate::server::ServerCore;
 use crate::status::{Code, Status};
 
 mod calls;
+mod opening;
 mod outbox;
 mod receiving;
 mod sending;
@@ -38,6 +39,9 @@ pub(crate) struct Link {
     calls: RefCell<Calls>,
     /// Calls that came in while a service asked whether it was cancelled.
     postponed: RefCell<VecDeque<Arrival>>,
+    has_postponed: Cell<bool>,
+    /// The protocol has sent something by itself, after which it may have something to tell.
+    owes_look: Cell<bool>,
     /// Whose objects the peer may call; none on a connection that a client opened.
     pub(crate) server: Option<Weak<ServerCore>>,
     pub(crate) peer: Peer,
@@ -89,6 +93,8 @@ impl Link {
             }),
             calls: RefCell::default(),
             postponed: RefCell::default(),
+            has_postponed: Cell::new(false),
+            owes_look: Cell::new(false),
             server,
             name,
             ended: RefCell::default(),
@@ -107,6 +113,12 @@ impl Link {
     /// Whether calls can be started on it.
     pub(crate) fn is_open(&self) -> bool {
         self.inner.borrow().wire.is_open()
+    }
+
+    /// Whether the peer has not greeted yet.
+    #[inline]
+    pub(crate) fn is_greeting(&self) -> bool {
+        !self.is_gone() && self.peer_instance.get().is_none()
     }
 
     /// The peer's process, as it says itself.
@@ -147,6 +159,14 @@ impl Link {
         self.inner.borrow_mut().wire.handle_closed();
         self.take_events();
         self.core.forget(self);
+    }
+
+    /// Ends the connection to a peer that does what no peer should, without waiting for it to read
+    /// what it was sent.
+    #[cold]
+    pub(crate) fn cut_off(self: &Rc<Self>, why: Status) {
+        self.with_endpoint(Endpoint::abandon);
+        self.close(why);
     }
 
     /// Begins the end: calls under way go on, no new ones, either way.

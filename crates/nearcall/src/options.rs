@@ -14,6 +14,26 @@ use crate::metadata::{BadMetadata, Entries};
 /// How one call is made. The default has the deadline of the method, if its `.proto` gives one.
 ///
 /// A call from within a handler never outlives the handler's own deadline.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// # let address = serve_elsewhere("options");
+/// # let client = nearcall::Client::new();
+/// use std::time::Duration;
+///
+/// use nearcall::{CallOptions, Code};
+///
+/// let options = CallOptions::new()
+///     .deadline(Duration::from_millis(20))
+///     .metadata("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")?;
+/// # let thermostat = ThermostatCaller::new(&client, &address)?;
+/// // Answers when the temperature changes, which it does not.
+/// let late = thermostat.watch_with(&WatchRequest {}, &options).unwrap_err();
+/// assert_eq!(late.code(), Code::DeadlineExceeded);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
     until: Until,

@@ -16,7 +16,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::{Deadline, WaitPolicy};
+use nearcall_channel::Deadline;
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::{self, Ready};
 use nearcall_os::signal::SignalInfo;
@@ -24,7 +24,7 @@ use nearcall_os::{signal, timerfd};
 use nearcall_wire::Time;
 
 use crate::core::Core;
-use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_TURNS_PER_LOOK};
+use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK};
 use crate::link::{Link, Took};
 use crate::options;
 use crate::status::Status;
@@ -138,7 +138,7 @@ impl Reactor {
         self.wake_host();
         let must_look = self.arm_used() || !core.local_oneways.borrow().is_empty();
         if !self.spinning.borrow().is_empty() {
-            self.spin_round(core, must_look)?;
+            self.spin_round(must_look)?;
         } else {
             let until = if must_look { Time::from_ns(0) } else { until.min(self.next_due()) };
             if self.native.borrow().is_some() {
@@ -183,26 +183,41 @@ impl Reactor {
         }
     }
 
-    fn spin_round(&self, core: &Rc<Core>, must_look: bool) -> io::Result<()> {
+    fn spin_round(&self, must_look: bool) -> io::Result<()> {
         let spins = self.spins.get().wrapping_add(1);
         self.spins.set(spins);
         if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
             self.look(Some(Duration::ZERO))?;
         }
-        let mut index = 0;
-        loop {
-            let link = self.spinning.borrow().get(index).cloned();
-            let Some(link) = link else { break };
-            self.serve(&link);
-            index += 1;
-            let _ = core;
-        }
-        // While the loop spins it does not sleep in this one.
+        let count = self.spinning.borrow().len();
+        // While the loop spins it does not sleep in the connection without a descriptor.
         let native = self.native.borrow().as_ref().map(|native| native.link());
+        // A longer look at one would keep the others waiting.
+        let alone = count == 1 && native.is_none() && !must_look;
+        let looks = if alone { SPIN_LOOKS_PER_ROUND } else { 1 };
+        for index in 0..count {
+            let link = self.spinning.borrow().get(index).cloned();
+            if let Some(link) = link {
+                self.serve_spinning(&link, looks);
+            }
+        }
         if let Some(link) = native {
-            self.serve(&link);
+            self.serve_spinning(&link, 1);
         }
         Ok(())
+    }
+
+    fn serve_spinning(&self, link: &Rc<Link>, looks: u32) {
+        if link.wants_room() {
+            link.flush(Deadline::Now);
+        }
+        let mut looks = looks;
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            if link.take_message_spinning(Deadline::Now, looks) != Took::Message || link.is_gone() {
+                return;
+            }
+            looks = 1;
+        }
     }
 
     /// Gives each connection that is ready its turn.
@@ -220,17 +235,12 @@ impl Reactor {
     fn serve(&self, link: &Rc<Link>) {
         if link.wants_room() {
             link.flush(Deadline::Now);
-            self.used(link);
         }
-        let spins = link.wait == WaitPolicy::Spin;
         for _ in 0..MESSAGES_PER_TURN_MAX {
-            if !spins {
-                // The service may wait for calls that come back over this very connection.
-                self.used(link);
-            }
+            // At once: a service may wait for calls of its own, in rounds that must arm this one.
+            self.used(link);
             match link.take_message(Deadline::Now) {
                 Took::Message if link.is_gone() => return,
-                Took::Message if spins => {}
                 Took::Message => {
                     if self.arm(link) {
                         return;
@@ -239,9 +249,7 @@ impl Reactor {
                 Took::Nothing | Took::Gone => return,
             }
         }
-        if !spins {
-            self.make_ready(link);
-        }
+        self.make_ready(link);
     }
 
     /// Reports timers that are due, and ends calls whose time is up.

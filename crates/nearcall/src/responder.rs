@@ -7,13 +7,13 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use nearcall_wire::{IncomingCall, Time};
 
 use crate::codec::Message;
-use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked};
+use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked, too_late};
 use crate::link::Link;
 use crate::options;
 use crate::status::Status;
@@ -21,6 +21,57 @@ use crate::status::Status;
 /// Answers one call, now or later, from the thread of its loop.
 ///
 /// A method gets one if the build script asked for it (`answer_later`).
+///
+/// # Examples
+///
+/// A service that answers all who watch when something changes:
+///
+/// ```
+/// # mod home {
+/// #     include!(concat!(
+/// #         env!("CARGO_MANIFEST_DIR"),
+/// #         "/../nearcall-build/tests/golden/thermostat.rs"
+/// #     ));
+/// # }
+/// # use home::*;
+/// use std::cell::RefCell;
+///
+/// use nearcall::{Context, Responder, Status};
+///
+/// #[derive(Default)]
+/// struct Room {
+///     watchers: RefCell<Vec<Responder<WatchReply>>>,
+/// }
+///
+/// impl Thermostat for Room {
+///     fn watch(&self, _: &Context<'_>, _: &WatchRequest, responder: Responder<WatchReply>) {
+///         self.watchers.borrow_mut().push(responder);
+///     }
+///
+///     fn set_target(
+///         &self,
+///         _: &Context<'_>,
+///         request: &SetTargetRequest,
+///     ) -> Result<SetTargetReply, Status> {
+///         for responder in self.watchers.take() {
+///             responder.finish(Ok(WatchReply { celsius: request.celsius }));
+///         }
+///         Ok(SetTargetReply::default())
+///     }
+/// #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+/// #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+/// }
+/// # let event_loop = nearcall::EventLoop::new()?;
+/// # let server = nearcall::Server::new(&event_loop);
+/// # server.register(ThermostatDispatcher::new(Room::default()))?;
+/// # server.listen("inproc:room")?;
+/// # let client = nearcall::Client::in_loop(&event_loop);
+/// # let room = ThermostatCaller::new(&client, "inproc:room")?;
+/// # let watching = room.start_watch(&WatchRequest {}, &nearcall::CallOptions::new());
+/// # room.set_target(&SetTargetRequest { celsius: 20.0 })?;
+/// # assert_eq!(watching.wait()?.celsius, 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a responder that is dropped fails its call"]
 pub struct Responder<R: Message> {
     to: To<R>,
@@ -31,7 +82,8 @@ pub struct Responder<R: Message> {
 pub(crate) type TypedReply<R> = Rc<Cell<Option<Result<R, Status>>>>;
 
 enum To<R> {
-    Link(Rc<Link>, IncomingCall),
+    /// Not the connection itself, which must go when it has ended.
+    Link(Weak<Link>, IncomingCall),
     Bytes(LocalReply),
     Typed(TypedReply<R>),
     Nobody(PhantomData<R>),
@@ -40,7 +92,7 @@ enum To<R> {
 impl<R: Message> Responder<R> {
     pub(crate) fn new(to: ReplyTo<'_>, deadline: Time) -> Self {
         let to = match to {
-            ReplyTo::Link(link, Some(call)) => To::Link(Rc::clone(link), call),
+            ReplyTo::Link(link, Some(call)) => To::Link(Rc::downgrade(link), call),
             ReplyTo::Local(Some(slot)) => To::Bytes(Rc::clone(slot)),
             ReplyTo::Link(_, None) | ReplyTo::Local(None) => To::Nobody(PhantomData),
         };
@@ -53,9 +105,13 @@ impl<R: Message> Responder<R> {
 
     /// Answers the call. If nobody waits any more, nothing happens. Does not wait.
     pub fn finish(mut self, answer: Result<R, Status>) {
+        let answer = if has_passed(self.deadline) { Err(too_late()) } else { answer };
         match (std::mem::replace(&mut self.to, To::Nobody(PhantomData)), answer) {
-            (To::Link(link, call), Ok(result)) => link.reply(call, &result),
-            (To::Link(link, call), Err(status)) => link.fail(call, &status),
+            (To::Link(link, call), answer) => match (link.upgrade(), answer) {
+                (Some(link), Ok(result)) => link.reply(call, &result),
+                (Some(link), Err(status)) => link.fail(call, &status),
+                (None, _) => {}
+            },
             (To::Bytes(slot), answer) => {
                 *slot.borrow_mut() = Some(answer.map(|result| result.encode_to_vec()));
             }
@@ -68,7 +124,10 @@ impl<R: Message> Responder<R> {
     /// end of the caller.
     pub fn is_wanted(&self) -> bool {
         match &self.to {
-            To::Link(link, call) => link.is_wanted(*call) && !has_passed(self.deadline),
+            To::Link(link, call) => {
+                let wanted = link.upgrade().is_some_and(|link| link.is_wanted(*call));
+                wanted && !has_passed(self.deadline)
+            }
             // The caller holds the other reference while it waits.
             To::Bytes(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
             To::Typed(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
@@ -89,7 +148,11 @@ impl<R: Message> Drop for Responder<R> {
             false => Status::internal("the service dropped the call without an answer"),
         };
         match &self.to {
-            To::Link(link, call) => link.fail(*call, &status()),
+            To::Link(link, call) => {
+                if let Some(link) = link.upgrade() {
+                    link.fail(*call, &status());
+                }
+            }
             To::Bytes(slot) => *slot.borrow_mut() = Some(Err(status())),
             To::Typed(slot) => slot.set(Some(Err(status()))),
             To::Nobody(_) => {}

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPolicy};
-use nearcall_wire::InstanceId;
+use nearcall_wire::{InstanceId, Timeout};
 
 use crate::address::{Address, At, BadAddress};
 use crate::core::{Core, new_instance};
@@ -20,11 +20,36 @@ use crate::event_loop::EventLoop;
 use crate::interface::object_id;
 use crate::limits::Limits;
 use crate::link::Link;
+use crate::options::now;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::Reactor;
 use crate::status::Status;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
+///
+/// # Examples
+///
+/// Two objects with one interface, told apart by the end of the address:
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// use nearcall::{Client, EventLoop, Server};
+///
+/// let event_loop = EventLoop::new()?;
+/// let server = Server::new(&event_loop);
+/// server.register_as("kitchen", ThermostatDispatcher::new(Room::default()))?;
+/// server.register_as("hall", ThermostatDispatcher::new(Room::default()))?;
+///
+/// // The kernel chooses the port; `listen` tells which.
+/// let address = server.listen("tcp://127.0.0.1:0")?;
+///
+/// let client = Client::in_loop(&event_loop);
+/// let kitchen = ThermostatCaller::new(&client, &format!("{address}#kitchen"))?;
+/// let hall = ThermostatCaller::new(&client, &format!("{address}#hall"))?;
+/// kitchen.set_target(&SetTargetRequest { celsius: 22.0 })?;
+/// assert_eq!(hall.set_target(&SetTargetRequest { celsius: 17.0 })?.celsius_before, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Server {
     core: Rc<ServerCore>,
@@ -91,9 +116,9 @@ pub enum ListenError {
     /// Another server of this thread is there.
     InUse(Address),
     /// The socket could not be had.
-    Meet(MeetError),
+    Meet(Address, MeetError),
     /// A system call failed.
-    Os(io::Error),
+    Os(Address, io::Error),
 }
 
 impl fmt::Display for ListenError {
@@ -101,8 +126,9 @@ impl fmt::Display for ListenError {
         match self {
             Self::BadAddress(error) => error.fmt(f),
             Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
-            Self::Meet(error) => error.fmt(f),
-            Self::Os(error) => write!(f, "cannot listen: {error}"),
+            Self::Meet(_, error @ MeetError::AddressInUse(_)) => error.fmt(f),
+            Self::Meet(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Os(address, error) => write!(f, "cannot listen at {address}: {error}"),
         }
     }
 }
@@ -258,11 +284,13 @@ impl ServerCore {
         let socket = match &address.at {
             At::InProcess(_) => None,
             At::Socket(place) => {
-                let listener = Listener::bind(place).map_err(ListenError::Meet)?;
+                let bound = Listener::bind(place);
+                let listener = bound.map_err(|error| ListenError::Meet(address.clone(), error))?;
                 address.at = At::Socket(listener.address().clone());
                 let Some(reactor) = &self.core.reactor else { return Ok(address) };
                 let token = reactor.add_listener(&listener, Rc::downgrade(self), which);
-                Some((listener, token.map_err(ListenError::Os)?))
+                let token = token.map_err(|error| ListenError::Os(address.clone(), error))?;
+                Some((listener, token))
             }
         };
         let (at, wait) = (address.at.clone(), address.wait);
@@ -309,7 +337,8 @@ impl ServerCore {
         Options { wait_preferred: loop_preference(wait), ..self.limits.channel() }
     }
 
-    /// Whether a client of this user may connect; if not, the text that it is told.
+    /// Whether a client of this user may connect; if not, the text that it is told. All clients
+    /// from other machines count as one user.
     pub(crate) fn may_join(&self, uid: Option<u32>) -> Result<(), String> {
         let links = self.links.borrow();
         let Limits { connections_max, connections_per_uid_max, .. } = self.limits;
@@ -317,7 +346,7 @@ impl ServerCore {
             return Err(format!("the server has {connections_max} connections, its limit"));
         }
         let of_uid = links.iter().filter(|link| link.peer.uid() == uid).count();
-        if uid.is_some() && of_uid >= connections_per_uid_max {
+        if of_uid >= connections_per_uid_max {
             return Err(format!(
                 "this user has {connections_per_uid_max} connections to the server, its limit"
             ));
@@ -337,9 +366,16 @@ impl ServerCore {
         let server = Some(Rc::downgrade(self));
         let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
         let Some(reactor) = &self.core.reactor else { return };
+        // Others may have come in during its handshake.
+        if let Err(text) = self.may_join(link.peer.uid()) {
+            return link.close(Status::resource_exhausted(text));
+        }
         if let Err(error) = reactor.add_link(&link) {
             return link.close(Status::unavailable(error.to_string()));
         }
+        let greeting_ns = u64::try_from(self.limits.channel().handshake_timeout.as_nanos());
+        let by = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
+        reactor.meetings.expect_greeting(&link, by);
         self.links.borrow_mut().push(Rc::clone(&link));
         link.send_own(nearcall_channel::Deadline::Now);
     }

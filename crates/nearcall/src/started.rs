@@ -21,6 +21,26 @@ use crate::status::Status;
 ///
 /// As a future it needs a loop that somebody turns, such as a host; without a loop, polling it
 /// blocks until the call has ended.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../doc/room.txt")]
+/// # let address = serve_elsewhere("started");
+/// # let client = nearcall::Client::new();
+/// # let thermostat = ThermostatCaller::new(&client, &address)?;
+/// use nearcall::CallOptions;
+///
+/// let options = CallOptions::new();
+/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 }, &options);
+/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 }, &options);
+/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 }, &options);
+/// // All three are under way. Their ends may be taken in any order.
+/// assert_eq!(second.wait()?.celsius_before, 20.0);
+/// first.wait()?;
+/// third.cancel();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a started call that is dropped is cancelled"]
 pub struct Started<R> {
     object: RemoteObject,

@@ -66,6 +66,9 @@ fn exists(command: &str, known: &Commands<'_>) -> bool {
         ["bash", path] => (known.is_file)(path),
         ["cargo", "build" | "test" | "clippy" | "fmt" | "doc", ..] => true,
         ["cargo", "xtask", chore, ..] => (known.is_chore)(chore),
+        ["cargo", "run", "--example", name, ..] => {
+            (known.is_file)(&format!("crates/nearcall-examples/examples/{name}.rs"))
+        }
         ["cargo", "run", rest @ ..] => {
             let mut program = rest.iter().skip_while(|word| **word != "--").skip(1);
             program.next().is_some_and(|verb| (known.is_verb)(verb))
@@ -135,7 +138,9 @@ mod tests {
         let known = Commands {
             is_chore: &|chore| chore == "ci",
             is_verb: &|verb| verb == "bench",
-            is_file: &|path| path == ".ci/run",
+            is_file: &|path| {
+                [".ci/run", "crates/nearcall-examples/examples/one.rs"].contains(&path)
+            },
         };
         let text = format!("cargo nonsense\n```sh\n{command}\n```\n```text\ncargo nonsense\n```\n");
         assert_eq!(unknown_commands("README.md", &text, &known).is_empty(), expected, "{command}");
@@ -149,6 +154,7 @@ mod tests {
             "cargo xtask ci --quick",
             "./target/release/nearcall bench",
             "bash .ci/run",
+            "cargo run --example one -- serve",
             "# only a remark",
         ] {
             check_command(command, true);
@@ -156,6 +162,7 @@ mod tests {
         for command in [
             "cargo run --release -- bensch",
             "cargo run --release",
+            "cargo run --example two",
             "cargo xtask cj",
             "nearcall call",
             "bash .ci/walk",

@@ -10,6 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-build", &[]),
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    // As any user of ours: what runs, and what generates. The tests wait for processes.
+    ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
     (
         "nearcall-cli",

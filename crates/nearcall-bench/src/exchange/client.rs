@@ -5,7 +5,7 @@ use std::hint::black_box;
 use serde::{Deserialize, Serialize};
 
 use crate::bench_plan::Shape;
-use crate::cell::CellSpec;
+use crate::cell::{CellSpec, Subject};
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::stamps::Stamps;
 use crate::exchange::{End, Failure, Got};
@@ -51,7 +51,7 @@ impl Job {
         let payload = Payload::new(self.seed, self.cell.bytes());
         match self.fault {
             // An echo is damaged by the server instead.
-            Fault::Corrupt if self.cell.shape == Shape::Sink => payload.with_damage(),
+            Fault::Corrupt if self.cell.shape != Shape::Echo => payload.with_damage(),
             _ => payload,
         }
     }
@@ -69,13 +69,14 @@ impl Job {
 
 /// Measures round trips. The server has said that it is ready.
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
-    let (payload, replies) = (job.payload(), Payload::new(job.seed, job.cell.bytes()));
+    let (payload, replies) = (job.payload(), Payload::new(job.seed, job.cell.reply_bytes()));
     let mut exchange = Exchange {
         end,
         payload: &payload,
         verifier: Verifier::new(&replies, 0),
         number: 0,
         shape: job.cell.shape,
+        calls: matches!(job.cell.subject, Subject::Call(_)),
         stamps: job.stamps,
     };
     let first_message_ns = exchange.timed_ns()?;
@@ -119,6 +120,7 @@ struct Exchange<'a, E> {
     verifier: Verifier<'a>,
     number: u64,
     shape: Shape,
+    calls: bool,
     stamps: Stamps,
 }
 
@@ -129,12 +131,15 @@ impl<E: End> Exchange<'_, E> {
         let start = self.stamps.start();
         self.end.send(self.payload, self.number)?;
         match self.shape {
-            Shape::Echo => {
+            // A call that has returned has its reply.
+            Shape::Call if self.calls => {}
+            Shape::Echo | Shape::Call => {
                 if self.end.receive(&mut self.verifier)? != Got::Message {
                     return Err(no_echo());
                 }
             }
             Shape::Sink => self.end.receive_empty()?,
+            Shape::Oneway => {}
         }
         let ns = self.stamps.since_ns(start);
         self.number += 1;
@@ -258,7 +263,6 @@ mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
 
     use super::*;
-    use crate::cell::Subject;
     use crate::run::Kind;
 
     /// Takes everything and gives back nothing.

@@ -18,10 +18,8 @@ pub(crate) fn serve<E: End>(
     fault: Fault,
 ) -> Result<EndReport, Failure> {
     let payload = Payload::new(seed, cell.bytes());
-    let replies = match fault {
-        Fault::Corrupt => payload.clone().with_damage(),
-        _ => payload.clone(),
-    };
+    let replies = Payload::new(seed, cell.reply_bytes());
+    let replies = if fault == Fault::Corrupt { replies.with_damage() } else { replies };
     let mut serving = Serving {
         verifier: Verifier::new(&payload, 0),
         replies: &replies,
@@ -56,12 +54,16 @@ impl Serving<'_> {
     fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
         match (cell.kind, cell.shape) {
             (Kind::Throughput, _) => self.answer(end, |_, _, _| Ok(())),
-            (Kind::Latency, Shape::Sink) => self.answer(end, |_, end, _| end.send_empty()),
-            (Kind::Latency, Shape::Echo) => self.answer(end, |replies, end, replied| {
-                let number = *replied;
-                *replied += 1;
-                end.send(replies, number)
-            }),
+            (Kind::Latency, Shape::Sink | Shape::Oneway) => {
+                self.answer(end, |_, end, _| end.send_empty())
+            }
+            (Kind::Latency, Shape::Echo | Shape::Call) => {
+                self.answer(end, |replies, end, replied| {
+                    let number = *replied;
+                    *replied += 1;
+                    end.send(replies, number)
+                })
+            }
         }
     }
 

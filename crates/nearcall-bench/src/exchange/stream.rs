@@ -42,7 +42,7 @@ pub(crate) fn throughput<E: End>(
     loop {
         sending.group()?;
         let messages = sending.number - from;
-        let enough = messages * job.cell.message_bytes >= BUFFERS_MIN * buffer_bytes;
+        let enough = messages * job.cell.frame_bytes() >= BUFFERS_MIN * buffer_bytes;
         if enough && messages >= MESSAGES_MIN && job.stamps.since_ns(begin) >= budget_ns {
             break;
         }

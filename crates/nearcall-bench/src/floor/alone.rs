@@ -54,7 +54,8 @@ impl Callee for Sum {
     }
 }
 
-fn measure(
+/// Measures what `act` does: `messages_per_sample` exchanges, within one process.
+pub(crate) fn measure(
     job: &Job,
     messages_per_sample: u64,
     mut act: impl FnMut() -> Result<(), Failure>,

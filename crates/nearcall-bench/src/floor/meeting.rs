@@ -80,6 +80,12 @@ impl Meeting {
     }
 }
 
+impl AsFd for Meeting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// How long one process waits for the other to come.
 pub(crate) const MEET_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::noise::Grade;
+use crate::run::call::CallFacts;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,11 +16,13 @@ pub struct Cell {
     pub kind: Kind,
     /// The mechanism's name, or the floor's.
     pub mechanism: String,
-    /// "echo": the same size back. "sink": that many bytes there, an empty reply.
+    /// "echo": the same size back. "sink": that many bytes there, an empty reply. "call": a call
+    /// without a result, or what it moves. "one-way": a call that nobody answers.
     pub shape: String,
-    /// Payload bytes of one message.
+    /// Payload bytes of one message; of a call, the bytes of its argument, 0 for none.
     pub message_bytes: u64,
-    /// How both ends wait: "spin", "block", "poll".
+    /// How both ends wait: "spin", "block", "poll"; "block/poll" where the client blocks and the
+    /// server polls.
     pub wait: String,
     /// Where both ends ran.
     pub placement: Placement,
@@ -98,6 +101,9 @@ pub struct Cell {
     /// Why the grade is not better.
     #[serde(default)]
     pub noise: Vec<String>,
+    /// What only calls, and the bare exchanges beside them, have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallFacts>,
 }
 
 impl Cell {
@@ -142,6 +148,7 @@ impl Cell {
             sizes: Vec::new(),
             tags: Vec::new(),
             noise: Vec::new(),
+            call: None,
         }
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! A function of its arguments: nothing is started or read here.
 
+use crate::calls::route::Route;
+use crate::calls::tour::bare_of;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::client::Measured;
 use crate::exchange::count::EndReport;
 use crate::floor::floor_of;
 use crate::histogram::Histogram;
 use crate::launch::ROOM_BYTES;
-use crate::run::{Cell, CpuNsPerMessage, EffectiveSize, EndCounts, Kind, PerEnd, RttNs, Timer};
+use crate::run::{
+    CallFacts, Cell, CpuNsPerMessage, EffectiveSize, EndCounts, Kind, PerEnd, RttNs, Timer,
+};
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
 use crate::{stats, timers};
@@ -40,6 +44,9 @@ pub(crate) fn cell(
     let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
     spec.shape.name().clone_into(&mut cell.shape);
     spec.wait.name().clone_into(&mut cell.wait);
+    if let Subject::Call(route) | Subject::Bare(route) = spec.subject {
+        add_call(&mut cell, spec, route);
+    }
     cell.placement = placed.stored();
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
@@ -108,7 +115,8 @@ fn add_times(
 
 fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
     for launch in launches {
-        let moved = launch.measured.messages.saturating_mul(cell.message_bytes);
+        let frame_bytes = cell.call.as_ref().map_or(cell.message_bytes, |call| call.frame_bytes);
+        let moved = launch.measured.messages.saturating_mul(frame_bytes);
         let buffer = launch.sizes.iter().find(|size| size.name == ROOM_BYTES);
         if let Some(buffer) = buffer.filter(|buffer| moved < buffer.effective) {
             let buffer = buffer.effective;
@@ -208,6 +216,66 @@ pub(crate) fn compare(specs: &[CellSpec], cells: &mut [Cell]) {
     for (cell, ratio) in cells.iter_mut().zip(ratios) {
         cell.ratio_to_floor = ratio;
     }
+}
+
+/// Fills in how many times its bare exchange's time each call takes. The ratio is that of the two
+/// in one launch, so that what one launch is slower by does not count.
+pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell], seed: u64) {
+    let facts: Vec<Option<CallFacts>> = specs
+        .iter()
+        .zip(cells.iter())
+        .map(|(spec, cell)| {
+            let bare = bare_of(spec)?;
+            let at = specs.iter().position(|other| *other == bare)?;
+            Some(beside_bare(cell, &cells[at], seed))
+        })
+        .collect();
+    for (cell, facts) in cells.iter_mut().zip(facts) {
+        cell.call = facts.or(cell.call.take());
+    }
+}
+
+fn beside_bare(cell: &Cell, bare: &Cell, seed: u64) -> CallFacts {
+    let per_launch = |cell: &Cell| -> Vec<f64> {
+        match cell.kind {
+            Kind::Latency => cell.launch_medians_ns.clone(),
+            Kind::Throughput => cell.launch_messages_per_s.iter().map(|rate| 1e9 / rate).collect(),
+        }
+    };
+    let (calls, bares) = (per_launch(cell), per_launch(bare));
+    let mut facts = cell.call.clone().unwrap_or_default();
+    facts.bare_ns = cell_ns(bare);
+    // Launches of one unit give all of their cells or end the unit, so they stand side by side.
+    let ratios: Vec<f64> = calls.iter().zip(&bares).map(|(call, bare)| call / bare).collect();
+    if let Some(estimate) = stats::estimate(&ratios, &[], 0.0, seed) {
+        facts.ratio_to_bare = Some(estimate.center);
+        facts.ratio_to_bare_ci95 = estimate.ci95;
+    }
+    facts
+}
+
+/// What one message takes.
+fn cell_ns(cell: &Cell) -> Option<f64> {
+    match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref()?.p50,
+        Kind::Throughput => Some(1e9 / cell.messages_per_s?),
+    }
+}
+
+/// What only calls have, and the wait policies of both ends.
+fn add_call(cell: &mut Cell, spec: &CellSpec, route: Route) {
+    let mut facts = CallFacts { caller: route.caller().name().to_owned(), ..CallFacts::default() };
+    if route.mechanism().is_some() {
+        let server = route.server_wait(spec.wait);
+        if server != spec.wait {
+            cell.wait = format!("{}/{server}", spec.wait);
+        }
+        spec.wait.name().clone_into(&mut facts.client_wait);
+        server.name().clone_into(&mut facts.server_wait);
+        facts.frame_bytes = spec.frame_bytes();
+        facts.reply_bytes = spec.reply_bytes() as u64;
+    }
+    cell.call = Some(facts);
 }
 
 fn ratio(cell: &Cell, floor: &Cell) -> Option<f64> {

@@ -10,7 +10,12 @@ use crate::folder::Folder;
 
 #[track_caller]
 fn check(name: &str, generated: &str, answer_later: &[&str]) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    check_in("tests/golden", name, generated, answer_later);
+}
+
+#[track_caller]
+fn check_in(folder: &str, name: &str, generated: &str, answer_later: &[&str]) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let out = Folder::new();
     let proto = golden.join(format!("{name}.proto"));
     let builder = Builder::new().file(proto).include(&golden).out_dir(out.path());
@@ -41,4 +46,10 @@ fn names_and_comments_that_rust_would_trip_over() {
 #[test]
 fn what_the_tests_of_the_runtime_call() {
     check("echo", "echo.v1.rs", &["echo.v1.Echo.Later"]);
+}
+
+/// The benchmark of calls uses this one.
+#[test]
+fn what_the_benchmark_calls() {
+    check_in("../nearcall-bench/src/calls/golden", "bench", "bench.v1.rs", &[]);
 }

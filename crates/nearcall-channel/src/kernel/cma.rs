@@ -61,6 +61,8 @@ struct CmaWay {
     freed: (u16, usize),
     life: Arc<Life>,
     pidfd: Option<Arc<OwnedFd>>,
+    /// Closing waits for nobody.
+    abandoned: bool,
     _watch: WatchGuard,
 }
 
@@ -113,6 +115,7 @@ impl CmaWay {
             freed: (0, 0),
             life: Arc::clone(&settings.life),
             pidfd,
+            abandoned: false,
             _watch: guard,
         })
     }
@@ -341,6 +344,10 @@ impl PieceWay for CmaWay {
         }
     }
 
+    fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         // Room comes as a record, too; only a full socket is waited for otherwise.
         let writable = interest == Interest::Send && self.line.is_waiting_to_send();
@@ -364,6 +371,9 @@ impl Drop for CmaWay {
     /// A peer in another process gets up to [`linger::BLOCKING_MAX`] in this call; after that a
     /// thread of its own keeps them for up to [`linger::MAX`], or until this process ends.
     fn drop(&mut self) {
+        if self.abandoned {
+            return;
+        }
         let _ = self.report_frees(Deadline::Now);
         while self.hear(Deadline::Now).is_ok() {}
         let _ = self.line.close();

@@ -27,6 +27,8 @@ pub(super) struct Incoming {
     /// Kept between messages, so that collecting allocates only while messages grow.
     collected: Vec<u8>,
     broken: Option<Misdeed>,
+    /// For an end that is called away: it must not wait for the rest of a message.
+    whole_only: bool,
 }
 
 /// The piece that is being read.
@@ -70,7 +72,13 @@ impl Incoming {
             assembly: Assembly::new(message_bytes_max),
             collected: Vec::new(),
             broken: None,
+            whole_only: false,
         }
+    }
+
+    /// Hands no message out before it is whole, but to who asks for its pieces.
+    pub(super) fn take_whole_only(&mut self) {
+        self.whole_only = true;
     }
 
     #[inline]
@@ -160,7 +168,8 @@ impl Incoming {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let message_bytes = self.receive_as(way, until, until == Deadline::Never)?;
+        let streams = until == Deadline::Never && !self.whole_only;
+        let message_bytes = self.receive_as(way, until, streams)?;
         if message_bytes > into.len() {
             // Nothing of it has been read: as good as not received.
             self.state = match self.state {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nearcall_bench::bench_plan::{Shape, UnknownShape};
+use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::{SizeError, parse_sizes};
 use nearcall_channel::WaitPolicy;
 use nearcall_channel::wait::UnknownWaitPolicy;
@@ -45,6 +46,12 @@ impl FromStr for Pin {
 pub(super) fn shape() -> impl TypedValueParser<Value = Shape> {
     let names = PossibleValuesParser::new(Shape::ALL.map(Shape::name));
     names.try_map(|word| -> Result<Shape, UnknownShape> { word.parse() })
+}
+
+/// A parser of callers that lists them when it refuses.
+pub(super) fn caller() -> impl TypedValueParser<Value = Caller> {
+    let names = PossibleValuesParser::new(Caller::ALL.map(Caller::name));
+    names.try_map(|word| -> Result<Caller, String> { word.parse() })
 }
 
 /// A parser of wait policies that lists them when it refuses.

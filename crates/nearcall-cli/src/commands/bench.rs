@@ -3,6 +3,7 @@
 //! Always true: what can be refused is refused before the first measurement. What is measured how
 //! is `nearcall_bench`'s.
 
+mod calls;
 mod measure;
 
 use std::ffi::OsString;
@@ -17,16 +18,26 @@ use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
 use super::{End, Usage};
-use crate::args::{BenchArgs, KindWord, PlaceWord};
+use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, PlaceWord};
 use crate::output;
 use crate::places;
 
 pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let cpus = Cpus::read();
-    let plan = plan(args, words, &cpus).map_err(Usage)?;
+    if let Some(BenchCommand::Calls(calls)) = &args.what {
+        return calls::run(calls, words);
+    }
+    let plan = plan(args, words, &Cpus::read()).map_err(Usage)?;
+    measure_and_deliver(&args.how, |interrupt| measure::measure(&plan, interrupt))
+}
+
+/// Measures, stores and prints; what was measured before an interruption is kept.
+fn measure_and_deliver(
+    args: &HowArgs,
+    measure: impl FnOnce(Interrupt) -> anyhow::Result<Run>,
+) -> anyhow::Result<End> {
     let file = file_to_write(args)?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
-    let measured = measure::measure(&plan, interrupt);
+    let measured = measure(interrupt);
     let interrupted = interrupt.interrupted();
     let mut run = match measured {
         Err(error) if interrupted => {
@@ -58,7 +69,7 @@ pub(super) fn peer() -> ExitCode {
 }
 
 /// Stores the run, then prints it: a closed pipe must not cost what was measured.
-fn deliver(run: &Run, args: &BenchArgs, file: Option<&Path>) -> anyhow::Result<()> {
+fn deliver(run: &Run, args: &HowArgs, file: Option<&Path>) -> anyhow::Result<()> {
     let mut stored = Ok(());
     if let Some(file) = file {
         stored =
@@ -77,7 +88,7 @@ fn deliver(run: &Run, args: &BenchArgs, file: Option<&Path>) -> anyhow::Result<(
 }
 
 /// Where the run goes; tried before measuring. `None`: only to standard output.
-fn file_to_write(args: &BenchArgs) -> anyhow::Result<Option<PathBuf>> {
+fn file_to_write(args: &HowArgs) -> anyhow::Result<Option<PathBuf>> {
     let file = match &args.out {
         Some(file) => file.clone(),
         None if args.json => return Ok(None),
@@ -90,7 +101,7 @@ fn file_to_write(args: &BenchArgs) -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, String> {
-    let arguments = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let how = &args.how;
     Ok(BenchPlan {
         kinds: match args.kind {
             KindWord::Latency => vec![Kind::Latency],
@@ -101,16 +112,21 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         sizes_bytes: args.sizes.clone().map(|sizes| sizes.0),
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
-        placement: place(args, cpus)?,
-        launches: args.launches,
-        time_budget: args.time,
-        quick: args.quick,
-        seed: args.seed.unwrap_or_else(new_seed),
-        arguments: arguments.collect(),
+        placement: place(how, cpus)?,
+        launches: how.launches,
+        time_budget: how.time,
+        quick: how.quick,
+        seed: how.seed.unwrap_or_else(new_seed),
+        arguments: arguments(words),
     })
 }
 
-fn place(args: &BenchArgs, cpus: &Cpus) -> Result<Place, String> {
+/// The words without the program's name, for the record.
+fn arguments(words: &[OsString]) -> Vec<String> {
+    words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn place(args: &HowArgs, cpus: &Cpus) -> Result<Place, String> {
     if let Some(pin) = args.pin {
         for cpu in [pin.client, pin.server] {
             cpus.check(cpu)?;

@@ -5,7 +5,7 @@
 
 use crate::calls::{IncomingCall, OutgoingCall};
 use crate::error::ProtocolError;
-use crate::frame::Payload;
+use crate::frame::{Frame, Head, Payload};
 use crate::hello::InstanceId;
 use crate::status::Status;
 use crate::time::{Time, Timeout};
@@ -21,6 +21,33 @@ pub struct Request {
     pub timeout: Timeout,
     /// Lengths of metadata and arguments.
     pub payload: Payload,
+}
+
+impl Request {
+    /// The header of this request as the call `call`.
+    #[must_use]
+    #[inline(always)]
+    pub fn call_head(&self, call: OutgoingCall) -> Head {
+        let Self { object, method, timeout, payload } = *self;
+        Frame::Call { id: call.id(), object, method, timeout, payload }.encode()
+    }
+
+    /// The header of this request as a message that is never answered.
+    #[must_use]
+    #[inline(always)]
+    pub fn oneway_head(&self) -> Head {
+        let Self { object, method, timeout, payload } = *self;
+        Frame::Oneway { object, method, timeout, payload }.encode()
+    }
+}
+
+impl IncomingCall {
+    /// The header of the reply to this call.
+    #[must_use]
+    #[inline(always)]
+    pub fn reply_head(self, payload: Payload) -> Head {
+        Frame::Reply { id: self.id(), payload }.encode()
+    }
 }
 
 /// What the greeting told of the peer, and what both ends therefore keep to.

@@ -171,22 +171,13 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn start_call(
+    pub(super) fn open_call(
         &mut self,
         now: Time,
         request: &Request,
-    ) -> Result<(OutgoingCall, Head), StartError> {
+    ) -> Result<OutgoingCall, StartError> {
         self.judge(request)?;
-        let call = self.outgoing.start(now.after(request.timeout)).ok_or(StartError::Busy)?;
-        let Request { object, method, timeout, payload } = *request;
-        Ok((call, Frame::Call { id: call.id(), object, method, timeout, payload }.encode()))
-    }
-
-    #[inline]
-    pub(super) fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
-        self.judge(request)?;
-        let Request { object, method, timeout, payload } = *request;
-        Ok(Frame::Oneway { object, method, timeout, payload }.encode())
+        self.outgoing.start(now.after(request.timeout)).ok_or(StartError::Busy)
     }
 
     pub(super) fn abandon(&mut self, call: OutgoingCall) -> Result<(), Ended> {
@@ -205,13 +196,12 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn reply(
+    pub(super) fn end_call(
         &mut self,
         call: IncomingCall,
         payload: Payload,
-    ) -> Result<Head, ReplyError> {
-        self.end_incoming(call, payload)?;
-        Ok(Frame::Reply { id: call.id(), payload }.encode())
+    ) -> Result<(), ReplyError> {
+        self.end_incoming(call, payload)
     }
 
     #[inline]
@@ -290,7 +280,7 @@ impl Session {
 
     /// Whether a request may be sent now.
     #[inline]
-    fn judge(&self, request: &Request) -> Result<(), StartError> {
+    pub(super) fn judge(&self, request: &Request) -> Result<(), StartError> {
         let is_in_time = request.timeout != Timeout::ZERO;
         if self.fits(request.payload) && is_in_time && !self.has_transmit() {
             return Ok(());

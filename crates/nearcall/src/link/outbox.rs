@@ -20,9 +20,12 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Whether a message of this length may be added; an empty outbox takes any.
+    /// Whether a message of this length may be added; an empty outbox takes any. Half of the
+    /// messages are left for refusals.
     pub(crate) fn has_room_for(&self, message_bytes: usize) -> bool {
-        self.is_empty() || self.bytes + message_bytes <= OUTBOX_BYTES_MAX
+        let has_room = self.bytes + message_bytes <= OUTBOX_BYTES_MAX
+            && self.messages.len() < OUTBOX_MESSAGES_MAX / 2;
+        self.is_empty() || has_room
     }
 
     /// Whether not even a refusal fits any more.

@@ -11,7 +11,7 @@ use nearcall_channel::{Deadline, Interest, ReceiveError};
 use nearcall_wire::{Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time};
 
 use super::calls::{Outcome, Reply, Ticket};
-use super::{Link, wake};
+use super::{Inner, Link, wake};
 use crate::dispatch;
 use crate::options;
 use crate::status::Status;
@@ -33,28 +33,65 @@ pub(crate) enum Took {
     Gone,
 }
 
+/// Why there is no message.
+enum Unreceived {
+    /// None by the deadline.
+    Nothing,
+    /// The channel is of no further use.
+    Channel(ReceiveError),
+    /// The peer broke the rules.
+    Protocol(ProtocolError),
+}
+
 impl Link {
     /// Receives one message and treats it, which may run a service. Waits until `until` at most.
     #[inline]
     pub(crate) fn take_message(self: &Rc<Self>, until: Deadline) -> Took {
-        if !self.postponed.borrow().is_empty()
-            && let Some(Arrival { event, buffer }) = self.postponed.borrow_mut().pop_front()
+        self.take_message_spinning(until, 1)
+    }
+
+    /// As [`take_message`](Self::take_message); under `Deadline::Now` looks so many times.
+    #[inline]
+    pub(crate) fn take_message_spinning(self: &Rc<Self>, until: Deadline, looks: u32) -> Took {
+        if self.has_postponed.get()
+            && let Some(Arrival { event, mut buffer }) = self.take_postponed()
         {
-            self.treat(event, buffer);
+            self.treat(&event, &mut buffer);
+            self.core.buffers.give(buffer);
             return Took::Message;
         }
-        match self.receive(until) {
-            Ok(Some(Arrival { event, buffer })) => {
-                self.treat(event, buffer);
+        let mut buffer = self.core.buffers.take();
+        // Matched where it lies: an event is large, and moving it costs more than reading it.
+        let received = self.receive(&mut buffer, until, looks);
+        let took = match &received {
+            Ok(Some(event)) => {
+                self.treat(event, &mut buffer);
                 Took::Message
             }
             Ok(None) => Took::Message,
-            Err(ReceiveError::Empty) => Took::Nothing,
-            Err(error) => {
-                self.receive_failed(&error);
+            Err(Unreceived::Nothing) => Took::Nothing,
+            Err(Unreceived::Channel(error)) => {
+                self.receive_failed(error);
                 Took::Gone
             }
+            Err(Unreceived::Protocol(error)) => {
+                self.misbehaved(*error);
+                Took::Gone
+            }
+        };
+        self.core.buffers.give(buffer);
+        if self.owes_look.take() {
+            self.take_events();
         }
+        took
+    }
+
+    #[cold]
+    fn take_postponed(&self) -> Option<Arrival> {
+        let mut postponed = self.postponed.borrow_mut();
+        let first = postponed.pop_front();
+        self.has_postponed.set(!postponed.is_empty());
+        first
     }
 
     /// Looks whether a cancellation has come; calls that came before it wait for their turn.
@@ -63,48 +100,54 @@ impl Link {
             if self.postponed.borrow().len() >= LOOK_AHEAD_MESSAGES_MAX {
                 return;
             }
-            match self.receive(Deadline::Now) {
-                Ok(Some(arrival)) => match arrival.event {
-                    Event::Call { .. } | Event::Oneway { .. } => {
-                        self.postponed.borrow_mut().push_back(arrival);
-                        self.core.touched(self, Time::NEVER);
-                    }
-                    event => self.treat(event, arrival.buffer),
-                },
+            let mut buffer = self.core.buffers.take();
+            match self.receive(&mut buffer, Deadline::Now, 1) {
+                Ok(Some(event @ (Event::Call { .. } | Event::Oneway { .. }))) => {
+                    self.postponed.borrow_mut().push_back(Arrival { event, buffer });
+                    self.has_postponed.set(true);
+                    self.core.touched(self, Time::NEVER);
+                    continue;
+                }
+                Ok(Some(event)) => self.treat(&event, &mut buffer),
                 Ok(None) => {}
-                Err(ReceiveError::Empty) => return,
-                Err(error) => return self.receive_failed(&error),
+                Err(Unreceived::Nothing) => return self.core.buffers.give(buffer),
+                Err(Unreceived::Channel(error)) => return self.receive_failed(&error),
+                Err(Unreceived::Protocol(error)) => return self.misbehaved(error),
             }
+            self.core.buffers.give(buffer);
         }
     }
 
     /// Whether calls wait that `look_ahead` has found.
     pub(crate) fn has_postponed(&self) -> bool {
-        !self.postponed.borrow().is_empty()
+        self.has_postponed.get()
     }
 
-    /// One message: its event, if it has one, and the bytes.
-    #[inline]
-    fn receive(self: &Rc<Self>, until: Deadline) -> Result<Option<Arrival>, ReceiveError> {
-        let mut buffer = self.core.buffers.take();
+    /// One message into `buffer`: its event, if it has one.
+    #[inline(always)]
+    fn receive(
+        self: &Rc<Self>,
+        buffer: &mut Vec<u8>,
+        until: Deadline,
+        looks: u32,
+    ) -> Result<Option<Event>, Unreceived> {
         let mut inner = self.inner.borrow_mut();
-        let received = match inner.endpoint.receive_into(&mut buffer, until) {
-            Err(ReceiveError::DoesNotFit { message_bytes }) => {
+        let inner = &mut *inner;
+        let mut looks_left = looks;
+        let message_bytes = loop {
+            match inner.endpoint.receive_into(buffer, until) {
+                Ok(message_bytes) => break message_bytes,
+                Err(ReceiveError::Empty) if looks_left > 1 => {
+                    looks_left -= 1;
+                    std::hint::spin_loop();
+                }
+                Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
                 // The channel has judged the length: it is below the limit of the connection.
-                buffer.resize(message_bytes.next_power_of_two(), 0);
-                inner.endpoint.receive_into(&mut buffer, until)
-            }
-            received => received,
-        };
-        let message_bytes = match received {
-            Ok(message_bytes) => message_bytes,
-            Err(ReceiveError::Aborted) => {
-                self.core.buffers.give(buffer);
-                return Ok(None);
-            }
-            Err(error) => {
-                self.core.buffers.give(buffer);
-                return Err(error);
+                Err(ReceiveError::DoesNotFit { message_bytes }) => {
+                    buffer.resize(message_bytes.next_power_of_two(), 0);
+                }
+                Err(ReceiveError::Aborted) => return Ok(None),
+                Err(error) => return Err(Unreceived::Channel(error)),
             }
         };
         let message = &buffer[..message_bytes];
@@ -112,56 +155,46 @@ impl Link {
             true => options::now(),
             false => Time::from_ns(0),
         };
-        let handled = inner.wire.handle_message(now, message, message_bytes);
-        let has_own = inner.wire.has_transmit();
-        drop(inner);
-        if has_own {
-            self.send_own(Deadline::Now);
+        let event = inner.wire.handle_message(now, message, message_bytes);
+        if inner.wire.has_transmit() {
+            self.answer_by_itself(inner);
         }
-        match handled {
-            Ok(Some(event)) => Ok(Some(Arrival { event, buffer })),
-            Ok(None) => {
-                self.core.buffers.give(buffer);
-                Ok(None)
-            }
-            Err(error) => {
-                self.core.buffers.give(buffer);
-                self.misbehaved(error);
-                Ok(None)
-            }
-        }
+        event.map_err(Unreceived::Protocol)
     }
 
-    #[inline]
-    fn treat(self: &Rc<Self>, event: Event, buffer: Vec<u8>) {
-        match event {
+    /// Sends what the protocol answers by itself, and has its events looked at afterwards.
+    #[cold]
+    fn answer_by_itself(self: &Rc<Self>, inner: &mut Inner) {
+        // A channel that fails here fails the next receive as well.
+        let _ = inner.send_own(Deadline::Now);
+        self.owes_look.set(true);
+        self.core.touched(self, Time::NEVER);
+    }
+
+    #[inline(always)]
+    fn treat(self: &Rc<Self>, event: &Event, buffer: &mut Vec<u8>) {
+        match *event {
             Event::Call { call, object, method, deadline, payload } => {
                 let what = dispatch::Arrived { call: Some(call), object, method, deadline };
-                dispatch::serve(self, &what, parts(&buffer, payload));
-                self.core.buffers.give(buffer);
+                dispatch::serve(self, &what, parts(buffer, payload));
             }
             Event::Oneway { object, method, deadline, payload } => {
                 let what = dispatch::Arrived { call: None, object, method, deadline };
-                dispatch::serve(self, &what, parts(&buffer, payload));
-                self.core.buffers.give(buffer);
+                dispatch::serve(self, &what, parts(buffer, payload));
             }
             Event::Ended { call, end: End::Reply(payload) } => {
                 let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
                 let body = start..payload.message_bytes();
-                self.ended(call, Ok(Reply { buffer, body }));
+                self.ended(call, Ok(Reply { buffer: std::mem::take(buffer), body }));
             }
             Event::Ended { call, end: End::Error { status, payload } } => {
-                let status = Status::from_peer(status, parts(&buffer, payload).1);
-                self.core.buffers.give(buffer);
-                self.ended(call, Err(status));
+                self.ended(call, Err(Status::from_peer(status, parts(buffer, payload).1)));
             }
-            event => {
-                self.core.buffers.give(buffer);
-                self.treat_rare(event);
-            }
+            event => self.treat_rare(event),
         }
     }
 
+    #[cold]
     fn treat_rare(self: &Rc<Self>, event: Event) {
         match event {
             Event::Opened(peer) => self.peer_instance.set(Some(peer.instance)),
@@ -220,7 +253,7 @@ impl Link {
 
     #[cold]
     fn receive_failed(self: &Rc<Self>, error: &ReceiveError) {
-        self.close(Status::unavailable(match error {
+        self.cut_off(Status::unavailable(match error {
             ReceiveError::PeerGone => format!("{} went away", self.name),
             _ => format!("the connection to {} failed: {error}", self.name),
         }));
@@ -228,7 +261,7 @@ impl Link {
 
     #[cold]
     fn misbehaved(self: &Rc<Self>, error: ProtocolError) {
-        self.close(Status::internal(format!("{} {error}; the connection is closed", self.name)));
+        self.cut_off(Status::internal(format!("{} {error}; the connection is closed", self.name)));
     }
 }
 

@@ -1,17 +1,17 @@
 //! Sending over a connection: requests, answers and what the protocol itself has to say.
 //!
-//! A small message is marshalled in place, behind its header; one that the channel takes in several
-//! parts is marshalled aside first. Always true: messages leave in the order in which the protocol
-//! made their headers; a header that was made is sent, kept in the outbox, or its call is ended.
+//! A message of up to two cache lines is put together on the stack; a longer one is marshalled in
+//! place, behind its header; one that the channel takes in several parts is marshalled aside first.
+//! Always true: messages leave in the order in which the protocol made their headers; a header that
+//! was made is sent, kept in the outbox, or its call is ended.
 //! Not here: waiting until a full channel has room again (`reactor.rs`).
 
 use std::rc::Rc;
 
 use nearcall_channel::{Deadline, SendError};
-use nearcall_wire::{
-    HEADER_BYTES, Head, IncomingCall, Payload, ReplyError, Request, StartError, Time,
-};
+use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time};
 
+use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
 use crate::codec::{self, Message};
 use crate::options;
@@ -38,13 +38,6 @@ enum Unsent<E> {
     Message(Status),
 }
 
-/// What a try to send without the outbox came to.
-enum Tried<T, S> {
-    Sent(T),
-    /// No room; the header was not made.
-    Full(S),
-}
-
 impl Link {
     /// Starts a call. Waits for room until `until` at most.
     #[inline]
@@ -55,13 +48,15 @@ impl Link {
         until: Deadline,
     ) -> Result<Ticket, Status> {
         let (now, request) = self.request(outgoing, body)?;
-        let sent =
-            self.inner.borrow_mut().send(until, request.payload, outgoing.metadata, body, |wire| {
-                wire.start_call(now, &request)
-            });
-        let call = sent.map_err(|unsent| self.not_started(unsent))?;
-        self.core.touched(self, outgoing.until);
-        Ok(self.calls.borrow_mut().started(call))
+        let opening = NewCall { now, request };
+        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
+        match sent {
+            Ok(call) => {
+                self.core.touched(self, outgoing.until);
+                Ok(self.calls.borrow_mut().started(call))
+            }
+            Err(unsent) => Err(self.not_started(unsent)),
+        }
     }
 
     /// Sends a message that is never answered. Waits for room until `until` at most.
@@ -72,13 +67,15 @@ impl Link {
         until: Deadline,
     ) -> Result<(), Status> {
         let (_, request) = self.request(outgoing, body)?;
-        let sent =
-            self.inner.borrow_mut().send(until, request.payload, outgoing.metadata, body, |wire| {
-                wire.start_oneway(&request).map(|head| ((), head))
-            });
-        sent.map_err(|unsent| self.not_started(unsent))?;
-        self.core.touched(self, Time::NEVER);
-        Ok(())
+        let opening = NewOneway { request };
+        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
+        match sent {
+            Ok(()) => {
+                self.core.touched(self, Time::NEVER);
+                Ok(())
+            }
+            Err(unsent) => Err(self.not_started(unsent)),
+        }
     }
 
     #[inline]
@@ -127,9 +124,8 @@ impl Link {
         let Some(payload) = Payload::new(0, codec::encoded_bytes(result)) else {
             return self.fail(call, &too_large());
         };
-        let sent = self.inner.borrow_mut().send(Deadline::Now, payload, &[], result, |wire| {
-            wire.reply(call, payload).map(|head| ((), head))
-        });
+        let opening = Answer { call, payload };
+        let sent = self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now);
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
             Err(unsent) => self.not_answered(call, unsent),
@@ -160,7 +156,7 @@ impl Link {
             Err(Unsent::Protocol(_) | Unsent::Message(_)) => {}
             Err(Unsent::Full) => {
                 let why = format!("{} does not read its replies and was cut off", self.name);
-                self.close(Status::resource_exhausted(why));
+                self.cut_off(Status::resource_exhausted(why));
             }
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }
@@ -217,88 +213,117 @@ impl Link {
 }
 
 impl Inner {
-    /// Sends a message whose header `start` makes, or keeps it if that may not wait.
+    /// Sends a message, or keeps it if that may not wait.
     #[inline]
-    fn send<T, E>(
+    fn send<O: Opening>(
         &mut self,
-        until: Deadline,
-        payload: Payload,
+        opening: &O,
         metadata: &[u8],
         body: &impl Message,
-        start: impl FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
-    ) -> Result<T, Unsent<E>> {
+        until: Deadline,
+    ) -> Result<O::Opened, Unsent<O::Refused>> {
         if self.wire.has_transmit() {
             self.send_own(until).map_err(Unsent::Channel)?;
         }
-        let message_bytes = payload.message_bytes();
-        if self.outbox.is_empty() {
-            match self.send_now(until, message_bytes, metadata, body, start)? {
-                Tried::Sent(made) => {
-                    if until != Deadline::Never {
-                        let done = flush_channel(&mut self.endpoint, Deadline::Now);
-                        self.unflushed = !done.map_err(Unsent::Channel)?;
-                    }
-                    return Ok(made);
-                }
-                Tried::Full(_) if until != Deadline::Now => return Err(Unsent::Full),
-                Tried::Full(start) => return self.keep(message_bytes, metadata, body, start),
-            }
+        let message_bytes = opening.payload().message_bytes();
+        if !self.outbox.is_empty() {
+            return self.keep(opening, metadata, body);
         }
-        self.keep(message_bytes, metadata, body, start)
+        if message_bytes > SMALL_BYTES {
+            return self.send_large(opening, metadata, body, until);
+        }
+        let opened = opening.open(&mut self.wire).map_err(Unsent::Protocol)?;
+        let mut message = [0; SMALL_BYTES];
+        let message = &mut message[..message_bytes];
+        message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
+        write_payload(&mut message[HEADER_BYTES..], metadata, body).map_err(Unsent::Message)?;
+        match self.endpoint.send(message, until) {
+            Ok(()) if until == Deadline::Never => Ok(opened),
+            Ok(()) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
+            Err(SendError::Full) if until == Deadline::Now => {
+                self.outbox.push(message.to_vec());
+                Ok(opened)
+            }
+            Err(SendError::Full) => {
+                opening.undo(&mut self.wire, opened);
+                Err(Unsent::Full)
+            }
+            Err(error) => Err(Unsent::Channel(error)),
+        }
     }
 
-    /// Claims room, and only then has the header made.
+    /// Notes whether the mechanism has taken what was committed.
     #[inline]
-    fn send_now<T, E, S>(
+    fn flush_one(&mut self) -> Result<(), SendError> {
+        self.unflushed = !flush_channel(&mut self.endpoint, Deadline::Now)?;
+        Ok(())
+    }
+
+    /// Claims room, marshals in place.
+    fn send_large<O: Opening>(
         &mut self,
-        until: Deadline,
-        message_bytes: usize,
+        opening: &O,
         metadata: &[u8],
         body: &impl Message,
-        start: S,
-    ) -> Result<Tried<T, S>, Unsent<E>>
-    where
-        S: FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
-    {
+        until: Deadline,
+    ) -> Result<O::Opened, Unsent<O::Refused>> {
+        match self.send_claimed(opening, metadata, body, until)? {
+            Some(opened) if until == Deadline::Never => Ok(opened),
+            Some(opened) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
+            None if until == Deadline::Now => self.keep(opening, metadata, body),
+            None => Err(Unsent::Full),
+        }
+    }
+
+    /// `None`: no room, and the protocol was not told.
+    fn send_claimed<O: Opening>(
+        &mut self,
+        opening: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        until: Deadline,
+    ) -> Result<Option<O::Opened>, Unsent<O::Refused>> {
         let Self { endpoint, wire, .. } = self;
+        let message_bytes = opening.payload().message_bytes();
         let mut claim = match endpoint.claim(message_bytes, until) {
             Ok(claim) => claim,
-            // The limit of the protocol is not above that of the channel, so `start` refuses.
-            Err(SendError::Full | SendError::TooLarge { .. }) => return Ok(Tried::Full(start)),
+            Err(SendError::Full) => return Ok(None),
+            // The limit of the protocol is not above that of the channel.
+            Err(SendError::TooLarge { .. }) => {
+                let opened = opening.open(wire).map_err(Unsent::Protocol)?;
+                opening.undo(wire, opened);
+                return Err(Unsent::Message(too_large()));
+            }
             Err(error) => return Err(Unsent::Channel(error)),
         };
-        let (made, head) = start(wire).map_err(Unsent::Protocol)?;
+        let opened = opening.open(wire).map_err(Unsent::Protocol)?;
         let space = claim.space().map_err(Unsent::Channel)?;
-        if space.len() >= message_bytes {
-            write_message(&mut space[..message_bytes], &head, metadata, body)
-                .map_err(Unsent::Message)?;
+        if let Some(space) = space.get_mut(..message_bytes) {
+            space[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
+            write_payload(&mut space[HEADER_BYTES..], metadata, body).map_err(Unsent::Message)?;
             claim.written(message_bytes).map_err(Unsent::Channel)?;
         } else {
-            let mut aside = vec![0; message_bytes];
-            write_message(&mut aside, &head, metadata, body).map_err(Unsent::Message)?;
-            claim.write(&aside).map_err(Unsent::Channel)?;
+            let message = marshal(opening, opened, metadata, body).map_err(Unsent::Message)?;
+            claim.write(&message).map_err(Unsent::Channel)?;
         }
         claim.commit().map_err(Unsent::Channel)?;
-        Ok(Tried::Sent(made))
+        Ok(Some(opened))
     }
 
-    /// Makes the header and keeps the message until there is room.
+    /// Keeps a message until there is room.
     #[cold]
-    fn keep<T, E>(
+    fn keep<O: Opening>(
         &mut self,
-        message_bytes: usize,
+        opening: &O,
         metadata: &[u8],
         body: &impl Message,
-        start: impl FnOnce(&mut nearcall_wire::Connection) -> Result<(T, Head), E>,
-    ) -> Result<T, Unsent<E>> {
-        if !self.outbox.has_room_for(message_bytes) {
+    ) -> Result<O::Opened, Unsent<O::Refused>> {
+        if !self.outbox.has_room_for(opening.payload().message_bytes()) {
             return Err(Unsent::Full);
         }
-        let (made, head) = start(&mut self.wire).map_err(Unsent::Protocol)?;
-        let mut message = vec![0; message_bytes];
-        write_message(&mut message, &head, metadata, body).map_err(Unsent::Message)?;
-        self.outbox.push(message);
-        Ok(made)
+        let opened = opening.open(&mut self.wire).map_err(Unsent::Protocol)?;
+        self.outbox.push(marshal(opening, opened, metadata, body).map_err(Unsent::Message)?);
+        Ok(opened)
     }
 
     /// Sends an error, or keeps it: a refusal finds room in an outbox that takes no more replies.
@@ -340,7 +365,7 @@ impl Inner {
     }
 
     /// Sends the protocol's own messages, or keeps them. Whether there were any.
-    fn send_own(&mut self, until: Deadline) -> Result<bool, SendError> {
+    pub(super) fn send_own(&mut self, until: Deadline) -> Result<bool, SendError> {
         let mut sent = false;
         while self.wire.has_transmit() {
             sent = true;
@@ -399,23 +424,33 @@ fn flush_channel(
 }
 
 #[inline]
-fn write_message(
-    into: &mut [u8],
-    head: &Head,
-    metadata: &[u8],
-    body: &impl Message,
-) -> Result<(), Status> {
-    let (place, rest) = into.split_at_mut(HEADER_BYTES);
-    place.copy_from_slice(head);
-    let (place, rest) = rest.split_at_mut(metadata.len());
+fn write_payload(into: &mut [u8], metadata: &[u8], body: &impl Message) -> Result<(), Status> {
+    let (place, rest) = into.split_at_mut(metadata.len());
     place.copy_from_slice(metadata);
     codec::encode_into(body, rest)
+}
+
+/// A whole message, aside. Allocates.
+fn marshal<O: Opening>(
+    opening: &O,
+    opened: O::Opened,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<Vec<u8>, Status> {
+    let mut message = vec![0; opening.payload().message_bytes()];
+    message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
+    write_payload(&mut message[HEADER_BYTES..], metadata, body)?;
+    Ok(message)
 }
 
 #[cold]
 fn too_large() -> Status {
     Status::resource_exhausted("the reply is above the message limit of the connection")
 }
+
+/// Up to this length, in bytes, a message is put together on the stack and handed over in one step:
+/// two cache lines, header included. Copying them again costs less than the steps of a claim.
+const SMALL_BYTES: usize = 128;
 
 /// Longest text of an error that is sent, in bytes: a few lines for a terminal.
 const TEXT_BYTES_MAX: usize = 1024;

@@ -166,8 +166,9 @@ impl Reactor {
             self.watch_for_room(link, wants_room);
         }
         if link.watch.get().receive.is_none() {
-            // The loop sleeps in it, and looks there first.
-            return !link.has_postponed();
+            // The loop sleeps in it, and looks there first. Room that came just now is what somebody
+            // may wait for.
+            return !link.has_postponed() && wants_room == link.wants_room();
         }
         let armed = link.arm();
         link.watch.update(|watch| Watch { is_armed: armed, ..watch });
@@ -250,6 +251,10 @@ impl Reactor {
         let wanted_room = link.wants_room();
         if wanted_room {
             link.flush(Deadline::Now);
+            if !link.wants_room() {
+                // Somebody may wait for that and for nothing else.
+                return Ok(());
+            }
         }
         let until = match (wanted_room, link.wants_room()) {
             (false, _) => until,

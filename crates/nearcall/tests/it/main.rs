@@ -1,15 +1,18 @@
 //! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bad_input;
 mod calls;
 mod figures;
 mod loop_events;
 mod loops;
 mod mechanisms;
+mod observed;
 mod scale;
 mod short_circuit;
 mod stage;
 mod support;
+mod two_processes;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {

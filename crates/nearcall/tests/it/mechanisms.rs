@@ -38,3 +38,33 @@ fn every_mechanism_carries_calls() {
         }
     }
 }
+
+#[test]
+fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
+    for mechanism in Mechanism::all() {
+        if mechanism.supported().is_err() {
+            continue;
+        }
+        let served = Served::start();
+        let event_loop = nearcall::EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let via = format!("?via={mechanism}");
+        let echo = EchoCaller::new(&client, &served.via(&via)).unwrap();
+        let options = CallOptions::new().deadline(Duration::from_secs(5));
+        for _ in 0..3 {
+            echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        }
+        for bytes in [100, 100_000, 1 << 20] {
+            let request = Words { data: vec![7; bytes], number: 1 };
+            let reply = echo.say_with(&request, &options);
+            let reply = reply.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+            assert!(reply == request, "{mechanism}: {bytes} bytes came back changed");
+        }
+        // More than any channel holds: the client has to wait for room, and must not oversleep it.
+        for number in 0..20_000 {
+            echo.note_with(&Words { number, ..Words::default() }, &options)
+                .unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        }
+        echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+    }
+}

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
@@ -14,12 +15,24 @@ use crate::progress::Progress;
 
 /// Measures what the plan says; shows progress; ends early when interrupted.
 pub(super) fn measure(plan: &BenchPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| runner::bench(plan, hooks))
+}
+
+/// Measures the calls that the plan says, in the same way.
+pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| calls::bench(plan, hooks))
+}
+
+fn with_hooks(
+    interrupt: Interrupt,
+    bench: impl FnOnce(&Hooks<'_>) -> Result<Run, BenchError>,
+) -> anyhow::Result<Run> {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
     let program = Program::current(&[PEER_VERB]);
     let hooks = Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) };
-    runner::bench(plan, &hooks).map_err(|error| match error {
+    bench(&hooks).map_err(|error| match error {
         BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
         _ => error.into(),
     })

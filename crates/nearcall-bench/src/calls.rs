@@ -1,0 +1,104 @@
+//! Measures calls of the runtime: a fake server without work, over every mechanism and directly.
+//!
+//! Each call is measured beside what it moves on the bare channel, with the same bytes and the same
+//! wait policy at each end, in the same two processes, in random order; so their ratio is the price
+//! of marshalling, dispatch and event loop. Launches, warm-up, statistics and grades are those of
+//! every run (`runner.rs`).
+//! Not here: where one call's time goes (`calls/breakdown.rs`), the table (`report/table/calls.rs`).
+
+pub mod breakdown;
+mod end;
+mod local;
+pub(crate) mod peer;
+pub mod route;
+mod service;
+pub(crate) mod tour;
+
+use std::time::Duration;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::bench_plan::{BenchPlan, Place};
+use crate::run::{Kind, Run};
+use crate::runner::{self, BenchError, Extent, Hooks};
+use route::Caller;
+
+/// Generated from `golden/bench.proto`.
+#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
+pub(crate) mod generated {
+    include!("calls/golden/bench.rs");
+}
+
+/// The same once more, as a library built by itself would have it: other types, the same interface.
+#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
+pub(crate) mod generated_again {
+    include!("calls/golden/bench.rs");
+}
+
+/// What calls to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallsPlan {
+    /// Who calls; `None` means everybody.
+    pub callers: Option<Vec<Caller>>,
+    /// The mechanisms; `None` means all that this machine supports.
+    pub mechanisms: Option<Vec<Mechanism>>,
+    /// The arguments' sizes in bytes, at least 1 each, beside the empty and the one-way call.
+    pub sizes_bytes: Option<Vec<u64>>,
+    /// How the client waits; `None` means that it sleeps, in each mechanism's way.
+    pub waits: Option<Vec<WaitPolicy>>,
+    /// Where both ends run.
+    pub placement: Place,
+    /// Launches per cell.
+    pub launches: Option<u32>,
+    /// How long the whole run may take.
+    pub time_budget: Option<Duration>,
+    /// Give up accuracy for speed.
+    pub quick: bool,
+    /// Decides the order of launches, the payloads and the resampling.
+    pub seed: u64,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// Measures calls and returns the run, whole or marked as cut short.
+///
+/// Blocks for the plan's time budget, 120 seconds without one. Call it as
+/// [`bench`](runner::bench).
+///
+/// # Errors
+///
+/// As [`bench`](runner::bench).
+pub fn bench(plan: &CallsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    let extent = Extent {
+        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
+        budget: plan.time_budget.unwrap_or(usual),
+    };
+    let common = BenchPlan {
+        kinds: vec![Kind::Latency, Kind::Throughput],
+        mechanisms: plan.mechanisms.clone(),
+        sizes_bytes: plan.sizes_bytes.clone(),
+        waits: plan.waits.clone(),
+        placement: plan.placement,
+        launches: plan.launches,
+        time_budget: plan.time_budget,
+        quick: plan.quick,
+        seed: plan.seed,
+        arguments: plan.arguments.clone(),
+        ..BenchPlan::default()
+    };
+    let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
+    runner::bench_cells(&common, &find, Some(extent), hooks)
+}
+
+/// Rule R12.
+const LAUNCHES: u32 = 5;
+
+/// With `--quick`: an interval needs two.
+const LAUNCHES_QUICK: u32 = 2;
+
+/// Twice what the tour of bare mechanisms takes: every cell has its bare exchange beside it.
+const BUDGET: Duration = Duration::from_secs(120);
+
+/// With `--quick`: below 20 seconds with start-up and table.
+const BUDGET_QUICK: Duration = Duration::from_secs(14);

@@ -1,0 +1,133 @@
+//! Calls, and bare exchanges within one thread, as the measured loops use an end.
+//!
+//! To send is to call: when it returns, the reply is there. So the loops of `exchange/` measure
+//! calls without knowing it. Not here: who serves (`peer.rs`, `local.rs`).
+
+use nearcall::Status;
+
+use crate::bench_plan::Shape;
+use crate::calls::generated::{Argument, BenchCaller};
+use crate::cell::CellSpec;
+use crate::exchange::channel::ChannelEnd;
+use crate::exchange::{Cause, End, Failure, Got};
+use crate::payload::{Payload, Verifier};
+
+/// The client of calls.
+pub(super) struct CallEnd<'a> {
+    caller: &'a BenchCaller,
+    argument: Argument,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Empty,
+    Argument,
+    Oneway,
+}
+
+impl<'a> CallEnd<'a> {
+    pub(super) fn new(caller: &'a BenchCaller, cell: &CellSpec) -> Self {
+        let what = match (cell.shape, cell.message_bytes) {
+            (Shape::Oneway, _) => What::Oneway,
+            (_, 0) => What::Empty,
+            _ => What::Argument,
+        };
+        Self { caller, argument: Argument { data: vec![0; cell.bytes()] }, what }
+    }
+}
+
+impl End for CallEnd<'_> {
+    #[inline]
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        if let What::Empty = self.what {
+            return Ok(self.caller.nothing(&())?);
+        }
+        payload.fill(number, 0, &mut self.argument.data);
+        match self.what {
+            What::Oneway => Ok(self.caller.note(&self.argument)?),
+            _ => Ok(self.caller.take(&self.argument)?),
+        }
+    }
+
+    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        Err(Failure::other("calls give nothing back"))
+    }
+
+    fn send_empty(&mut self) -> Result<(), Failure> {
+        Err(Failure::other("a caller does not reply"))
+    }
+
+    fn receive_empty(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// A call itself, so that all one-way calls before it were served when it returns.
+    fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+        self.caller.mark(&())?;
+        Ok(false)
+    }
+}
+
+impl From<Status> for Failure {
+    #[cold]
+    fn from(status: Status) -> Self {
+        let cause = match status.code() {
+            nearcall::Code::DataLoss => Cause::Corrupt,
+            _ => Cause::Other,
+        };
+        Self { cause, text: status.to_string() }
+    }
+}
+
+/// Both ends of a channel in one thread: every message is received right after it was sent.
+pub(super) struct BothEnds<'a> {
+    client: ChannelEnd,
+    server: ChannelEnd,
+    requests: &'a Payload,
+    replies: &'a Payload,
+    number: u64,
+}
+
+impl<'a> BothEnds<'a> {
+    pub(super) fn new(
+        [client, server]: [ChannelEnd; 2],
+        requests: &'a Payload,
+        replies: &'a Payload,
+    ) -> Self {
+        Self { client, server, requests, replies, number: 0 }
+    }
+
+    pub(super) fn into_ends(self) -> [ChannelEnd; 2] {
+        [self.client, self.server]
+    }
+}
+
+impl End for BothEnds<'_> {
+    #[inline]
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        self.client.send(payload, number)?;
+        let mut verifier = Verifier::new(self.requests, self.number);
+        self.server.receive(&mut verifier)?;
+        self.server.send(self.replies, self.number)?;
+        self.number += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        self.client.receive(verifier)
+    }
+
+    fn send_empty(&mut self) -> Result<(), Failure> {
+        Err(Failure::other("a client does not reply"))
+    }
+
+    fn receive_empty(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+        Ok(false)
+    }
+}

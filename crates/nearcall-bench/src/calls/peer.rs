@@ -1,0 +1,204 @@
+//! What the two processes of a launch of calls run: both ends of the calls and of a bare channel.
+//!
+//! ```text
+//! client                                server
+//!   connects the bare channel   -->     accepts it, then listens for calls
+//!                               <--     "ready"
+//!   a cell                      -->     its payload
+//!                               <--     "ready"
+//!   the cell, over what it measures
+//!   "report", after calls       -->
+//!                               <--     the server's report
+//! ```
+//!
+//! This goes over a line beside both, which is silent while a cell is measured; the server's loop
+//! watches it as a descriptor of its user. Not here: routes within one process (`local.rs`).
+
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use nearcall::event_loop::Interest;
+use nearcall::{Client, Event, EventLoop, Server};
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, Options, WaitPolicy, connect,
+};
+use nearcall_os::clock;
+
+use crate::calls::end::CallEnd;
+use crate::calls::generated::{BenchCaller, BenchDispatcher};
+use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
+use crate::calls::route::Route;
+use crate::calls::service::FakeService;
+use crate::cell::{CellSpec, Subject};
+use crate::exchange::channel::ChannelEnd;
+use crate::exchange::client::{Job, Measured};
+use crate::exchange::count::EndReport;
+use crate::exchange::{Failure, server};
+use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
+use crate::launch::{Line, Orders};
+use crate::peer::{self, GOODBYE, READY};
+use crate::run::EffectiveSize;
+
+/// The end that asks.
+pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    match route {
+        Route::Typed | Route::Bytes => {
+            let circuit = ShortCircuit::new(orders, route == Route::Typed)?;
+            measure_all(orders, (None, Vec::new()), |job| circuit.measure(job))?;
+        }
+        Route::SameLoop(mechanism) => {
+            let mut same_loop = SameLoop::new(orders, mechanism)?;
+            measure_all(orders, (None, Vec::new()), |job| same_loop.measure(job))?;
+        }
+        Route::Blocking(mechanism) | Route::Looped(mechanism) => {
+            remote(route, mechanism, orders, &meeting)?;
+        }
+    }
+    meeting.say(GOODBYE)
+}
+
+/// The end that answers; on routes within one process it only waits.
+pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
+    let wait = route.server_wait(orders.wait);
+    let listener = Listener::bind(&bare_address(orders))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    if route.is_alone() {
+        return match meeting.hear()?.as_str() {
+            GOODBYE => Ok(()),
+            text => Err(Failure::other(format!("{text:?} is not for this end"))),
+        };
+    }
+    let options = Options { wait: Some(wait), ..Options::default() };
+    let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    let event_loop = EventLoop::new()?;
+    let server = Server::new(&event_loop);
+    let service = FakeService::new();
+    server.register(BenchDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
+    let spin = if wait == WaitPolicy::Spin { "?wait=spin" } else { "" };
+    let at = format!("{}{spin}", calls_address(orders));
+    server.listen(&at).map_err(Failure::other)?;
+    event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
+    meeting.say(READY)?;
+    let mut serving = Serving { orders, meeting: &meeting, service: &service, bare };
+    // Everything that concerns us comes over the meeting; calls are served inside.
+    loop {
+        match event_loop.next(Deadline::Never)? {
+            Some(Event::Descriptor(..)) if serving.obey()? => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+struct Serving<'a> {
+    orders: &'a Orders,
+    meeting: &'a Meeting,
+    service: &'a FakeService,
+    bare: ChannelEnd,
+}
+
+impl Serving<'_> {
+    /// Does what the client says next. True: there is nothing more.
+    fn obey(&mut self) -> Result<bool, Failure> {
+        let text = self.meeting.hear()?;
+        match text.as_str() {
+            GOODBYE => return Ok(true),
+            REPORT => {
+                let report = self.service.report()?;
+                self.meeting.say(&serde_json::to_string(&report)?)?;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let &Orders { seed, fault, .. } = self.orders;
+        peer::misbehave(fault)?;
+        let cell: CellSpec = serde_json::from_str(&text)?;
+        if let Subject::Bare(_) = cell.subject {
+            self.meeting.say(READY)?;
+            let report = server::serve(&mut self.bare, &cell, seed, fault)?;
+            self.meeting.say(&serde_json::to_string(&report)?)?;
+        } else {
+            self.service.begin(seed, cell.bytes());
+            self.meeting.say(READY)?;
+        }
+        Ok(false)
+    }
+}
+
+/// Calls to the other process, and the bare exchanges.
+fn remote(
+    route: Route,
+    mechanism: Mechanism,
+    orders: &Orders,
+    meeting: &Meeting,
+) -> Result<(), Failure> {
+    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let endpoint = connect(&bare_address(orders), mechanism, &options)?;
+    let (sizes, buffer_bytes) = sizes_of(&endpoint, &options)?;
+    let mut bare = ChannelEnd::new(endpoint)?;
+    if meeting.hear()? != READY {
+        return Err(Failure::other("the server does not listen"));
+    }
+    let event_loop = EventLoop::new()?;
+    let client = match route {
+        Route::Blocking(_) => Client::new(),
+        _ => Client::in_loop(&event_loop),
+    };
+    let spin = if orders.wait == WaitPolicy::Spin { "&wait=spin" } else { "" };
+    let address = format!("{}?via={mechanism}{spin}", calls_address(orders));
+    let begin_ns = clock::monotonic_ns();
+    client.hunt(&address, MEET_TIMEOUT)?;
+    let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+    let caller = BenchCaller::new(&client, &address).map_err(Failure::other)?;
+    measure_all(orders, (Some(set_up_ns), sizes), |job| {
+        meeting.say(&serde_json::to_string(&job.cell)?)?;
+        if meeting.hear()? != READY {
+            return Err(Failure::other("the server is not ready"));
+        }
+        let mut measured = match job.cell.subject {
+            Subject::Bare(_) => peer::ask(&mut bare, job, buffer_bytes)?,
+            _ => {
+                let mut end = CallEnd::new(&caller, &job.cell);
+                let measured = peer::ask(&mut end, job, buffer_bytes)?;
+                meeting.say(REPORT)?;
+                measured
+            }
+        };
+        let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
+        expect_all(&job.cell, measured.messages, report.received)?;
+        measured.server = Some(report);
+        Ok(measured)
+    })
+}
+
+/// Measures each cell and tells the runner.
+fn measure_all(
+    orders: &Orders,
+    (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
+    mut measure: impl FnMut(&Job) -> Result<Measured, Failure>,
+) -> Result<(), Failure> {
+    peer::write(&peer::connected(orders, set_up_ns, sizes))?;
+    for &cell in &orders.cells {
+        let measured = measure(&peer::job(orders, cell))?;
+        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    Ok(())
+}
+
+/// Sizes as read back, and what the channel holds.
+fn sizes_of(endpoint: &Endpoint, options: &Options) -> Result<(Vec<EffectiveSize>, u64), Failure> {
+    let room_bytes = endpoint.room_bytes()?;
+    let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
+    Ok((peer::effective_sizes(endpoint, options, room_bytes), buffer_bytes))
+}
+
+fn bare_address(orders: &Orders) -> Address {
+    Address::Abstract(format!("{}-bare", orders.meet_at))
+}
+
+fn calls_address(orders: &Orders) -> String {
+    format!("unix:@{}-calls", orders.meet_at)
+}
+
+/// The client wants to know what the server has counted.
+const REPORT: &str = "report";

@@ -1,0 +1,112 @@
+//! The fake server: reads what it gets, counts, and does no work.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use nearcall::{Context, Status};
+
+use crate::calls::generated::{Argument, Bench};
+use crate::exchange::Failure;
+use crate::exchange::count::{Counts, EndReport};
+use crate::payload::{Payload, Verifier};
+
+/// What all calls of a cell go to.
+pub(super) struct FakeService {
+    payload: RefCell<Payload>,
+    next: Cell<u64>,
+    received: Cell<u64>,
+    digest: Cell<u64>,
+    /// A one-way call was damaged, of which nobody was told.
+    damage: RefCell<Option<String>>,
+    before: RefCell<Option<(Counts, u64)>>,
+    report: RefCell<Option<EndReport>>,
+}
+
+impl FakeService {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Self {
+            payload: RefCell::new(Payload::new(0, 0)),
+            next: Cell::new(0),
+            received: Cell::new(0),
+            digest: Cell::new(0),
+            damage: RefCell::default(),
+            before: RefCell::default(),
+            report: RefCell::default(),
+        })
+    }
+
+    /// Begins a cell whose arguments have `bytes` bytes.
+    pub(super) fn begin(&self, seed: u64, bytes: usize) {
+        *self.payload.borrow_mut() = Payload::new(seed, bytes);
+        self.next.set(0);
+        self.received.set(0);
+        self.before.take();
+        self.report.take();
+        self.damage.take();
+    }
+
+    /// What was counted between the two marks.
+    pub(super) fn report(&self) -> Result<EndReport, Failure> {
+        if let Some(damage) = self.damage.take() {
+            return Err(corrupt(damage));
+        }
+        self.report.take().ok_or_else(|| Failure::other("the server was given no two marks"))
+    }
+
+    #[inline]
+    fn count(&self) {
+        self.received.set(self.received.get() + 1);
+    }
+
+    #[inline]
+    fn read(&self, argument: &[u8]) -> Result<(), String> {
+        let number = self.next.get();
+        let payload = self.payload.borrow();
+        let mut verifier = Verifier::new(&payload, number);
+        let outcome = verifier.whole(argument);
+        self.digest.set(self.digest.get().rotate_left(1) ^ verifier.digest());
+        self.next.set(number + 1);
+        self.count();
+        outcome.map_err(|corruption| corruption.to_string())
+    }
+
+    fn take_mark(&self) -> Result<(), Failure> {
+        let before = self.before.take();
+        match before {
+            None => *self.before.borrow_mut() = Some((Counts::before()?, self.received.get())),
+            Some((before, received)) => {
+                let received = self.received.get() - received;
+                *self.report.borrow_mut() = Some(before.report(self.digest.get(), received)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bench for FakeService {
+    #[inline]
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        self.count();
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&self, _context: &Context<'_>, request: &Argument) -> Result<(), Status> {
+        self.read(&request.data).map_err(Status::data_loss)
+    }
+
+    #[inline]
+    fn note(&self, _context: &Context<'_>, request: &Argument) {
+        if let Err(damage) = self.read(&request.data) {
+            self.damage.borrow_mut().get_or_insert(damage);
+        }
+    }
+
+    fn mark(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        self.take_mark().map_err(|failure| Status::internal(failure.text))
+    }
+}
+
+fn corrupt(text: String) -> Failure {
+    Failure { cause: crate::exchange::Cause::Corrupt, text }
+}

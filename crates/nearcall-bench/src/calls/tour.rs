@@ -1,0 +1,205 @@
+//! Which calls a run has, and the bare exchange and the floor of each.
+//!
+//! A function of its arguments. What cannot be measured is listed with the reason.
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::bench_plan::Shape;
+use crate::calls::CallsPlan;
+use crate::calls::route::{Caller, Route, frame_bytes};
+use crate::cell::{CellSpec, Subject};
+use crate::floor::{self, Floor};
+use crate::run::Kind;
+use crate::tour::Tour;
+
+/// Finds the cells of `plan`. The arguments are as in [`crate::tour::cells`].
+pub(crate) fn cells(
+    plan: &CallsPlan,
+    supported: &dyn Fn(Mechanism) -> Result<(), String>,
+    no_spinning: Option<&str>,
+) -> Tour {
+    let mut tour = Tour::default();
+    let mut calls = Vec::new();
+    for (route, wait) in routes(plan, supported, &mut tour) {
+        if let (true, false, Some(reason)) =
+            (wait == WaitPolicy::Spin && route.mechanism().is_some(), route.is_alone(), no_spinning)
+        {
+            tour.skip(route.name(), reason.to_owned(), false);
+            continue;
+        }
+        calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
+            CellSpec { kind, subject: Subject::Call(route), shape, message_bytes, wait }
+        }));
+    }
+    let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
+    floors.sort_by_key(|cell| (cell.subject.name(), cell.kind, cell.shape, cell.message_bytes));
+    floors.dedup();
+    for cell in floors {
+        let Subject::Floor(which) = cell.subject else { continue };
+        match no_spinning.filter(|_| which.needs_two_cpus()) {
+            Some(reason) => tour.skip(which.name(), reason.to_owned(), false),
+            None => tour.cells.push(cell),
+        }
+    }
+    tour.cells.extend(calls.iter().filter_map(bare_of));
+    tour.cells.extend(calls);
+    tour
+}
+
+/// What a call moves, on the bare channel. `None` for what goes over no channel.
+pub(crate) fn bare_of(call: &CellSpec) -> Option<CellSpec> {
+    let Subject::Call(route) = call.subject else { return None };
+    route.mechanism().map(|_| CellSpec { subject: Subject::Bare(route), ..*call })
+}
+
+/// What a call or its bare exchange is compared with beside each other.
+pub(crate) fn floor_of(cell: &CellSpec, route: Route) -> Option<CellSpec> {
+    if cell.kind == Kind::Throughput {
+        return None;
+    }
+    let Some(mechanism) = route.mechanism() else {
+        let floor = if cell.message_bytes == 0 { Floor::Call } else { Floor::Memcpy };
+        return Some(floor.cell(Kind::Latency, Shape::Sink, cell.message_bytes));
+    };
+    if route.is_alone() {
+        return None;
+    }
+    floor::floor_of(&CellSpec {
+        subject: Subject::Mechanism(mechanism),
+        shape: if cell.message_bytes == 0 { Shape::Echo } else { Shape::Sink },
+        message_bytes: if cell.message_bytes == 0 { frame_bytes(0) } else { cell.message_bytes },
+        wait: route.server_wait(cell.wait),
+        ..*cell
+    })
+}
+
+/// Routes, each with the way its client waits.
+fn routes(
+    plan: &CallsPlan,
+    supported: &dyn Fn(Mechanism) -> Result<(), String>,
+    tour: &mut Tour,
+) -> Vec<(Route, WaitPolicy)> {
+    let callers = plan.callers.clone().unwrap_or_else(|| Caller::ALL.to_vec());
+    let mut routes = Vec::new();
+    // They need no mechanism, and any name stands for none.
+    for &caller in callers.iter().filter(|caller| caller.is_short_circuit()) {
+        routes.push((caller.route(Mechanism::UnixStream), WaitPolicy::Spin));
+    }
+    let all: Vec<Mechanism> = Mechanism::all().collect();
+    for &mechanism in plan.mechanisms.as_ref().unwrap_or(&all) {
+        if callers.iter().all(|caller| caller.is_short_circuit()) {
+            break;
+        }
+        if let Err(reason) = supported(mechanism) {
+            tour.skip(mechanism.name(), reason, true);
+            continue;
+        }
+        for caller in callers.iter().filter(|caller| !caller.is_short_circuit()) {
+            let route = caller.route(mechanism);
+            for wait in waits(plan, route) {
+                match why_not(route, wait) {
+                    // Without a wish of the user's, what cannot be is no news.
+                    Some(_) if plan.waits.is_none() && plan.callers.is_none() => {}
+                    Some(reason) => tour.skip(mechanism.name(), reason, false),
+                    None => routes.push((route, wait)),
+                }
+            }
+        }
+    }
+    routes
+}
+
+fn waits(plan: &CallsPlan, route: Route) -> Vec<WaitPolicy> {
+    plan.waits.clone().unwrap_or_else(|| vec![route.usual_wait()])
+}
+
+/// Why a client on this route cannot wait so.
+fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
+    let mechanism = route.mechanism()?;
+    let has = |wait| mechanism.waits().contains(&wait);
+    if !has(wait) {
+        return Some(format!("cannot wait by {wait}"));
+    }
+    match (route, wait) {
+        (Route::Blocking(_), WaitPolicy::Poll) => {
+            Some("a client without a loop does not poll".into())
+        }
+        (Route::Looped(_), WaitPolicy::Block) if has(WaitPolicy::Poll) => {
+            Some("in a loop it is polled".into())
+        }
+        (Route::SameLoop(_), WaitPolicy::Block) => {
+            Some("one loop cannot sleep in both ends of a channel without a descriptor".into())
+        }
+        _ => None,
+    }
+}
+
+/// Kind, shape and argument size of each call of a route.
+fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
+    let usual: &[u64] = if plan.quick { &QUICK_SIZES } else { &SIZES };
+    let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
+    let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
+    let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
+    if !route.is_alone() {
+        exchanges.push((Kind::Throughput, Shape::Oneway, ONEWAY_BYTES));
+    }
+    exchanges.extend(sizes.iter().filter(fits).map(|&size| (Kind::Latency, Shape::Call, size)));
+    exchanges
+}
+
+/// A small record, a page of text, the largest that the thesis sent.
+const SIZES: [u64; 3] = [1 << 10, 64 << 10, 1 << 20];
+
+/// With `--quick`.
+const QUICK_SIZES: [u64; 1] = [64 << 10];
+
+/// A number.
+const ONEWAY_BYTES: u64 = 8;
+
+/// In one thread a message must fit in the channel, or its bare exchange would wait for itself.
+const SAME_LOOP_BYTES_MAX: u64 = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_over_a_mechanism_has_its_bare_exchange_in_the_same_launch() {
+        let tour = cells(&CallsPlan::default(), &|_| Ok(()), None);
+        let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
+        for call in calls {
+            let Some(bare) = bare_of(call) else { continue };
+            assert!(tour.cells.contains(&bare), "{call}");
+            assert_eq!(bare.unit(), call.unit());
+            assert_eq!(bare.frame_bytes(), bare.bytes() as u64);
+        }
+        let needed = tour.cells.iter().filter_map(floor::floor_of);
+        assert!(needed.into_iter().all(|floor| tour.cells.contains(&floor)));
+        assert_eq!(tour.skipped, []);
+    }
+
+    #[test]
+    fn all_mechanisms_are_called_blocking_and_in_a_loop() {
+        let tour = cells(&CallsPlan::default(), &|_| Ok(()), None);
+        for mechanism in Mechanism::all() {
+            for route in [Route::Blocking(mechanism), Route::Looped(mechanism)] {
+                let of_route =
+                    tour.cells.iter().filter(|cell| cell.subject == Subject::Call(route));
+                assert_eq!(of_route.count(), 5, "{route}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wish_that_cannot_be_met_is_told() {
+        let plan = CallsPlan {
+            mechanisms: Some(vec![Mechanism::ShmFutex]),
+            waits: Some(vec![WaitPolicy::Spin]),
+            ..CallsPlan::default()
+        };
+        let tour = cells(&plan, &|_| Ok(()), None);
+        assert_eq!(tour.skipped[0].reason, "cannot wait by spin");
+        let one = cells(&CallsPlan::default(), &|_| Ok(()), Some("one CPU"));
+        assert!(one.skipped.iter().any(|skip| skip.mechanism == "shm-spin"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Calls that end early: by their deadline, or because the caller gives them up.
+//!
+//! Either way the service hears of it. One that answers later asks its `Responder` before it goes
+//! on, one that works in one go asks its `Context` now and then.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::cell::{Cell, RefCell};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use nearcall::Status;
+use nearcall::event_loop::{Interest, TimerId};
+use nearcall::{CallOptions, Client, Code, Context, Deadline, Event, EventLoop, Responder, Server};
+use nearcall_examples::home::v1::{
+    BoilRequest, GivenUpReply, Kettle, KettleCaller, KettleDispatcher, Temperature,
+};
+use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+
+struct Kitchen {
+    event_loop: Rc<EventLoop>,
+    boiling: RefCell<Vec<(TimerId, Responder<Temperature>)>>,
+    given_up: Cell<u32>,
+}
+
+impl Kettle for Kitchen {
+    /// Returns at once; the answer is given when the timer is due.
+    fn boil(&self, _: &Context<'_>, request: &BoilRequest, responder: Responder<Temperature>) {
+        let timer = self.event_loop.add_timer(Duration::from_millis(request.ms.into()), None);
+        self.boiling.borrow_mut().push((timer, responder));
+    }
+
+    /// Works in one go. `is_cancelled` is true after a cancel, and when the deadline has passed.
+    fn grind(&self, context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        while !context.is_cancelled() {
+            // A bean or two.
+        }
+        self.given_up.set(self.given_up.get() + 1);
+        Err(Status::cancelled("nobody waits any more"))
+    }
+
+    fn given_up(&self, _: &Context<'_>, _request: &()) -> Result<GivenUpReply, Status> {
+        Ok(GivenUpReply { calls: self.given_up.get() })
+    }
+}
+
+impl Kitchen {
+    fn finish(&self, timer: TimerId) {
+        let mut boiling = self.boiling.borrow_mut();
+        let Some(at) = boiling.iter().position(|(other, _)| *other == timer) else { return };
+        let (_, responder) = boiling.swap_remove(at);
+        if responder.is_wanted() {
+            responder.finish(Ok(Temperature { celsius: 100.0 }));
+        } else {
+            self.given_up.set(self.given_up.get() + 1);
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    run(|words| match words {
+        [] => call(),
+        ["kettle", address] => kettle(address),
+        _ => Err(BadUsage("usage: deadline_and_cancel".into()).into()),
+    })
+}
+
+fn call() -> Outcome {
+    let address = own_address("kettle");
+    let second = SecondProcess::start(&["kettle", &address])?;
+    let client = Client::new();
+    client.hunt(&address, Duration::from_secs(10))?;
+    let kettle = KettleCaller::new(&client, &address)?;
+
+    // The interface gives this method 5 seconds: `option (nearcall.deadline_ms) = 5000`.
+    let tea = kettle.boil(&BoilRequest { ms: 10 })?;
+    println!("in time: {} °C", tea.celsius);
+
+    let hurry = CallOptions::new().deadline(Duration::from_millis(10));
+    match kettle.boil_with(&BoilRequest { ms: 60 }, &hurry) {
+        Err(late) if late.code() == Code::DeadlineExceeded => println!("too late: {late}"),
+        other => return Err(format!("it should have been too late: {other:?}").into()),
+    }
+
+    // A started call is waited for later, or given up. Dropping it gives it up, too.
+    let boiling = kettle.start_boil(&BoilRequest { ms: 30 }, &CallOptions::new());
+    let grinding = kettle.start_grind(&(), &CallOptions::new());
+    grinding.cancel();
+    println!("still boiling: {} °C", boiling.wait()?.celsius);
+    // The second call to boil ran late; by now the kettle knows that nobody wants it.
+    kettle.boil(&BoilRequest { ms: 60 })?;
+    println!("the kettle knows of {} calls that were given up", kettle.given_up(&())?.calls);
+    second.end()
+}
+
+/// The second process. Timers come out of `next`, like everything that is not a call.
+fn kettle(address: &str) -> Outcome {
+    let event_loop = Rc::new(EventLoop::new()?);
+    let kitchen = Rc::new(Kitchen {
+        event_loop: Rc::clone(&event_loop),
+        boiling: RefCell::default(),
+        given_up: Cell::new(0),
+    });
+    let server = Server::new(&event_loop);
+    server.register(KettleDispatcher::shared(Rc::clone(&kitchen)))?;
+    server.listen(address)?;
+    let stdin = event_loop.add_descriptor(std::io::stdin(), Interest::HangUp)?;
+    loop {
+        match event_loop.next(Deadline::Never)? {
+            Some(Event::Timer(timer)) => kitchen.finish(timer),
+            Some(Event::Descriptor(id, _)) if id == stdin => return Ok(()),
+            _ => {}
+        }
+    }
+}

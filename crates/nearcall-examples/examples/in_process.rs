@@ -1,0 +1,70 @@
+//! The short circuit: caller and service in one thread, and a call is a function call.
+//!
+//! The code is that of two processes; only the server happens to be in the same loop. Nothing is
+//! marshalled, and results, errors and deadlines stay the same.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::cell::Cell;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use nearcall::{Client, Code, Context, EventLoop, Peer, Server, Status};
+use nearcall_examples::home::v1::{
+    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
+};
+use nearcall_examples::{BadUsage, Outcome, main as run};
+
+#[derive(Default)]
+struct Room {
+    wanted: Cell<f64>,
+    direct_calls: Cell<u32>,
+}
+
+impl Thermostat for Room {
+    fn set_target(
+        &self,
+        context: &Context<'_>,
+        request: &Temperature,
+    ) -> Result<Temperature, Status> {
+        if request.celsius > 30.0 {
+            return Err(Status::out_of_range("this is no sauna"));
+        }
+        if matches!(context.peer(), Peer::Local) {
+            self.direct_calls.set(self.direct_calls.get() + 1);
+        }
+        Ok(Temperature { celsius: self.wanted.replace(request.celsius) })
+    }
+}
+
+fn main() -> ExitCode {
+    run(|words| match words {
+        [] => in_one_thread(),
+        _ => Err(BadUsage("usage: in_process".into()).into()),
+    })
+}
+
+fn in_one_thread() -> Outcome {
+    let event_loop = EventLoop::new()?;
+    let server = Server::new(&event_loop);
+    // `shared` leaves us a hand on the implementation.
+    let room = Rc::new(Room::default());
+    server.register(ThermostatDispatcher::shared(Rc::clone(&room)))?;
+    // A name that only this loop knows: no socket. Any other address would do as well, and be
+    // open to other processes at the same time.
+    server.listen("inproc:room")?;
+
+    // The client of the same loop finds the server in its own thread.
+    let client = Client::in_loop(&event_loop);
+    let thermostat = ThermostatCaller::new(&client, "inproc:room")?;
+    for celsius in [19.0, 20.0, 21.0] {
+        let before = thermostat.set_target(&Temperature { celsius })?;
+        println!("{} °C before, {celsius} °C now", before.celsius);
+    }
+    match thermostat.set_target(&Temperature { celsius: 90.0 }) {
+        Err(refused) if refused.code() == Code::OutOfRange => println!("{refused}"),
+        other => return Err(format!("90 °C should be refused: {other:?}").into()),
+    }
+    println!("{} calls did not leave the thread", room.direct_calls.get());
+    Ok(())
+}

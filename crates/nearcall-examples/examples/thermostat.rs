@@ -1,0 +1,90 @@
+//! A service and its client in two processes.
+//!
+//! In one terminal `cargo run --example thermostat -- serve`, in another
+//! `cargo run --example thermostat -- set 21.5`. An address says where and how:
+//! `set 21.5 'thermostat?via=shm-futex'`, `serve unix:/tmp/room.sock`, `serve unix:@room`.
+//! Without words it is both, in two processes.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::cell::Cell;
+use std::error::Error;
+use std::process::ExitCode;
+
+use nearcall::{Client, Context, EventLoop, ListenError, Server, Status};
+use nearcall_examples::home::v1::{
+    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
+};
+use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+
+const USAGE: &str = "usage: thermostat [serve [ADDRESS] | set CELSIUS [ADDRESS]]";
+/// A name in the runtime directory: any process of the same user finds it.
+const ADDRESS: &str = "thermostat";
+
+/// The implementation. One thread serves all calls, so a `Cell` is all the locking there is.
+struct Room {
+    wanted: Cell<f64>,
+}
+
+impl Thermostat for Room {
+    fn set_target(
+        &self,
+        context: &Context<'_>,
+        request: &Temperature,
+    ) -> Result<Temperature, Status> {
+        if !(5.0..=30.0).contains(&request.celsius) {
+            return Err(Status::out_of_range("a room has 5 to 30 degrees"));
+        }
+        let before = self.wanted.replace(request.celsius);
+        // Who calls is what the kernel says.
+        let caller = context.peer().pid().unwrap_or_default();
+        println!("process {caller} wants {} °C", request.celsius);
+        Ok(Temperature { celsius: before })
+    }
+}
+
+fn main() -> ExitCode {
+    run(|words| match words {
+        [] => in_two_processes(),
+        ["serve"] => serve(ADDRESS),
+        ["serve", address] => serve(address),
+        ["set", celsius] => set(celsius, ADDRESS),
+        ["set", celsius, address] => set(celsius, address),
+        _ => Err(BadUsage(USAGE.into()).into()),
+    })
+}
+
+/// A server in a loop that listens at `address`.
+fn server(event_loop: &EventLoop, address: &str) -> Result<Server, Box<dyn Error>> {
+    let server = Server::new(event_loop);
+    server.register(ThermostatDispatcher::new(Room { wanted: Cell::new(18.0) }))?;
+    let address = server.listen(address).map_err(|error| match error {
+        ListenError::BadAddress(error) => BadUsage(error.to_string()).into(),
+        other => Box::<dyn Error>::from(other),
+    })?;
+    println!("listening at {address}");
+    Ok(server)
+}
+
+fn serve(address: &str) -> Outcome {
+    let event_loop = EventLoop::new()?;
+    let _server = server(&event_loop, address)?;
+    Ok(event_loop.run()?)
+}
+
+fn set(celsius: &str, address: &str) -> Outcome {
+    let celsius = celsius.parse().map_err(|_| BadUsage(format!("no number: `{celsius}`")))?;
+    let client = Client::new();
+    let thermostat =
+        ThermostatCaller::new(&client, address).map_err(|error| BadUsage(error.to_string()))?;
+    let before = thermostat.set_target(&Temperature { celsius })?;
+    println!("the room was to have {} °C, now {celsius} °C", before.celsius);
+    Ok(())
+}
+
+fn in_two_processes() -> Outcome {
+    let address = own_address("thermostat");
+    let event_loop = EventLoop::new()?;
+    let _server = server(&event_loop, &address)?;
+    SecondProcess::start(&["set", "21.5", &address])?.serve_until_it_ends(&event_loop)
+}

@@ -1,0 +1,61 @@
+//! Each example without words ends well, with the line that it promises.
+
+use crate::program::run;
+
+#[track_caller]
+fn check(example: &str, stdin: &str, last_line: &str) {
+    let ended = run(example, &[], stdin);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(ended.last_line(), last_line, "{ended:?}");
+}
+
+#[test]
+fn thermostat_sets_a_room() {
+    check("thermostat", "", "the room was to have 18 °C, now 21.5 °C");
+}
+
+#[test]
+fn in_process_stays_in_its_thread() {
+    check("in_process", "", "3 calls did not leave the thread");
+}
+
+#[test]
+fn both_ways_is_not_stuck() {
+    check("both_ways", "", "A: warm after 4 calls back");
+}
+
+#[test]
+fn own_descriptors_hears_stdin_and_timer() {
+    check(
+        "own_descriptors",
+        "warm\n19\n21\n",
+        "read 3 times; stdin, timer and server had their turn",
+    );
+}
+
+#[test]
+fn one_way_loses_nothing() {
+    check("one_way", "", "sent 10000, counted 10000");
+}
+
+#[test]
+fn deadline_and_cancel_reach_the_service() {
+    let last = "the kettle knows of 2 calls that were given up";
+    check("deadline_and_cancel", "", last);
+}
+
+#[test]
+fn tokio_host_awaits_calls() {
+    check("tokio_host", "", "awaited 100 calls, the last one found 98 °C");
+}
+
+#[test]
+fn words_that_make_no_sense_are_answered_with_the_usage() {
+    let examples =
+        ["thermostat", "in_process", "both_ways", "own_descriptors", "one_way", "tokio_host"];
+    for example in examples.into_iter().chain(["deadline_and_cancel"]) {
+        let ended = run(example, &["sing"], "");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with(&format!("error: usage: {example}")), "{ended:?}");
+    }
+}

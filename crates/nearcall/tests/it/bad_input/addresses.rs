@@ -1,0 +1,203 @@
+//! Places that are no places, where nobody is, or somebody else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
+use nearcall_channel::MeetError;
+use nearcall_os::clock;
+use nearcall_os::socket::{UnixAddress, unix_listen};
+
+use super::expect;
+use crate::echo::EchoCaller;
+use crate::observed::{Observed, PATIENCE};
+use crate::support::unique_address;
+
+/// A path that no other test has; what is there goes with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn choose() -> Self {
+        Self(std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..))))
+    }
+
+    fn address(&self) -> String {
+        format!("unix:{}", self.0.display())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What a server is told that wants to listen there.
+fn listen_error(address: &str) -> String {
+    let event_loop = EventLoop::new().unwrap();
+    Server::new(&event_loop).listen(address).expect_err("it cannot listen there").to_string()
+}
+
+#[test]
+fn the_socket_of_a_dead_server_is_taken_over() {
+    let place = Place::choose();
+    drop(unix_listen(UnixAddress::Path(&place.0), 1).unwrap());
+    let caller = EchoCaller::new(&Client::new(), &place.address()).unwrap();
+    expect(caller.nothing(&()), Code::Unavailable, &["nobody listens", &place.address()]);
+    let server = Observed::at(&place.address(), Limits::default());
+    caller.nothing(&()).unwrap();
+    drop(server);
+    assert!(!place.0.exists(), "a server that ends takes its socket along");
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let place = Place::choose();
+    std::fs::write(&place.0, "precious").unwrap();
+    let error = listen_error(&place.address());
+    assert!(error.contains(&place.address()) && error.contains("no socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&place.0).unwrap(), "precious");
+    let caller = EchoCaller::new(&Client::new(), &place.address()).unwrap();
+    expect(caller.nothing(&()), Code::Unavailable, &[&place.address()]);
+}
+
+#[test]
+fn a_place_that_cannot_be_had_is_named_with_the_cause() {
+    let error = listen_error("unix:/nearcall-nowhere/socket");
+    assert!(error.contains("unix:/nearcall-nowhere/socket"), "{error}");
+    assert!(error.contains("No such file or directory"), "{error}");
+    let error = listen_error("tcp://192.0.2.1:9");
+    assert!(error.contains("tcp://192.0.2.1:9") && error.contains("ssign"), "{error}");
+}
+
+#[test]
+fn two_servers_at_one_place_are_one_too_many() {
+    let server = Observed::start();
+    let address = server.address.clone();
+    server.while_a_good_client_calls(|| {
+        let error = listen_error(&address);
+        assert!(error.contains(&address) && error.contains("in use"), "{error}");
+    });
+    let event_loop = EventLoop::new().unwrap();
+    let first = Server::new(&event_loop);
+    let second = Server::new(&event_loop);
+    for address in [unique_address(), "inproc:twice".to_owned()] {
+        first.listen(&address).unwrap();
+        let error = second.listen(&address).unwrap_err();
+        assert!(matches!(error, ListenError::InUse(_)), "{error:?}");
+        assert!(error.to_string().contains(&address), "{error}");
+    }
+    let place = Place::choose();
+    let _listens = Observed::at(&place.address(), Limits::default());
+    let error = first.listen(&place.address()).unwrap_err();
+    assert!(matches!(error, ListenError::Meet(_, MeetError::AddressInUse(_))), "{error:?}");
+}
+
+#[test]
+fn text_that_is_no_address_is_quoted_with_the_cause() {
+    let client = Client::new();
+    for (text, why) in [
+        ("", "empty"),
+        ("kitchen/heater", "a path starts with `unix:`"),
+        ("unix:", "must follow"),
+        ("unix:/a\0b", "zero byte"),
+        ("tcp://localhost", "host:port"),
+        ("http://localhost:80/", "a name has only"),
+        ("x?via=telepathy", "unknown mechanism `telepathy`"),
+        ("x?via=shm-futx", "did you mean `shm-futex`"),
+        ("x?wait=nap", "unknown wait policy `nap`"),
+        ("x?speed=high", "unknown parameter"),
+        ("x#", "an instance must follow"),
+    ] {
+        let quoted = format!("`{}`", text.escape_debug());
+        let caller = EchoCaller::new(&client, text).unwrap_err().to_string();
+        assert!(caller.contains(&quoted) && caller.contains(why), "{caller}");
+        let error = listen_error(text);
+        assert!(error.contains(&quoted) && error.contains(why), "{error}");
+        expect(client.hunt(text, PATIENCE), Code::InvalidArgument, &[&quoted, why]);
+    }
+}
+
+#[test]
+fn where_nobody_listens_is_said_with_the_way_to_wait() {
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let place = Place::choose();
+        for address in
+            [&place.address(), &unique_address(), "nearcall-test-nobody", "tcp://127.0.0.1:1"]
+        {
+            let caller = EchoCaller::new(&client, address).unwrap();
+            let words = ["nobody listens", address, "Client::hunt"];
+            expect(caller.nothing(&()), Code::Unavailable, &words);
+            let started = caller.start_nothing(&(), &CallOptions::new());
+            expect(started.wait(), Code::Unavailable, &words);
+        }
+    }
+}
+
+#[test]
+fn a_hunt_finds_a_server_that_starts_later() {
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let address = unique_address();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                clock::pause(Duration::from_millis(50));
+                Observed::at(&address, Limits::default())
+            });
+            client.hunt(&address, PATIENCE).unwrap();
+            EchoCaller::new(&client, &address).unwrap().nothing(&()).unwrap();
+            drop(server.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_hunt_gives_up_in_time() {
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let (address, start) = (unique_address(), clock::now());
+        let outcome = client.hunt(&address, Duration::from_millis(100));
+        expect(outcome, Code::Unavailable, &["nobody listens", &address]);
+        let took = start.elapsed();
+        assert!((40..1000).contains(&took.as_millis()), "{took:?}");
+    }
+}
+
+#[test]
+fn a_mechanism_or_policy_that_cannot_be_had_is_said_at_once() {
+    let server = Observed::start();
+    let event_loop = EventLoop::new().unwrap();
+    server.while_a_good_client_calls(|| {
+        for client in [Client::new(), Client::in_loop(&event_loop)] {
+            let call = |parameters: &str| {
+                let address = format!("{}?{parameters}", server.address);
+                let start = clock::now();
+                let hunted = client.hunt(&address, PATIENCE);
+                assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+                assert!(hunted.is_err(), "{address}");
+                EchoCaller::new(&client, &address).unwrap().nothing(&())
+            };
+            let words = ["shm-futex", "poll", "only by block", &server.address];
+            expect(call("via=shm-futex&wait=poll"), Code::InvalidArgument, &words);
+            expect(call("via=shm-spin&wait=block"), Code::InvalidArgument, &["only by spin"]);
+            for mechanism in Mechanism::all() {
+                if let Err(missing) = mechanism.supported() {
+                    let outcome = call(&format!("via={mechanism}"));
+                    expect(outcome, Code::FailedPrecondition, &[mechanism.name(), &missing]);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn over_tcp_there_is_one_mechanism() {
+    let server = Observed::at("tcp://127.0.0.1:0", Limits::default());
+    server.while_a_good_client_calls(|| {
+        let address = format!("{}?via=shm-futex", server.address);
+        let caller = EchoCaller::new(&Client::new(), &address).unwrap();
+        let words = ["only the mechanism tcp", "shm-futex"];
+        expect(caller.nothing(&()), Code::InvalidArgument, &words);
+    });
+}

@@ -1,0 +1,214 @@
+//! Too large and too many: refused with the limit in the text, and nothing else ends.
+
+use std::time::Duration;
+
+use nearcall::prost::DecodeError;
+use nearcall::prost::bytes::{Buf, BufMut};
+use nearcall::prost::encoding::{DecodeContext, WireType};
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message, RemoteObject};
+use nearcall_channel::SendError;
+use nearcall_os::clock;
+use nearcall_wire::{Frame, Status};
+
+use super::expect;
+use super::frames::{call, greeted, receive};
+use crate::echo::{EchoCaller, Span, Words};
+use crate::observed::{Observed, PATIENCE};
+
+/// A message of any length that fails the test when it is marshalled.
+#[derive(Debug)]
+struct Huge(usize);
+
+impl Message for Huge {
+    fn encode_raw(&self, _: &mut impl BufMut) {
+        panic!("a message that is refused is not marshalled");
+    }
+
+    fn merge_field(
+        &mut self,
+        _: u32,
+        _: WireType,
+        _: &mut impl Buf,
+        _: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0
+    }
+
+    fn clear(&mut self) {}
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_before_it_is_made() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for parameters in ["", "?via=shm-futex", "?via=unix-seqpacket", "?via=pipe"] {
+            let client = Client::new();
+            let address = format!("{}{parameters}", server.address);
+            let interface = EchoCaller::INTERFACE;
+            let [say, note] = ["Say", "Note"]
+                .map(|name| *interface.methods.iter().find(|method| method.name == name).unwrap());
+            let object = RemoteObject::new(&client, interface, &address).unwrap();
+            let options = CallOptions::new();
+            for bytes in [4 << 20, 5 << 20, 1 << 30, usize::MAX / 2] {
+                let limit = if bytes > 1 << 32 { "above every limit" } else { "of 4194304" };
+                let started = object.start::<_, ()>(say, &Huge(bytes), &options);
+                expect(started.wait(), Code::ResourceExhausted, &[limit]);
+                let within = options.clone().deadline(PATIENCE);
+                let called = object.call::<_, ()>(say, &Huge(bytes), &within);
+                expect(called, Code::ResourceExhausted, &[limit]);
+                let sent = object.send(note, &Huge(bytes), &options);
+                expect(sent, Code::ResourceExhausted, &[limit]);
+            }
+            let echo = EchoCaller::new(&client, &address).unwrap();
+            // The largest that fits: a header, and a tag and a length before the data.
+            let data = vec![1; (4 << 20) - 40 - 5];
+            assert!(echo.say(&Words { data, ..Words::default() }).is_ok());
+        }
+    });
+}
+
+#[test]
+fn metadata_over_the_limit_are_refused() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+        let options = CallOptions::new().metadata_bin("much-bin", &[0; 8192]).unwrap();
+        expect(echo.look_with(&(), &options), Code::ResourceExhausted, &["metadata", "8192"]);
+        let options = CallOptions::new().metadata_bin("much-bin", &[0; 8000]).unwrap();
+        assert_eq!(echo.look_with(&(), &options).unwrap().metadata["much-bin"].len(), 8000);
+    });
+}
+
+#[test]
+fn a_reply_over_the_limit_fails_its_call_only() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        // One byte more than the request needs: `Quick` adds one to the number.
+        let limits = Limits { message_bytes_max: 42, ..Limits::default() };
+        let echo = EchoCaller::new(&Client::with_limits(None, limits), &server.address).unwrap();
+        let options = CallOptions::new().deadline(PATIENCE);
+        let with = |number| echo.quick_with(&Words { number, ..Words::default() }, &options);
+        expect(with(127), Code::ResourceExhausted, &[]);
+        assert_eq!(with(1).unwrap().number, 2);
+        // With room for the text.
+        let limits = Limits { message_bytes_max: 1000, ..Limits::default() };
+        let echo = EchoCaller::new(&Client::with_limits(None, limits), &server.address).unwrap();
+        let mut refused = 0;
+        for bytes in 900..950 {
+            let options = CallOptions::new().metadata_bin("much-bin", &vec![0; bytes]).unwrap();
+            match echo.look_with(&(), &options) {
+                Ok(_) => {}
+                outcome => {
+                    refused += 1;
+                    expect(outcome, Code::ResourceExhausted, &["limit"]);
+                }
+            }
+        }
+        assert!((1..50).contains(&refused), "{refused}");
+    });
+}
+
+#[test]
+fn the_call_one_too_many_is_refused_and_the_others_end() {
+    let limits = Limits { calls_max: 4, ..Limits::default() };
+    let server = Observed::with(limits);
+    server.while_a_good_client_calls(|| {
+        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+        let options = CallOptions::new();
+        let work = || echo.start_work(&Span { ms: 20 }, &options);
+        let started: Vec<_> = (0..4).map(|_| work()).collect();
+        expect(work().wait(), Code::ResourceExhausted, &["too many open calls", &server.address]);
+        for call in started {
+            call.wait().expect("it was started before");
+        }
+        echo.nothing(&()).unwrap();
+    });
+}
+
+#[test]
+fn the_client_one_too_many_is_told_so() {
+    let all = Limits { connections_max: 3, ..Limits::default() };
+    let of_user = Limits { connections_per_uid_max: 3, ..Limits::default() };
+    for (limits, words) in [(all, "the server has 3 connections"), (of_user, "this user has 3")] {
+        let server = Observed::with(limits);
+        server.while_a_good_client_calls(|| {
+            let mut clients = [Client::new(), Client::new()];
+            for client in &clients {
+                EchoCaller::new(client, &server.address).unwrap().nothing(&()).unwrap();
+            }
+            let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+            for _ in 0..20 {
+                expect(echo.nothing(&()), Code::Unavailable, &[words, &server.address]);
+            }
+            clients[0] = Client::new();
+            server.wait_for_connections(2);
+            echo.nothing(&()).unwrap();
+            drop(clients);
+        });
+    }
+}
+
+#[test]
+fn who_asks_and_does_not_read_is_refused_first() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex] {
+            let mut endpoint = greeted(&server, mechanism);
+            let body = Words { data: vec![7; 64 << 10], ..Words::default() }.encode_to_vec();
+            for slot in 0..256 {
+                let call = call(1 << 16 | slot, "Say", &[], &body);
+                endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
+            }
+            let (mut replies, mut refusals) = (0, 0);
+            for _ in 0..256 {
+                let answer = receive(&mut endpoint).expect("it is not cut off yet");
+                match Frame::decode(&answer, answer.len()).unwrap() {
+                    Frame::Reply { .. } => replies += 1,
+                    Frame::Error { status: Status::ResourceExhausted, .. } => refusals += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            // 8 MiB are kept, and a little is in the channel.
+            assert!((100..200).contains(&replies), "{mechanism}: {replies}");
+            assert_eq!(replies + refusals, 256);
+        }
+    });
+}
+
+#[test]
+fn who_asks_and_never_reads_is_cut_off() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for body_bytes in [0, 2000] {
+            let mut endpoint = greeted(&server, Mechanism::UnixStream);
+            server.wait_for_connections(2);
+            let body = Words { data: vec![7; body_bytes], ..Words::default() }.encode_to_vec();
+            let rss_before = rss_bytes();
+            let end = clock::now() + 3 * PATIENCE;
+            let mut calls = 0;
+            loop {
+                assert!(clock::now() < end, "not cut off after {calls} calls");
+                let call = call(((calls / 256 + 1) << 16) | (calls % 256), "Say", &[], &body);
+                match endpoint.send(&call, Deadline::after(Duration::from_secs(1))) {
+                    Ok(()) => calls += 1,
+                    Err(SendError::PeerGone) => break,
+                    Err(error) => panic!("after {calls} calls: {error}"),
+                }
+            }
+            assert!((1000..60_000).contains(&calls), "{calls}");
+            let grown = rss_bytes().saturating_sub(rss_before);
+            assert!(grown < 200 << 20, "{grown} bytes for {calls} calls");
+            server.wait_for_connections(1);
+        }
+    });
+}
+
+/// Memory of this process, in which other tests run, too.
+fn rss_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}

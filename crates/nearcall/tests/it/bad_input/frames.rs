@@ -1,0 +1,325 @@
+//! A client that opens a channel as it should and then sends what no client sends.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Deadline, Mechanism};
+use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
+use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status, Timeout};
+
+use crate::echo::EchoCaller;
+use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
+use crate::support::Served;
+
+/// A channel to the server, on which the server has greeted.
+pub(super) fn channel(server: &Observed, mechanism: Mechanism) -> Endpoint {
+    channel_at(&server.place(), mechanism)
+}
+
+fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = connect(place, mechanism, &Options::default()).unwrap();
+    let greeting = receive(&mut endpoint).expect("the server greets");
+    Hello::decode(&greeting, greeting.len()).unwrap();
+    endpoint
+}
+
+/// A channel on which both have greeted.
+pub(super) fn greeted(server: &Observed, mechanism: Mechanism) -> Endpoint {
+    greeted_at(&server.place(), mechanism)
+}
+
+fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = channel_at(place, mechanism);
+    endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
+    endpoint
+}
+
+pub(super) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
+    let hello = Hello {
+        version_min,
+        version_max,
+        message_bytes_max: 4 << 20,
+        metadata_bytes_max: 8 << 10,
+        calls_in_max: 256,
+        instance: [9; 16],
+    };
+    hello.encode().to_vec()
+}
+
+/// The next message, unless the server has closed.
+pub(super) fn receive(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match endpoint.receive(Deadline::after(PATIENCE)) {
+        Ok(mut message) => message.read_to_end(&mut bytes).unwrap(),
+        Err(ReceiveError::PeerGone) => return None,
+        Err(error) => panic!("neither a message nor an end: {error}"),
+    }
+    Some(bytes)
+}
+
+#[track_caller]
+fn expect_closed(mut endpoint: Endpoint, what: &str) {
+    let mut rest = 0;
+    while let Some(message) = receive(&mut endpoint) {
+        rest += 1;
+        assert!(rest < 10, "{what}: the server goes on with {message:?}");
+    }
+}
+
+fn echo_object() -> u64 {
+    // FNV-1a of the name, as the protocol says.
+    "echo.v1.Echo".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn method(name: &str) -> u32 {
+    let methods = EchoCaller::INTERFACE.methods;
+    methods.iter().find(|method| method.name == name).unwrap().id
+}
+
+/// A call of `Echo` with this slot and generation.
+pub(super) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8> {
+    let frame = Frame::Call {
+        id: CallId::from_word(id),
+        object: echo_object(),
+        method: method(name),
+        timeout: Timeout::NEVER,
+        payload: Payload::new(metadata.len(), body.len()).unwrap(),
+    };
+    [&frame.encode()[..], metadata, body].concat()
+}
+
+fn with_byte(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+    frame[at] = byte;
+    frame
+}
+
+const MECHANISMS: [Mechanism; 3] =
+    [Mechanism::UnixStream, Mechanism::ShmFutex, Mechanism::UnixSeqpacket];
+
+#[test]
+fn what_is_no_greeting_ends_the_connection() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for mechanism in MECHANISMS {
+            for (what, bytes) in [
+                ("nothing", vec![]),
+                ("a call", call(1 << 16, "Nothing", &[], &[])),
+                ("half a greeting", hello(1, 1)[..20].to_vec()),
+                ("a later version", hello(2, 3)),
+                ("a version from nowhere", hello(5, 0)),
+                ("another protocol", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+                ("a long greeting", [hello(1, 1), vec![0; 5000]].concat()),
+            ] {
+                let mut endpoint = channel(&server, mechanism);
+                endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
+                expect_closed(endpoint, what);
+            }
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+/// Frames that end a connection, each for a reason of its own.
+fn misdeeds() -> Vec<(&'static str, Vec<u8>)> {
+    let nothing = || call(1 << 16, "Nothing", &[], &[]);
+    let id = CallId::from_word(7 << 16 | 3);
+    let payload = Payload { metadata_bytes: 0, body_bytes: 0 };
+    vec![
+        ("no bytes", vec![]),
+        ("half a header", nothing()[..HEADER_BYTES / 2].to_vec()),
+        ("a header but a byte", nothing()[..HEADER_BYTES - 1].to_vec()),
+        ("another version", with_byte(nothing(), 0, 9)),
+        ("an unknown kind", with_byte(nothing(), 1, 99)),
+        ("a stream's item", with_byte(nothing(), 1, 9)),
+        ("reserved flags", with_byte(nothing(), 2, 1)),
+        ("a status in a call", with_byte(nothing(), 6, 1)),
+        ("a deadline in eternity", with_byte(nothing(), 39, 0xff)),
+        ("more announced than sent", with_byte(nothing(), 8, 1)),
+        ("more sent than announced", [nothing(), vec![0]].concat()),
+        ("a second greeting", hello(1, 1)),
+        ("a reply to nothing", Frame::Reply { id, payload }.encode().to_vec()),
+        ("an error for nothing", {
+            Frame::Error { id, status: Status::Internal, payload }.encode().to_vec()
+        }),
+        ("a cancel of nothing", Frame::Cancel { id }.encode().to_vec()),
+        ("a pong for nothing", Frame::Pong { number: 4 }.encode().to_vec()),
+        ("too much metadata", call(1 << 16, "Nothing", &[0; (8 << 10) + 1], &[])),
+        ("a slot beyond the table", call(1 << 16 | 999, "Nothing", &[], &[])),
+    ]
+}
+
+#[test]
+fn a_frame_against_the_rules_ends_the_connection() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for mechanism in MECHANISMS {
+            for (what, bytes) in misdeeds() {
+                let mut endpoint = greeted(&server, mechanism);
+                endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
+                expect_closed(endpoint, what);
+            }
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+#[test]
+fn half_a_message_holds_nobody_up() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        for message_bytes in [200, 100_000] {
+            // Without any timer that would wake it.
+            let server = Served::start();
+            let place = server.address.parse().unwrap();
+            while_a_good_client_calls(&server.address, || {
+                let mut endpoint = greeted_at(&place, mechanism);
+                let mut claim = endpoint.claim(message_bytes, Deadline::after(PATIENCE)).unwrap();
+                claim.write(&vec![0; message_bytes / 2]).unwrap();
+                // Stays so while the good client calls on, and another comes.
+                nearcall_os::clock::pause(Duration::from_millis(10));
+                let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+                let options = CallOptions::new().deadline(PATIENCE);
+                if let Err(status) = echo.nothing_with(&(), &options) {
+                    panic!("{message_bytes} bytes over {mechanism}: {status}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_client_that_opens_a_channel_and_does_not_greet_is_closed() {
+    let server = Observed::start();
+    let silent = MECHANISMS.map(|mechanism| channel(&server, mechanism));
+    server.while_a_good_client_calls(|| {
+        for endpoint in silent {
+            expect_closed(endpoint, "silence");
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+/// One misdeed, with a call under way, for `leaves_nothing`.
+pub(super) fn misbehave(server: &Observed, mechanism: Mechanism, number: u64) {
+    let mut endpoint = greeted(server, mechanism);
+    endpoint.send(&call(9 << 16, "Later", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+    let mut misdeeds = misdeeds();
+    let which = usize::try_from(number).unwrap() % misdeeds.len();
+    let (what, bytes) = misdeeds.swap_remove(which);
+    endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
+    expect_closed(endpoint, what);
+}
+
+/// Asks for much and does not read it, is cut off, and keeps its end for a while, for `be_rude`.
+pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) {
+    let place = address.parse().unwrap();
+    let mut endpoint = connect(&place, mechanism, &Options::default()).unwrap();
+    receive(&mut endpoint).expect("the server greets");
+    let soon = || Deadline::after(PATIENCE);
+    endpoint.send(&hello(1, 1), soon()).unwrap();
+    for slot in 0..8 {
+        endpoint.send(&call(1 << 16 | slot, "Say", &[], &[]), soon()).unwrap();
+    }
+    endpoint.send(b"a misdeed", soon()).unwrap();
+    nearcall_os::clock::pause(stay);
+}
+
+#[test]
+fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let mut endpoint = greeted(&server, Mechanism::UnixStream);
+        for _ in 0..2 {
+            let call = call(1 << 16, "Later", &[], &[]);
+            endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
+        }
+        expect_closed(endpoint, "an id that is in use");
+        wait_until("the first call", || server.seen.later.load(Ordering::Relaxed) == 1);
+        wait_until("the end of interest", || server.seen.wanted.load(Ordering::Relaxed) == 0);
+    });
+}
+
+#[test]
+fn random_frames_hurt_nobody_else() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut endpoint = match random.bool() {
+                true => channel(&server, Mechanism::UnixStream),
+                false => greeted(&server, Mechanism::UnixStream),
+            };
+            for id in 1..=random.u64(1..6) {
+                let mut bytes = match random.u8(0..3) {
+                    0 => vec![0; random.usize(0..200)],
+                    1 => call(id << 16, "Say", &[], &[0x12; 30]),
+                    _ => misdeeds().swap_remove(random.usize(0..misdeeds().len())).1,
+                };
+                for _ in 0..random.usize(0..4) {
+                    let at = random.usize(0..bytes.len().max(1));
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = random.u8(..);
+                    }
+                }
+                // Closed by the server meanwhile, most likely.
+                let _ = endpoint.send(&bytes, Deadline::after(PATIENCE));
+            }
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+/// What the server answers to a body, and that the connection lives.
+#[track_caller]
+fn expect_bad_request(server: &Observed, name: &str, body: &[u8]) {
+    let mut endpoint = greeted(server, Mechanism::UnixStream);
+    endpoint.send(&call(1 << 16, name, &[], body), Deadline::after(PATIENCE)).unwrap();
+    let answer = receive(&mut endpoint).expect("an answer");
+    let frame = Frame::decode(&answer, answer.len()).unwrap();
+    let Frame::Error { status, .. } = frame else { panic!("not refused: {frame:?}") };
+    assert_eq!(status, Status::Internal);
+    let text = String::from_utf8_lossy(&answer[HEADER_BYTES..]);
+    assert!(text.contains("bad request"), "{text}");
+    assert!(text.len() < 1024, "{} bytes of text", text.len());
+    endpoint.send(&call(2 << 16, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+    let answer = receive(&mut endpoint).expect("the connection lives");
+    assert!(matches!(Frame::decode(&answer, answer.len()), Ok(Frame::Reply { .. })));
+}
+
+#[test]
+fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_lives() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        // A length that points past the end, of 2^63; an endless varint; a wrong wire type.
+        expect_bad_request(&server, "Say", &[0x0a, 0x7f, 1, 2]);
+        let past = [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        expect_bad_request(&server, "Say", &past);
+        expect_bad_request(&server, "Say", &[0x10; 1]);
+        expect_bad_request(&server, "Say", &[[0x10].as_slice(), &[0xff; 20]].concat());
+        expect_bad_request(&server, "Say", &[0x08, 0x01]);
+        // Text that is no UTF-8.
+        expect_bad_request(&server, "Fail", &[0x12, 0x02, 0xff, 0xfe]);
+        // Groups in groups, a hundred thousand deep, of a field that nobody knows.
+        expect_bad_request(&server, "Say", &[0x53; 100_000]);
+        let deep = [vec![0x53; 150], vec![0x54; 150]].concat();
+        expect_bad_request(&server, "Say", &deep);
+    });
+}
+
+#[test]
+fn metadata_that_are_none_are_refused_or_dropped() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut metadata = vec![0; random.usize(1..200)];
+            random.fill(&mut metadata);
+            let mut endpoint = greeted(&server, Mechanism::UnixStream);
+            let call = call(1 << 16, "Look", &metadata, &[]);
+            endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
+            // Any end but a panic of the server, which its thread would tell.
+            receive(&mut endpoint);
+        }
+    });
+}

@@ -1,0 +1,90 @@
+//! Callers and servers that do not know the same interfaces, objects and methods.
+
+use nearcall::{
+    CallOptions, Client, Code, EventLoop, Interface, Method, RegisterError, RemoteObject, Server,
+};
+
+use super::expect;
+use crate::echo::{EchoCaller, EchoDispatcher};
+use crate::observed::Observed;
+use crate::support::Service;
+
+/// From a later version of the file: `Shout` is new.
+static SHOUT: Method = Method { id: 0xdead_beef, name: "Shout", oneway: false, deadline: None };
+static WHISPER: Method = Method { id: 0xdead_bee5, name: "Whisper", oneway: true, deadline: None };
+static NEWER: Interface =
+    Interface { name: "echo.v1.Echo", methods: &[&SHOUT, &WHISPER], descriptor_set: &[] };
+static NEXT: Interface =
+    Interface { name: "echo.v2.Echo", methods: &[&SHOUT], descriptor_set: &[] };
+
+#[test]
+fn a_method_that_the_server_does_not_have_is_unimplemented() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let client = Client::new();
+        let newer = RemoteObject::new(&client, &NEWER, &server.address).unwrap();
+        let options = CallOptions::new();
+        let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
+        expect(newer.call::<_, ()>(&SHOUT, &(), &options), Code::Unimplemented, &words);
+        expect(newer.start::<_, ()>(&SHOUT, &(), &options).wait(), Code::Unimplemented, &words);
+        // Nobody hears of a one-way message, and the connection lives.
+        newer.send(&WHISPER, &(), &options).unwrap();
+        let echo = EchoCaller::new(&client, &server.address).unwrap();
+        echo.nothing(&()).unwrap();
+    });
+}
+
+#[test]
+fn another_version_of_an_interface_is_told_what_there_is() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let next = RemoteObject::new(&Client::new(), &NEXT, &server.address).unwrap();
+        let outcome = next.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
+        let words = ["echo.v2.Echo", &server.address, "this server has echo.v1.Echo"];
+        expect(outcome, Code::Unimplemented, &words);
+    });
+}
+
+#[test]
+fn an_instance_that_nobody_registered_is_told_what_there_is() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let address = format!("{}#nobody", server.address);
+        let nobody = EchoCaller::new(&Client::new(), &address).unwrap();
+        let words = ["echo.v1.Echo@nobody", "this server has echo.v1.Echo"];
+        expect(nobody.nothing(&()), Code::Unimplemented, &words);
+    });
+}
+
+#[test]
+fn the_short_circuit_says_the_same() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    server.listen("inproc:names").unwrap();
+    let client = Client::in_loop(&event_loop);
+    let nobody = EchoCaller::new(&client, "inproc:names#nobody").unwrap();
+    let words = ["echo.v1.Echo@nobody", "inproc:names", "this server has echo.v1.Echo"];
+    expect(nobody.nothing(&()), Code::Unimplemented, &words);
+    expect(nobody.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
+    let newer = RemoteObject::new(&client, &NEWER, "inproc:names").unwrap();
+    let outcome = newer.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
+    expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);
+    let elsewhere = EchoCaller::new(&client, "inproc:elsewhere").unwrap();
+    expect(elsewhere.nothing(&()), Code::Unavailable, &["inproc:elsewhere"]);
+}
+
+#[test]
+fn two_objects_with_one_name_are_a_mistake() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    let twice = server.register(EchoDispatcher::new(Service::default())).unwrap_err();
+    assert_eq!(twice, RegisterError::NameTaken("echo.v1.Echo".into()));
+    assert!(twice.to_string().contains("`echo.v1.Echo`"), "{twice}");
+    server.register_as("kitchen", EchoDispatcher::new(Service::default())).unwrap();
+    let twice = server.register_as("kitchen", EchoDispatcher::new(Service::default()));
+    assert_eq!(twice.unwrap_err(), RegisterError::NameTaken("echo.v1.Echo@kitchen".into()));
+    assert!(server.unregister("echo.v1.Echo@kitchen"));
+    server.register_as("kitchen", EchoDispatcher::new(Service::default())).unwrap();
+}

@@ -1,0 +1,247 @@
+//! Strangers at a server's socket: another protocol, noise, silence, too many of them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Duration;
+
+use nearcall::{Client, Limits};
+use nearcall_os::clock;
+use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::socket::{UnixAddress, recv, send, unix_connect};
+
+use crate::echo::EchoCaller;
+use crate::observed::{Observed, PATIENCE};
+
+const HTTP: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.5.0\r\n\r\n";
+
+/// A connected socket at a server's abstract place, and nothing said.
+fn stranger(server: &Observed) -> OwnedFd {
+    let name = server.address.strip_prefix("unix:@").unwrap();
+    unix_connect(UnixAddress::Abstract(name.as_bytes()), Some(PATIENCE)).unwrap()
+}
+
+/// What the server answers last, before it closes.
+fn answer(socket: &OwnedFd) -> Vec<u8> {
+    let mut last = Vec::new();
+    loop {
+        let ready = poll_one(socket, Interest::Readable, Some(PATIENCE)).unwrap();
+        assert!(ready.is_some(), "the stranger is not turned away");
+        let mut buffer = [0; 2048];
+        // A stranger that has something unread is reset.
+        match recv(socket, &mut buffer) {
+            Ok(0) | Err(_) => return last,
+            Ok(bytes) => last = buffer[..bytes].to_vec(),
+        }
+    }
+}
+
+/// How long a new client needs for its first call.
+fn first_call(address: &str) -> Duration {
+    let start = clock::now();
+    EchoCaller::new(&Client::new(), address).unwrap().nothing(&()).expect("a new client gets in");
+    start.elapsed()
+}
+
+/// A few strangers at once, for `leaves_nothing`.
+pub(super) fn make_noise(local: &Observed, remote: &Observed, number: u64) {
+    drop(stranger(local));
+    let noisy = stranger(local);
+    let bytes = usize::try_from(number % 100).unwrap();
+    send(&noisy, &HTTP.repeat(2)[..=bytes]).unwrap();
+    answer(&noisy);
+    say(remote.address.strip_prefix("tcp://").unwrap(), &b"NEARCALC"[..bytes % 9]);
+}
+
+#[test]
+fn another_protocol_is_turned_away_with_a_reason() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for noise in [HTTP, b"\x00", b"NEARCALL", b"NEARCALL\x01\x09\x00", &[0xff; 900]] {
+            let stranger = stranger(&server);
+            send(&stranger, noise).unwrap();
+            let answer = String::from_utf8_lossy(&answer(&stranger)).into_owned();
+            assert!(answer.contains("control packet that makes no sense"), "{answer}");
+        }
+        // Longer than any packet of the handshake.
+        let long = stranger(&server);
+        send(&long, &[b'x'; 100_000]).unwrap();
+        answer(&long);
+    });
+}
+
+#[test]
+fn random_packets_are_turned_away() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut noise = vec![0; random.usize(1..1024)];
+            random.fill(&mut noise);
+            if random.bool() {
+                // Into what comes after the magic.
+                let opening = b"NEARCALL\x01";
+                let bytes = noise.len().min(opening.len());
+                noise[..bytes].copy_from_slice(&opening[..bytes]);
+            }
+            let stranger = stranger(&server);
+            send(&stranger, &noise).unwrap();
+            // A few are good greetings by chance, and say no more after the answer.
+            let _ = nearcall_os::socket::shutdown(&stranger, nearcall_os::socket::Half::Send);
+            answer(&stranger);
+        }
+    });
+}
+
+#[test]
+fn a_stream_does_not_get_to_the_server() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let name = server.address.strip_prefix("unix:@").unwrap();
+        let place = SocketAddr::from_abstract_name(name).unwrap();
+        assert!(UnixStream::connect_addr(&place).is_err(), "the kernel tells the two apart");
+    });
+}
+
+#[test]
+fn who_comes_and_goes_at_once_is_forgotten() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| (0..200).for_each(|_| drop(stranger(&server))));
+    server.wait_for_connections(0);
+}
+
+#[test]
+fn one_silent_stranger_delays_nobody() {
+    let server = Observed::start();
+    let _silent = stranger(&server);
+    let took = server.while_a_good_client_calls(|| first_call(&server.address));
+    assert!(took < Duration::from_millis(500), "{took:?}");
+}
+
+#[test]
+fn forty_silent_strangers_keep_a_client_out_for_no_second() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let silent: Vec<_> = (0..40).map(|_| stranger(&server)).collect();
+        let took = first_call(&server.address);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        // They were told, those at least that had to make room.
+        let told = answer(&silent[0]);
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains("others wait"), "{told}");
+    });
+}
+
+#[test]
+fn a_stranger_that_says_half_of_what_it_must_is_no_better() {
+    let server = Observed::start();
+    let hello = nearcall_channel::VERSION;
+    let mut greeting = b"NEARCALL\x01".to_vec();
+    greeting.extend(hello.major.to_le_bytes());
+    greeting.extend(hello.minor.to_le_bytes());
+    greeting.extend((4_u32 << 20).to_le_bytes());
+    greeting.extend((256_u32 << 10).to_le_bytes());
+    greeting.extend(b"shm-futex");
+    server.while_a_good_client_calls(|| {
+        let half: Vec<_> = (0..40).map(|_| stranger(&server)).collect();
+        for stranger in &half {
+            let _ = send(stranger, &greeting);
+        }
+        let took = first_call(&server.address);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+}
+
+#[test]
+fn more_strangers_than_may_wait_are_told_so() {
+    let server = Observed::start();
+    // More than 24 handshakes and 96 that wait; the kernel's queue holds 128.
+    let silent: Vec<_> = (0..150).map(|_| stranger(&server)).collect();
+    let start = clock::now();
+    let client = Client::new();
+    client.hunt(&server.address, PATIENCE).unwrap();
+    EchoCaller::new(&client, &server.address).unwrap().nothing(&()).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    // Those that made room; what may not wait is told so, too, if the server is quick enough.
+    for stranger in &silent[..90] {
+        let told = answer(stranger);
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains("try again") || told.contains("in time"), "{told}");
+    }
+}
+
+fn tcp_server() -> (Observed, String) {
+    let server = Observed::at("tcp://127.0.0.1:0", Limits::default());
+    let place = server.address.strip_prefix("tcp://").unwrap().to_owned();
+    (server, place)
+}
+
+/// Says something and waits until the server has had enough.
+fn say(place: &str, noise: &[u8]) {
+    let mut stream = TcpStream::connect(place).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The server may have closed already.
+    let _ = stream.write_all(noise);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
+    }
+}
+
+#[test]
+fn another_protocol_over_tcp_is_closed() {
+    let (server, place) = tcp_server();
+    server.while_a_good_client_calls(|| {
+        for noise in [HTTP, b"", b"N", b"NEARCALC", b"NEARCALS", &[0; 100_000]] {
+            say(&place, noise);
+        }
+        for seed in 0..50 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut noise = vec![0; random.usize(1..300)];
+            random.fill(&mut noise);
+            let opening = b"NEARCALC\x01\x00\x00\x00";
+            let bytes = random.usize(0..=opening.len()).min(noise.len());
+            noise[..bytes].copy_from_slice(&opening[..bytes]);
+            say(&place, &noise);
+        }
+    });
+    server.wait_for_connections(0);
+}
+
+#[test]
+fn a_message_over_the_limit_is_cut_off_over_tcp() {
+    let (server, place) = tcp_server();
+    server.while_a_good_client_calls(|| {
+        for announced in [u32::MAX, 1 << 31, (4 << 20) + 1] {
+            let mut bytes = b"NEARCALC\x01\x00\x00\x00".to_vec();
+            bytes.extend((4_u32 << 20).to_le_bytes());
+            bytes.extend((256_u32 << 10).to_le_bytes());
+            bytes.extend([0; 4]);
+            // A piece of a message of that length.
+            bytes.extend(announced.to_le_bytes());
+            bytes.extend((16_u32 << 10).to_le_bytes());
+            bytes.extend([7; 100]);
+            let mut stream = TcpStream::connect(&place).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(&bytes).unwrap();
+            let mut answer = Vec::new();
+            // The writing half stays open, so only the server can end this.
+            let _ = stream.read_to_end(&mut answer);
+            assert!(answer.len() < 200, "greetings and no more");
+        }
+    });
+}
+
+#[test]
+fn silence_over_tcp_keeps_nobody_out() {
+    let (server, place) = tcp_server();
+    server.while_a_good_client_calls(|| {
+        let _silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&place).unwrap()).collect();
+        let took = first_call(&server.address);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+}

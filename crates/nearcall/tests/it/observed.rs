@@ -1,0 +1,160 @@
+//! A server that tells how it is, and a good client that must not notice what others do to it.
+//!
+//! Always true: the good client calls before, during and after a case, and none of its calls fails.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Deadline, Event, EventLoop, Limits, Server, Stopper};
+use nearcall_os::clock;
+
+use crate::echo::{EchoCaller, EchoDispatcher, Words};
+use crate::support::{Service, unique_address};
+
+/// Longest wait of one step. Far above what is needed, so that it only ends a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a server tells from its thread, every millisecond.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Clients that are connected.
+    pub(crate) connections: AtomicUsize,
+    /// Calls of `Later` that nobody has answered.
+    pub(crate) later: AtomicUsize,
+    /// Of those, calls that somebody waits for.
+    pub(crate) wanted: AtomicUsize,
+}
+
+/// A server with an `Echo` in a thread of its own.
+pub(crate) struct Observed {
+    pub(crate) address: String,
+    pub(crate) seen: Arc<Seen>,
+    stopper: Stopper,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Observed {
+    pub(crate) fn start() -> Self {
+        Self::at(&unique_address(), Limits::default())
+    }
+
+    pub(crate) fn with(limits: Limits) -> Self {
+        Self::at(&unique_address(), limits)
+    }
+
+    /// A server that listens at `address`.
+    pub(crate) fn at(address: &str, limits: Limits) -> Self {
+        let (seen, address) = (Arc::new(Seen::default()), address.to_owned());
+        let (give, take) = std::sync::mpsc::channel();
+        let tell = Arc::clone(&seen);
+        let thread = std::thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::with_limits(&event_loop, limits);
+            let service = Rc::new(Service::default());
+            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let address = server.listen(&address).unwrap();
+            give.send((event_loop.stopper(), address.to_string())).unwrap();
+            event_loop.add_timer(Duration::ZERO, Some(Duration::from_millis(1)));
+            while !matches!(event_loop.next(Deadline::Never).unwrap(), Some(Event::Stopped)) {
+                tell.tell(&server, &service);
+            }
+        });
+        let (stopper, address) = take.recv().unwrap();
+        Self { address, seen, stopper, thread: Some(thread) }
+    }
+
+    /// Waits until so many clients are connected.
+    #[track_caller]
+    pub(crate) fn wait_for_connections(&self, count: usize) {
+        wait_until("the connections", || self.seen.connections.load(Ordering::Relaxed) == count);
+    }
+
+    /// Where a channel is opened without the runtime.
+    pub(crate) fn place(&self) -> nearcall_channel::Address {
+        self.address.parse().unwrap()
+    }
+
+    /// Does `case` while a good client calls all the time.
+    #[track_caller]
+    pub(crate) fn while_a_good_client_calls<T>(&self, case: impl FnOnce() -> T) -> T {
+        while_a_good_client_calls(&self.address, case)
+    }
+}
+
+/// Does `case` while a good client of the server at `address` calls all the time.
+#[track_caller]
+pub(crate) fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() -> T) -> T {
+    let (calls, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let good = scope.spawn(|| call_until(address, &calls, &ends));
+        let ending = Ending(&ends);
+        wait_until("the good client's first call", || {
+            calls.load(Ordering::Relaxed) > 0 || good.is_finished()
+        });
+        let outcome = case();
+        // One whole call after the case at least.
+        let before = calls.load(Ordering::Relaxed);
+        wait_until("the good client's last call", || {
+            calls.load(Ordering::Relaxed) > before + 1 || good.is_finished()
+        });
+        drop(ending);
+        good.join().unwrap();
+        outcome
+    })
+}
+
+impl Seen {
+    fn tell(&self, server: &Server, service: &Service) {
+        let later = service.later.borrow();
+        let wanted = later.iter().filter(|(_, responder)| responder.is_wanted()).count();
+        self.connections.store(server.connections(), Ordering::Relaxed);
+        self.later.store(later.len(), Ordering::Relaxed);
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+/// Sets the flag, also when the case panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, address).unwrap();
+    let options = CallOptions::new().deadline(PATIENCE);
+    for number in 0.. {
+        if ends.load(Ordering::Relaxed) {
+            return;
+        }
+        let reply = echo.say_with(&Words { number, ..Words::default() }, &options);
+        assert_eq!(reply.expect("nobody else notices").number, number);
+        calls.fetch_add(1, Ordering::Relaxed);
+        clock::pause(Duration::from_micros(200));
+    }
+}
+
+/// Waits until `done`, and fails when that takes too long.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = clock::now() + PATIENCE;
+    while !done() {
+        assert!(clock::now() < end, "waiting for {what} in vain");
+        clock::pause(Duration::from_micros(500));
+    }
+}

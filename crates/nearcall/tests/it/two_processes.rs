@@ -1,0 +1,285 @@
+//! Two processes, of which one is killed or stopped while the other calls it or serves it.
+//!
+//! The other process is this test program itself, which finds in its environment what it is to be.
+//! Always true: it dies with the thread that started it.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server, Status};
+use nearcall_channel::Listener;
+use nearcall_os::clock;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{Signal, send_by_pidfd};
+
+use crate::echo::{EchoCaller, EchoDispatcher, Words};
+use crate::observed::{Observed, PATIENCE, wait_until};
+use crate::support::{Service, unique_address};
+
+const PART: &str = "NEARCALL_TEST_PART";
+const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
+/// Calls that are under way when somebody dies.
+const CALLS: usize = 5;
+/// What a survivor may take. The promise is 100 ms; a busy machine may not run it for longer.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Where the other process begins; nothing when the harness runs it.
+#[test]
+fn entry() {
+    let Ok(part) = std::env::var(PART) else { return };
+    let address = std::env::var(ADDRESS).unwrap();
+    match part.as_str() {
+        "server" => serve(&address),
+        "client" => ask(&address),
+        "deaf" => listen(&address),
+        "rude" => crate::bad_input::be_rude(&address),
+        "hurt" => crate::bad_input::leaves_nothing(),
+        other => panic!("there is no part `{other}`"),
+    }
+}
+
+fn start(part: &str, address: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["two_processes::entry", "--exact", "--nocapture", "--test-threads=1"])
+        .env(PART, part)
+        .env(ADDRESS, address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    Child::spawn(&mut command).unwrap()
+}
+
+fn serve(address: &str) {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    server.listen(address).unwrap();
+    event_loop.run().unwrap();
+}
+
+/// Asks for what nobody answers, and waits for it.
+fn ask(address: &str) {
+    let client = Client::new();
+    client.hunt(address, PATIENCE).unwrap();
+    let echo = EchoCaller::new(&client, address).unwrap();
+    let later = || echo.start_later(&Words::default(), &CallOptions::new());
+    let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
+    for call in started {
+        let _ = call.wait();
+    }
+}
+
+/// Is there and takes nobody.
+fn listen(address: &str) {
+    let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+    loop {
+        clock::pause(PATIENCE);
+        assert!(listener.address().to_string() == address);
+    }
+}
+
+/// A server in another process, once it listens.
+fn server(address: &str) -> Child {
+    let server = start("server", address);
+    Client::new().hunt(address, PATIENCE).unwrap();
+    server
+}
+
+/// Every mechanism that can be had here and each of its ways to wait, with a client that blocks
+/// and with one in a loop.
+fn everywhere(case: impl Fn(&str, &Client)) {
+    let event_loop = EventLoop::new().unwrap();
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        for wait in mechanism.waits() {
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                case(&format!("via={mechanism}&wait={wait}"), &client);
+            }
+        }
+    }
+}
+
+/// Kills `victim` a little later, and says when.
+fn kill_soon(victim: &Child) -> std::thread::JoinHandle<Instant> {
+    let pidfd = victim.pidfd().try_clone_to_owned().unwrap();
+    std::thread::spawn(move || {
+        // So that most calls wait by then; it does not matter if one does not.
+        clock::pause(Duration::from_millis(10));
+        let at = clock::now();
+        send_by_pidfd(&pidfd, Signal::KILL).unwrap();
+        at
+    })
+}
+
+/// Stops a process, and waits until it has stopped.
+fn stop(process: &Child) {
+    send_by_pidfd(process.pidfd(), Signal::STOP).unwrap();
+    let path = format!("/proc/{}/stat", process.pid());
+    wait_until("the stop", || {
+        let stat = std::fs::read_to_string(&path).unwrap();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    });
+}
+
+#[track_caller]
+fn expect_gone<T: std::fmt::Debug>(outcome: Result<T, Status>, what: &str) {
+    let status = outcome.expect_err("its server is dead");
+    assert_eq!(status.code(), Code::Unavailable, "{what}: {status}");
+    assert!(status.message().contains("went away"), "{what}: {status}");
+}
+
+#[test]
+fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
+    everywhere(|via, client| {
+        let place = unique_address();
+        let first = server(&place);
+        let echo = EchoCaller::new(client, &format!("{place}?{via}")).unwrap();
+        echo.nothing(&()).unwrap();
+        let later = || echo.start_later(&Words::default(), &CallOptions::new());
+        let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
+        let killer = kill_soon(&first);
+        expect_gone(echo.later(&Words::default()), via);
+        let took = killer.join().unwrap().elapsed();
+        assert!(took < AT_ONCE, "{via}: {took:?}");
+        for call in started {
+            assert!(call.is_done(), "{via}");
+            expect_gone(call.wait(), via);
+        }
+        let status = echo.nothing(&()).unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
+        let _second = server(&place);
+        echo.nothing(&()).expect("it connects again by itself");
+    });
+}
+
+#[test]
+fn a_server_that_was_replaced_while_nobody_called_is_found_again() {
+    everywhere(|via, client| {
+        let place = unique_address();
+        let mut first = server(&place);
+        let echo = EchoCaller::new(client, &format!("{place}?{via}")).unwrap();
+        echo.nothing(&()).unwrap();
+        first.kill().unwrap();
+        let _second = server(&place);
+        // A mechanism may take a request before it has heard of the death. Nobody knows then
+        // whether the method ran, so this is for the caller to decide.
+        if let Err(status) = echo.nothing(&()) {
+            expect_gone(Err::<(), _>(status), via);
+        }
+        echo.nothing(&()).expect("it connects again by itself");
+        echo.note(&Words::default()).unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_in_its_server() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let server = Observed::start();
+        server.while_a_good_client_calls(|| {
+            let mut client = start("client", &format!("{}?via={mechanism}", server.address));
+            let seen = &server.seen;
+            wait_until("the calls", || seen.wanted.load(Ordering::Relaxed) == CALLS);
+            client.kill().unwrap();
+            let killed = clock::now();
+            wait_until("the end of interest", || seen.wanted.load(Ordering::Relaxed) == 0);
+            server.wait_for_connections(1);
+            assert!(killed.elapsed() < AT_ONCE, "{mechanism}: {:?}", killed.elapsed());
+        });
+        assert_eq!(server.seen.later.load(Ordering::Relaxed), CALLS);
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_during_a_hunt_is_waited_for_again() {
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let place = unique_address();
+        let mut deaf = start("deaf", &place);
+        // It listens when a connection to its socket succeeds.
+        let name = place.strip_prefix("unix:@").unwrap().as_bytes();
+        wait_until("the deaf server", || {
+            let unix = nearcall_os::socket::UnixAddress::Abstract(name);
+            nearcall_os::socket::unix_connect(unix, Some(PATIENCE)).is_ok()
+        });
+        std::thread::scope(|scope| {
+            let killer = kill_soon(&deaf);
+            let next = scope.spawn(|| {
+                killer.join().unwrap();
+                clock::pause(Duration::from_millis(20));
+                Observed::at(&place, Limits::default())
+            });
+            client.hunt(&place, PATIENCE).unwrap();
+            EchoCaller::new(&client, &place).unwrap().nothing(&()).unwrap();
+            drop(next.join().unwrap());
+        });
+        deaf.wait(Some(PATIENCE)).unwrap().expect("it was killed");
+    }
+}
+
+#[test]
+fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
+    everywhere(|via, client| {
+        let place = unique_address();
+        let server = server(&place);
+        let echo = EchoCaller::new(client, &format!("{place}?{via}")).unwrap();
+        echo.nothing(&()).unwrap();
+        stop(&server);
+        let options = CallOptions::new().deadline(Duration::from_millis(5));
+        let words = |number| Words { number, ..Words::default() };
+        let begun = clock::now();
+        for number in 0..2 {
+            let status = echo.say_with(&words(number), &options).expect_err("it is stopped");
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{via}: {status}");
+        }
+        assert!(begun.elapsed() < AT_ONCE, "{via}: {:?}", begun.elapsed());
+        send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
+        // Replies to the calls from before may come and go to nobody.
+        let options = CallOptions::new().deadline(PATIENCE);
+        for number in 10..20 {
+            match echo.say_with(&words(number), &options) {
+                Ok(reply) => assert_eq!(reply.number, number, "{via}"),
+                Err(status) => panic!("{via}: {status}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
+    let place = unique_address();
+    let server = server(&place);
+    stop(&server);
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let begun = clock::now();
+        let options = CallOptions::new().deadline(Duration::from_millis(50));
+        let echo = EchoCaller::new(&client, &place).unwrap();
+        let status = echo.nothing_with(&(), &options).unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn bad_input_leaves_nothing_behind() {
+    // In a process of its own, where no other test opens anything.
+    let mut hurt = start("hurt", &unique_address());
+    let status = hurt.wait(Some(3 * PATIENCE)).unwrap().expect("it does not hang");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_client_that_neither_reads_nor_leaves_holds_nobody_up_when_it_is_cut_off() {
+    let server = Observed::start();
+    let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+    let mut rude = start("rude", &server.address);
+    let (mut slow, mut calls) = (0, 0);
+    while rude.wait(Some(Duration::ZERO)).unwrap().is_none() {
+        let begun = clock::now();
+        echo.nothing(&()).unwrap();
+        calls += 1;
+        slow += usize::from(begun.elapsed() > Duration::from_millis(80));
+    }
+    // A busy machine may account for one or two.
+    assert!(slow < crate::bad_input::RUDE_ROUNDS / 2, "{slow} of {calls} calls were slow");
+}
