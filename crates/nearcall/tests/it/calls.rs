@@ -142,7 +142,7 @@ fn hop(to: String) -> Served {
     serve_scripted(Limits::default(), move |event_loop| {
         let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
         Scripted::new(move |context, request| {
-            let before = context.remaining().map_or(u64::MAX, |left| left.as_nanos() as u64);
+            let before = context.remaining().map_or(u128::MAX, |left| left.as_nanos());
             let options = match request.number {
                 0 => CallOptions::new(),
                 _ => CallOptions::new().deadline(10 * PATIENCE),
@@ -152,7 +152,7 @@ fn hop(to: String) -> Served {
             } else {
                 next.look_with(&(), &options)?.remaining_ns
             };
-            if after >= before {
+            if u128::from(after) >= before {
                 return Err(Status::internal(format!("{after} is left of {before}")));
             }
             Ok(words(after))
