@@ -99,6 +99,8 @@ impl Reactor {
     pub(crate) fn remove_link(&self, link: &Rc<Link>) {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        // Or its descriptors stay open until the next round.
+        self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         let is_native =
             self.native.borrow().as_ref().is_some_and(|native| Rc::ptr_eq(&native.link, link));
         if is_native {
@@ -117,7 +119,7 @@ impl Reactor {
                 }
             });
         }
-        link.watch.set(Watch { is_used: watch.is_used, ..Watch::default() });
+        link.watch.set(Watch::default());
     }
 
     /// All connections.

@@ -11,7 +11,7 @@ use nearcall::event_loop::EventLoop;
 use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server, WaitPolicy};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::stage::{PATIENCE, Scripted, in_time, serve_scripted, turn_until, words};
+use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, turn_until, words};
 use crate::support::{Served, Service, unique_address};
 
 /// Parameters of all ways to talk that a loop can have many of.
@@ -29,6 +29,7 @@ fn ways() -> Vec<String> {
 fn a_loop_is_client_and_server_at_once() {
     in_time(|| {
         for way in ways() {
+            let _alone = alone(&way);
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             server.register(EchoDispatcher::new(Service::default())).unwrap();
@@ -76,6 +77,7 @@ fn circle(way: &str) -> (Served, Served, EchoCaller) {
 fn calls_in_circles_do_not_deadlock() {
     for way in ways() {
         in_time(move || {
+            let _alone = alone(&way);
             let (_first, _second, echo) = circle(&way);
             let options = CallOptions::new().deadline(PATIENCE / 2);
             for depth in [1, 2, 3, 10, 10] {
@@ -144,6 +146,7 @@ const TURNS_FAIR_MAX: usize = 16;
 fn who_floods_does_not_hold_up_another() {
     for way in ways() {
         in_time(move || {
+            let _alone = alone(&way);
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             let order = Rc::new(RefCell::new(Vec::new()));
@@ -248,6 +251,7 @@ fn oneways_over_every_mechanism_arrive_in_order() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         in_time(move || {
             let at = format!("?via={mechanism}#s");
+            let _alone = alone(&at);
             let served = serve_scripted(Limits::default(), |_| slow_counter());
             all_oneways_arrive(&Client::new(), &served.via(&at), 2_000);
             drop(served);

@@ -5,9 +5,11 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, Mechanism};
 
 use crate::echo::{EchoCaller, Words};
+use crate::stage::alone;
 use crate::support::Served;
 
 fn exchange(mechanism: Mechanism, parameters: &str) {
+    let _alone = alone(parameters);
     let served = Served::start();
     let client = Client::new();
     let echo = EchoCaller::new(&client, &served.via(parameters)).unwrap();

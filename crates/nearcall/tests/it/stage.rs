@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +41,12 @@ pub(crate) fn turn_until(event_loop: &EventLoop, mut done: impl FnMut() -> bool)
         event_loop.next(Deadline::At(soon)).unwrap();
         assert!(nearcall_os::clock::now() < until, "not done within {PATIENCE:?}");
     }
+}
+
+/// Keeps other tests from POSIX message queues, of which a user can have a few only.
+pub(crate) fn alone(way: &str) -> Option<MutexGuard<'static, ()>> {
+    static QUEUES: Mutex<()> = Mutex::new(());
+    way.contains("posix-mq").then(|| QUEUES.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 pub(crate) fn words(number: u64) -> Words {

@@ -91,6 +91,7 @@ fn server(address: &str) -> Child {
 fn everywhere(case: impl Fn(&str, &Client)) {
     let event_loop = EventLoop::new().unwrap();
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let _alone = crate::stage::alone(mechanism.name());
         for wait in mechanism.waits() {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 case(&format!("via={mechanism}&wait={wait}"), &client);
@@ -174,6 +175,7 @@ fn a_server_that_was_replaced_while_nobody_called_is_found_again() {
 #[test]
 fn a_client_that_is_killed_leaves_nothing_in_its_server() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let _alone = crate::stage::alone(mechanism.name());
         let server = Observed::start();
         server.while_a_good_client_calls(|| {
             let mut client = start("client", &format!("{}?via={mechanism}", server.address));
