@@ -95,6 +95,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// Whether the loop sleeps in a connection, so that it can sleep in no other.
+    pub(crate) fn sleeps_in_one(&self) -> bool {
+        self.native.borrow().is_some()
+    }
+
     /// Forgets a connection that has ended.
     pub(crate) fn remove_link(&self, link: &Rc<Link>) {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
