@@ -94,6 +94,7 @@ fn routes(
 ) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
+        false if plan.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
         false => &Caller::ALL,
     };
     let mut callers = plan.callers.clone().unwrap_or_else(|| usual.to_vec());
@@ -163,7 +164,8 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
     let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
-    if plan.breakdown {
+    let is_short = plan.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
+    if plan.breakdown || is_short {
         return exchanges;
     }
     if !route.is_alone() {
