@@ -55,7 +55,7 @@ async fn host(event_loop: &EventLoop, room: &Room) {
 
 #[test]
 fn a_flooded_server_comes_back_to_what_a_turn_has_left() {
-    for mechanism in ["unix-stream", "shm-eventfd", "shm-spin", "pipe"] {
+    for mechanism in ["unix-stream", "shm-eventfd", "shm-spin", "pipe", "shm-signal", "shm-futex"] {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
         let room = Rc::new(Room(Cell::new(0)));
