@@ -182,14 +182,14 @@ impl Client {
             }
             return Err(nobody_listens(&address.at));
         };
-        let known = |(other, link): &(Route, Rc<Link>)| {
-            (*other == route && !link.is_gone()).then(|| Rc::clone(link))
-        };
-        let link = self.core.links.borrow().iter().find_map(known);
-        if let Some(link) = link.filter(|link| link.is_open()) {
+        if let Some(link) = self.known_link(&route) {
             return Ok(link);
         }
         let endpoint = self.open_channel(place, &route, until)?;
+        // A service that ran meanwhile may have connected as well. One connection is enough.
+        if let Some(link) = self.known_link(&route) {
+            return Ok(link);
+        }
         let Self { core } = self;
         let name = format!("the server at {}", address.at);
         let link = Link::new(&core.core, endpoint, name, core.instance, &core.limits, None);
@@ -198,10 +198,21 @@ impl Client {
             added.map_err(|error| Status::failed_precondition(error.to_string()))?;
         }
         self.greet(&link, until)?;
+        if let Some(known) = self.known_link(&route) {
+            link.close(Status::unavailable("another connection was quicker"));
+            return Ok(known);
+        }
         let mut links = core.links.borrow_mut();
         links.retain(|(other, link)| *other != route && !link.is_gone());
         links.push((route, Rc::clone(&link)));
         Ok(link)
+    }
+
+    /// The connection of this route, if it takes calls.
+    fn known_link(&self, route: &Route) -> Option<Rc<Link>> {
+        let links = self.core.links.borrow();
+        let known = links.iter().find(|(other, link)| *other == *route && link.is_open());
+        known.map(|(_, link)| Rc::clone(link))
     }
 
     fn open_channel(&self, place: &Place, route: &Route, until: Time) -> Result<Endpoint, Status> {

@@ -83,7 +83,20 @@ impl Link {
         if self.owes_look.take() {
             self.take_events();
         }
+        if self.has_postponed.get() && self.is_gone() {
+            self.serve_postponed();
+        }
         took
+    }
+
+    /// What a service found when it looked ahead until the end of the connection. Nobody else comes
+    /// back to it, and one-way messages were sent.
+    #[cold]
+    fn serve_postponed(self: &Rc<Self>) {
+        while let Some(Arrival { event, mut buffer }) = self.take_postponed() {
+            self.treat(&event, &mut buffer);
+            self.core.buffers.give(buffer);
+        }
     }
 
     #[cold]

@@ -142,7 +142,7 @@ fn hop(to: String) -> Served {
     serve_scripted(Limits::default(), move |event_loop| {
         let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
         Scripted::new(move |context, request| {
-            let before = context.remaining().map_or(u64::MAX, |left| left.as_nanos() as u64);
+            let before = context.remaining().map_or(u128::MAX, |left| left.as_nanos());
             let options = match request.number {
                 0 => CallOptions::new(),
                 _ => CallOptions::new().deadline(10 * PATIENCE),
@@ -152,7 +152,7 @@ fn hop(to: String) -> Served {
             } else {
                 next.look_with(&(), &options)?.remaining_ns
             };
-            if after >= before {
+            if u128::from(after) >= before {
                 return Err(Status::internal(format!("{after} is left of {before}")));
             }
             Ok(words(after))
@@ -354,4 +354,47 @@ fn a_started_call_is_a_future_of_a_loop() {
         };
         assert_eq!(reply.unwrap_err().code(), Code::DeadlineExceeded);
     });
+}
+
+#[test]
+fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
+    for way in ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe"] {
+        in_time(move || {
+            let (entered, wait_entered) = mpsc::channel();
+            let (leave, wait_leave) = mpsc::channel();
+            let wait_leave = std::cell::RefCell::new(Some(wait_leave));
+            let served = serve_scripted(Limits::default(), |_| {
+                let base = std::rc::Rc::<crate::support::Service>::default();
+                let notes = std::rc::Rc::clone(&base);
+                let say = move |context: &nearcall::Context<'_>, request: &crate::echo::Words| {
+                    if request.number == 0 {
+                        return Ok(words(notes.notes.get()));
+                    }
+                    entered.send(()).unwrap();
+                    let wait = wait_leave.borrow_mut().take().unwrap();
+                    let () = wait.recv_timeout(PATIENCE).unwrap();
+                    // Reads on until the end of the connection is found.
+                    for _ in 0..1_000 {
+                        let _ = context.is_cancelled();
+                    }
+                    Err(Status::cancelled(""))
+                };
+                Scripted { base, say: Box::new(say) }
+            });
+            let echo = scripted(&served);
+            let at = served.via(&format!("{way}#s"));
+            let other = EchoCaller::new(&Client::new(), &at).unwrap();
+            let started = other.start_say(&words(1), &CallOptions::new());
+            wait_entered.recv_timeout(PATIENCE).unwrap();
+            for number in 0..10 {
+                other.note(&words(number)).unwrap();
+            }
+            drop((started, other));
+            leave.send(()).unwrap();
+            let until = clock::now() + PATIENCE / 2;
+            while echo.say(&words(0)).unwrap().number < 10 {
+                assert!(clock::now() < until, "some were lost {way}");
+            }
+        });
+    }
 }

@@ -284,3 +284,43 @@ fn oneways_within_a_loop_are_served_later() {
     event_loop.next(Deadline::Now).unwrap();
     echo.note(&words(0)).unwrap();
 }
+
+#[test]
+fn two_first_calls_at_once_share_one_connection() {
+    in_time(|| {
+        let (far_loop, near_loop) = (mpsc::channel(), EventLoop::new().unwrap());
+        let far = Served::with(Limits::default(), "", move |_, server, _| {
+            let counted = server.clone();
+            let count = Scripted::new(move |_, _| Ok(words(counted.connections() as u64)));
+            server.register_as("count", EchoDispatcher::new(count)).unwrap();
+            far_loop.0.send(()).unwrap();
+        });
+        far_loop.1.recv_timeout(PATIENCE).unwrap();
+        let client = Client::in_loop(&near_loop);
+        let echo = EchoCaller::new(&client, &far.address).unwrap();
+        // A call that is in the channel already is served while the client connects, and its
+        // service connects, too.
+        let server = Server::new(&near_loop);
+        let nested = echo.clone();
+        let say = Scripted::new(move |_, request| nested.say(request));
+        server.register(EchoDispatcher::new(say)).unwrap();
+        let near = server.listen(&unique_address()).unwrap().to_string();
+        let peer = flood(&near, 1, 1);
+        // Its first call: no connection yet, then one for both.
+        turn_until(&near_loop, || server.connections() == 1);
+        peer.go.send(()).unwrap();
+        echo.nothing(&()).unwrap();
+        turn_until(&near_loop, || peer.thread.is_finished());
+        peer.thread.join().unwrap();
+        let counter = EchoCaller::new(&Client::new(), &far.via("#count")).unwrap();
+        let until = nearcall_os::clock::now() + PATIENCE / 2;
+        while counter.say(&words(0)).unwrap().number != 2 {
+            assert!(nearcall_os::clock::now() < until, "more than one and the counter's own");
+        }
+        server.unregister("echo.v1.Echo");
+        drop((echo, client));
+        while counter.say(&words(0)).unwrap().number != 1 {
+            assert!(nearcall_os::clock::now() < until, "a connection outlives its client");
+        }
+    });
+}

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod calls;
+mod figures;
 mod loop_events;
 mod loops;
 mod mechanisms;

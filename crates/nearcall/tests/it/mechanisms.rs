@@ -22,7 +22,8 @@ fn exchange(mechanism: Mechanism, parameters: &str) {
         echo.note(&Words { number, ..Words::default() }).unwrap();
     }
     let options = CallOptions::new().deadline(Duration::from_secs(10));
-    assert_eq!(echo.quick(&Words { number: 4, ..Words::default() }).unwrap().number, 5);
+    let quick = echo.quick_with(&Words { number: 4, ..Words::default() }, &options).unwrap();
+    assert_eq!(quick.number, 5);
     assert!(echo.look_with(&(), &options).unwrap().remaining_ns > 1_000_000_000);
 }
 

@@ -14,7 +14,7 @@ use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::support::{Served, Service};
 
 /// Far above what any test needs on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a test that may block, and fails if it does not end.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {

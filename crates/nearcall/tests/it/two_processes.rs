@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_channel::Listener;
 use nearcall_os::clock;
-use nearcall_os::process::Child;
+use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
@@ -206,7 +206,8 @@ fn a_server_that_is_killed_during_a_hunt_is_waited_for_again() {
             let killer = kill_soon(&deaf);
             let next = scope.spawn(|| {
                 killer.join().unwrap();
-                clock::pause(Duration::from_millis(20));
+                // Its socket is there until it is gone.
+                process::wait_pidfd(deaf.pidfd(), Some(PATIENCE)).unwrap();
                 Observed::at(&place, Limits::default())
             });
             client.hunt(&place, PATIENCE).unwrap();

@@ -1,0 +1,210 @@
+//! Servers and clients that have nothing to do cost nothing: no thread of the process wakes up.
+//!
+//! For `NEARCALL_IDLE_S` seconds, 1 by default; 10 for the figure.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "it prints a figure")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nearcall::{
+    CallOptions, Client, Context, EventLoop, Mechanism, Responder, Server, Status, Stopper,
+    WaitPolicy,
+};
+use nearcall_os::{clock, process};
+
+use self::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+
+/// Generated from `nearcall-build/tests/golden/echo.proto`.
+mod echo {
+    include!("../../nearcall-build/tests/golden/echo.rs");
+}
+
+/// Keeps calls of `Later`, and answers nothing else.
+#[derive(Default)]
+struct Keeper(RefCell<Vec<Responder<Words>>>);
+
+impl Echo for Keeper {
+    fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, _context: &Context<'_>, _request: &Words) {}
+
+    fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn panic(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn later(&self, _context: &Context<'_>, _request: &Words, responder: Responder<Words>) {
+        self.0.borrow_mut().push(responder);
+    }
+
+    fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn look(&self, _context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
+        Ok(Seen::default())
+    }
+
+    fn work(&self, _context: &Context<'_>, _request: &Span) -> Result<Words, Status> {
+        Ok(Words::default())
+    }
+}
+
+/// One spins; the others wait in slices, because a condition variable tells of no death.
+const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
+
+/// A server, a client in a loop and a client that waits for an answer, all idle.
+struct Idle {
+    server: (Stopper, JoinHandle<()>),
+    in_loop: (Stopper, JoinHandle<()>),
+    waiting: JoinHandle<()>,
+}
+
+impl Idle {
+    fn start(mechanism: Mechanism) -> Self {
+        let name = format!("unix:@nearcall-idle-{}-{mechanism}", process::pid());
+        let via = format!("{name}?via={mechanism}");
+        let listens = name.clone();
+        let server = looping(format!("s {mechanism}"), move |event_loop| {
+            let server = Server::new(event_loop);
+            server.register(EchoDispatcher::new(Keeper::default())).unwrap();
+            server.listen(&listens).unwrap();
+            Box::new(server)
+        });
+        // A loop sleeps in one connection only where the mechanism has no descriptor.
+        let many = mechanism.waits().contains(&WaitPolicy::Poll);
+        let other = if many { via.clone() } else { name };
+        let in_loop = looping(format!("l {mechanism}"), move |event_loop| {
+            let client = Client::in_loop(event_loop);
+            let echo = EchoCaller::new(&client, &other).unwrap();
+            for _ in 0..100 {
+                echo.nothing(&()).unwrap();
+            }
+            Box::new(echo)
+        });
+        let (give, take) = mpsc::channel();
+        let waiting = named(format!("w {mechanism}"), move || {
+            let client = Client::new();
+            let echo = EchoCaller::new(&client, &via).unwrap();
+            echo.nothing(&()).unwrap();
+            let started = echo.start_later(&Words::default(), &CallOptions::new());
+            give.send(()).unwrap();
+            started.wait().unwrap_err();
+        });
+        take.recv().unwrap();
+        Self { server, in_loop, waiting }
+    }
+
+    fn stop(self) {
+        for (stopper, thread) in [self.in_loop, self.server] {
+            stopper.stop();
+            thread.join().unwrap();
+        }
+        self.waiting.join().unwrap();
+    }
+}
+
+/// A loop in a thread of its own that keeps what `make` makes.
+fn looping(
+    name: String,
+    make: impl FnOnce(&EventLoop) -> Box<dyn std::any::Any> + Send + 'static,
+) -> (Stopper, JoinHandle<()>) {
+    let (give, take) = mpsc::channel();
+    let thread = named(name, move || {
+        let event_loop = EventLoop::new().unwrap();
+        let kept = make(&event_loop);
+        give.send(event_loop.stopper()).unwrap();
+        event_loop.run().unwrap();
+        drop(kept);
+    });
+    (take.recv().unwrap(), thread)
+}
+
+/// The names of threads appear in the result.
+fn named(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().name(name).spawn(body).unwrap()
+}
+
+/// Of one thread: turns on a processor, and time there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Used {
+    voluntary_switches: u64,
+    run_ns: Option<u64>,
+}
+
+/// Of all threads but this one, by name and number.
+fn used() -> BTreeMap<String, Used> {
+    let mut threads = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/task").unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(status) = std::fs::read_to_string(path.join("status")) else { continue };
+        let number = path.file_name().unwrap().to_string_lossy().into_owned();
+        if number == process::tid().to_string() {
+            continue;
+        }
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_once(':').unwrap().1.trim().to_owned()
+        };
+        let schedstat = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        let schedstat = nearcall_os::counters::parse_schedstat(&schedstat);
+        let voluntary_switches = field("voluntary_ctxt_switches").parse().unwrap();
+        let used = Used { voluntary_switches, run_ns: schedstat.map(|stat| stat.run_ns) };
+        threads.insert(format!("{} {number}", field("Name")), used);
+    }
+    threads
+}
+
+/// Once nothing changes any more.
+fn settled() -> BTreeMap<String, Used> {
+    let until = clock::now() + Duration::from_secs(20);
+    let mut last = used();
+    loop {
+        clock::pause(Duration::from_millis(100));
+        let now = used();
+        if now == last {
+            return now;
+        }
+        let busy: Vec<_> =
+            now.iter().filter(|(name, used)| last.get(*name) != Some(used)).collect();
+        assert!(clock::now() < until, "never idle: {busy:#?}");
+        last = now;
+    }
+}
+
+#[test]
+fn who_has_nothing_to_do_does_nothing() {
+    let seconds = std::env::var("NEARCALL_IDLE_S").ok().and_then(|text| text.parse().ok());
+    let idle_time = Duration::from_secs(seconds.unwrap_or(1));
+    let all: Vec<_> = Mechanism::all()
+        .filter(|mechanism| mechanism.supported().is_ok())
+        .filter(|mechanism| !NEVER_IDLE.contains(mechanism))
+        .map(Idle::start)
+        .collect();
+    let before = settled();
+    clock::pause(idle_time);
+    let after = used();
+    let woken: Vec<_> =
+        after.iter().filter(|(name, used)| before.get(*name) != Some(used)).collect();
+    eprintln!(
+        "{} threads over {} mechanisms, idle for {idle_time:?}: {} woke up {woken:?}",
+        after.len(),
+        all.len(),
+        woken.len()
+    );
+    assert!(woken.is_empty(), "{woken:#?}");
+    all.into_iter().for_each(Idle::stop);
+}
