@@ -70,6 +70,8 @@ pub enum Shape {
     Call,
     /// Nothing: a call that nobody answers.
     Oneway,
+    /// As for a call, but only the sending is timed.
+    Send,
 }
 
 impl Shape {
@@ -77,7 +79,7 @@ impl Shape {
     pub const ALL: [Self; 2] = [Self::Echo, Self::Sink];
 
     /// Those of calls.
-    pub const CALLS: [Self; 2] = [Self::Call, Self::Oneway];
+    pub const CALLS: [Self; 3] = [Self::Call, Self::Oneway, Self::Send];
 
     /// The word for it on the command line and in stored runs.
     #[must_use]
@@ -87,6 +89,7 @@ impl Shape {
             Self::Sink => "sink",
             Self::Call => "call",
             Self::Oneway => "one-way",
+            Self::Send => "send",
         }
     }
 }

@@ -6,9 +6,10 @@
 //! every run (`runner.rs`).
 //! Not here: where one call's time goes (`calls/breakdown.rs`), the table (`report/table/calls.rs`).
 
-pub mod breakdown;
+pub(crate) mod breakdown;
 mod end;
 mod local;
+pub mod part;
 pub(crate) mod peer;
 pub mod route;
 mod service;
@@ -46,6 +47,8 @@ pub struct CallsPlan {
     pub sizes_bytes: Option<Vec<u64>>,
     /// How the client waits; `None` means that it sleeps, in each mechanism's way.
     pub waits: Option<Vec<WaitPolicy>>,
+    /// Tell where the time of one empty call goes, instead of measuring calls with arguments.
+    pub breakdown: bool,
     /// Where both ends run.
     pub placement: Place,
     /// Launches per cell.
@@ -88,7 +91,11 @@ pub fn bench(plan: &CallsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
-    runner::bench_cells(&common, &find, Some(extent), hooks)
+    let mut run = runner::bench_cells(&common, &find, Some(extent), hooks)?;
+    if plan.breakdown {
+        breakdown::add(&mut run);
+    }
+    Ok(run)
 }
 
 /// Rule R12.

@@ -10,6 +10,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::bench_plan::Shape;
+use crate::calls::part::Part;
 use crate::calls::route::{Route, frame_bytes};
 use crate::floor::Floor;
 use crate::run::Kind;
@@ -38,6 +39,8 @@ impl CellSpec {
         let subject = match self.subject {
             // In the same two processes, one after the other.
             Subject::Bare(route) => Subject::Call(route),
+            // One launch measures all of them.
+            Subject::Part(_) => Subject::Part(Part::ALL[0]),
             other => other,
         };
         (subject, self.wait)
@@ -58,7 +61,7 @@ impl CellSpec {
     pub fn frame_bytes(&self) -> u64 {
         match self.subject {
             Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
-            Subject::Mechanism(_) | Subject::Floor(_) => self.message_bytes,
+            Subject::Mechanism(_) | Subject::Floor(_) | Subject::Part(_) => self.message_bytes,
         }
     }
 
@@ -67,7 +70,7 @@ impl CellSpec {
     pub fn reply_bytes(&self) -> usize {
         match self.shape {
             Shape::Echo => self.bytes(),
-            Shape::Call => usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX),
+            Shape::Call | Shape::Send => usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX),
             Shape::Sink | Shape::Oneway => 0,
         }
     }
@@ -96,6 +99,8 @@ pub enum Subject {
     Call(Route),
     /// What that call moves, on the bare channel.
     Bare(Route),
+    /// A part of an empty call, by itself.
+    Part(Part),
 }
 
 impl Subject {
@@ -106,6 +111,7 @@ impl Subject {
             Self::Mechanism(mechanism) => mechanism.name(),
             Self::Floor(floor) => floor.name(),
             Self::Call(route) | Self::Bare(route) => route.name(),
+            Self::Part(part) => part.name(),
         }
     }
 }
@@ -121,6 +127,7 @@ impl From<Subject> for String {
         match subject {
             Subject::Call(route) => format!("call:{route}"),
             Subject::Bare(route) => format!("bare:{route}"),
+            Subject::Part(part) => format!("part:{part}"),
             _ => subject.name().to_owned(),
         }
     }
@@ -133,6 +140,7 @@ impl TryFrom<String> for Subject {
         match name.split_once(':') {
             Some(("call", route)) => return route.parse().map(Self::Call),
             Some(("bare", route)) => return route.parse().map(Self::Bare),
+            Some(("part", part)) => return part.parse().map(Self::Part),
             _ => {}
         }
         match name.parse::<Floor>() {

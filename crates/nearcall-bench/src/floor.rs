@@ -156,7 +156,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         Subject::Call(route) | Subject::Bare(route) => {
             return crate::calls::tour::floor_of(cell, route);
         }
-        Subject::Floor(_) => return None,
+        Subject::Floor(_) | Subject::Part(_) => return None,
     };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {

@@ -59,6 +59,8 @@ fn play() -> Result<(), Failure> {
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Floor(floor), Role::Client) => floor_client(floor, &orders),
         (Subject::Floor(floor), Role::Server) => floor_server(floor, &orders),
+        (Subject::Part(_), Role::Client) => calls::peer::parts(&orders),
+        (Subject::Part(_), Role::Server) => calls::peer::stand_by(&orders),
         (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
             calls::peer::client(route, &orders)
         }

@@ -55,6 +55,9 @@ pub struct Run {
     /// In a run of calls: what each call moves, on the bare channel, measured beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bare: Vec<Cell>,
+    /// In a run of calls with a breakdown: parts of an empty call, each measured by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Cell>,
     /// In a run of calls with a breakdown: where the time of one empty call goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
@@ -141,6 +144,7 @@ impl Run {
             floors: Vec::new(),
             cells: Vec::new(),
             bare: Vec::new(),
+            parts: Vec::new(),
             breakdowns: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),

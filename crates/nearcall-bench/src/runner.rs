@@ -14,7 +14,7 @@ use nearcall_os::cpu::{self, Topology};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
 
-use crate::bench_plan::BenchPlan;
+use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
@@ -381,7 +381,8 @@ impl Bench<'_> {
             match spec.subject {
                 Subject::Floor(_) => run.floors.push(cell),
                 Subject::Mechanism(_) | Subject::Call(_) => run.cells.push(cell),
-                Subject::Bare(_) => run.bare.push(cell),
+                Subject::Bare(_) if spec.shape != Shape::Send => run.bare.push(cell),
+                Subject::Bare(_) | Subject::Part(_) => run.parts.push(cell),
             }
         }
         Ok(())

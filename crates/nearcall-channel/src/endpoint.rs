@@ -172,8 +172,9 @@ impl Endpoint {
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
     /// [`Interrupter::rearm`]. What is there is still received. From now on `receive_into` takes a
-    /// message when all of it has come, so that a sender that stalls holds nobody up; one that
-    /// travels in pieces costs a second copy. Committing, and reading after `receive`, wait as ever.
+    /// message when all of it has come, so that a sender that stalls holds nobody up: one that
+    /// travels in pieces costs a second copy. Committing waits as ever, and so does reading after
+    /// `receive`.
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over

@@ -45,6 +45,9 @@ pub struct Options {
     /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
     /// policy. For a server, which learns of the mechanism from its client.
     pub wait_preferred: &'static [WaitPolicy],
+    /// For a server in an event loop that sleeps in another connection already: a client that asks
+    /// for an end without a descriptor to wait on is refused, and told so.
+    pub pollable_only: bool,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
@@ -58,6 +61,7 @@ impl Default for Options {
         Self {
             wait: None,
             wait_preferred: &[],
+            pollable_only: false,
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
@@ -376,6 +380,12 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
     let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = wait_for(mechanism, options)?;
+    if options.pollable_only && wait != WaitPolicy::Spin && !mechanism.capabilities().pollable {
+        return Err(MeetError::BadOptions(format!(
+            "the server sleeps in another connection that has no descriptor, and {mechanism} has \
+             none either; use a mechanism that is pollable, such as shm-eventfd or unix-stream"
+        )));
+    }
     let settings = settings(control, wait, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
     let offer = offer.map_err(|error| MeetError::Open(mechanism, error))?;

@@ -334,7 +334,12 @@ impl ServerCore {
     pub(crate) fn options_for(&self, which: usize) -> Options {
         let listening = self.listening.borrow();
         let wait = listening.get(which).and_then(|listening| listening.wait);
-        Options { wait_preferred: loop_preference(wait), ..self.limits.channel() }
+        let sleeps = self.core.reactor.as_ref().is_some_and(Reactor::sleeps_in_one);
+        Options {
+            wait_preferred: loop_preference(wait),
+            pollable_only: sleeps,
+            ..self.limits.channel()
+        }
     }
 
     /// Whether a client of this user may connect; if not, the text that it is told. All clients

@@ -106,12 +106,15 @@ impl<'a> BothEnds<'a> {
 impl End for BothEnds<'_> {
     #[inline]
     fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        self.server.announce();
         self.client.send(payload, number)?;
+        self.server.sleep_announced()?;
         let mut verifier = Verifier::new(self.requests, self.number);
         self.server.receive(&mut verifier)?;
+        self.client.announce();
         self.server.send(self.replies, self.number)?;
         self.number += 1;
-        Ok(())
+        self.client.sleep_announced()
     }
 
     #[inline]

@@ -24,18 +24,22 @@ use nearcall_channel::{
 };
 use nearcall_os::clock;
 
+use crate::bench_plan::Shape;
 use crate::calls::end::CallEnd;
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
+use crate::calls::part;
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{Job, Measured};
 use crate::exchange::count::EndReport;
-use crate::exchange::{Failure, server};
+use crate::exchange::{End, Failure, server};
+use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Line, Orders};
+use crate::payload::{Payload, Verifier};
 use crate::peer::{self, GOODBYE, READY};
 use crate::run::EffectiveSize;
 
@@ -58,17 +62,33 @@ pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
     meeting.say(GOODBYE)
 }
 
+/// Measures parts of a call, in one process.
+pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    measure_all(orders, (None, Vec::new()), |job| match job.cell.subject {
+        Subject::Part(part) => part::measure(part, job),
+        _ => Err(Failure::other("this is no part of a call")),
+    })?;
+    meeting.say(GOODBYE)
+}
+
+/// Waits until the other process is done.
+pub(crate) fn stand_by(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    match meeting.hear()?.as_str() {
+        GOODBYE => Ok(()),
+        text => Err(Failure::other(format!("{text:?} is not for this end"))),
+    }
+}
+
 /// The end that answers; on routes within one process it only waits.
 pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
+    if route.is_alone() {
+        return stand_by(orders);
+    }
     let wait = route.server_wait(orders.wait);
     let listener = Listener::bind(&bare_address(orders))?;
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
-    if route.is_alone() {
-        return match meeting.hear()?.as_str() {
-            GOODBYE => Ok(()),
-            text => Err(Failure::other(format!("{text:?} is not for this end"))),
-        };
-    }
     let options = Options { wait: Some(wait), ..Options::default() };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     let event_loop = EventLoop::new()?;
@@ -156,6 +176,7 @@ fn remote(
             return Err(Failure::other("the server is not ready"));
         }
         let mut measured = match job.cell.subject {
+            Subject::Bare(_) if job.cell.shape == Shape::Send => send_ns(&mut bare, job)?,
             Subject::Bare(_) => peer::ask(&mut bare, job, buffer_bytes)?,
             _ => {
                 let mut end = CallEnd::new(&caller, &job.cell);
@@ -165,10 +186,32 @@ fn remote(
             }
         };
         let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
-        expect_all(&job.cell, measured.messages, report.received)?;
-        measured.server = Some(report);
+        if job.cell.shape != Shape::Send {
+            expect_all(&job.cell, measured.messages, report.received)?;
+            measured.server = Some(report);
+        }
         Ok(measured)
     })
+}
+
+/// Times only the sending of bare exchanges, which otherwise happen as usual.
+fn send_ns(bare: &mut ChannelEnd, job: &Job) -> Result<Measured, Failure> {
+    let (requests, replies) = (job.payload(), Payload::new(job.seed, job.cell.reply_bytes()));
+    let (mut verifier, mut number) = (Verifier::new(&replies, 0), 0);
+    let measured = alone::measure_timed(job, 1, || {
+        let start = job.stamps.start();
+        bare.send(&requests, number)?;
+        let ns = job.stamps.since_ns(start);
+        bare.receive(&mut verifier)?;
+        number += 1;
+        Ok(ns)
+    })?;
+    // The server counts between two marks; here nothing but the client's stamps matters.
+    for _ in 0..2 {
+        bare.send_mark(&requests, number)?;
+        bare.receive_empty()?;
+    }
+    Ok(measured)
 }
 
 /// Measures each cell and tells the runner.

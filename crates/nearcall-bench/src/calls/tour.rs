@@ -6,6 +6,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::Shape;
 use crate::calls::CallsPlan;
+use crate::calls::part::Part;
 use crate::calls::route::{Caller, Route, frame_bytes};
 use crate::cell::{CellSpec, Subject};
 use crate::floor::{self, Floor};
@@ -41,7 +42,19 @@ pub(crate) fn cells(
             None => tour.cells.push(cell),
         }
     }
-    tour.cells.extend(calls.iter().filter_map(bare_of));
+    let bare: Vec<CellSpec> = calls.iter().filter_map(bare_of).collect();
+    if plan.breakdown {
+        let part = |part| CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Part(part),
+            shape: Shape::Call,
+            message_bytes: 0,
+            wait: WaitPolicy::Spin,
+        };
+        tour.cells.extend(Part::ALL.map(part));
+        tour.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
+    }
+    tour.cells.extend(bare);
     tour.cells.extend(calls);
     tour
 }
@@ -79,13 +92,24 @@ fn routes(
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
     tour: &mut Tour,
 ) -> Vec<(Route, WaitPolicy)> {
-    let callers = plan.callers.clone().unwrap_or_else(|| Caller::ALL.to_vec());
+    let usual: &[Caller] = match plan.breakdown {
+        true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
+        false if plan.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
+        false => &Caller::ALL,
+    };
+    let mut callers = plan.callers.clone().unwrap_or_else(|| usual.to_vec());
+    if plan.breakdown && !callers.contains(&Caller::Bytes) {
+        callers.push(Caller::Bytes);
+    }
     let mut routes = Vec::new();
     // They need no mechanism, and any name stands for none.
     for &caller in callers.iter().filter(|caller| caller.is_short_circuit()) {
         routes.push((caller.route(Mechanism::UnixStream), WaitPolicy::Spin));
     }
-    let all: Vec<Mechanism> = Mechanism::all().collect();
+    let all: Vec<Mechanism> = match plan.breakdown {
+        true => BREAKDOWN_MECHANISMS.to_vec(),
+        false => Mechanism::all().collect(),
+    };
     for &mechanism in plan.mechanisms.as_ref().unwrap_or(&all) {
         if callers.iter().all(|caller| caller.is_short_circuit()) {
             break;
@@ -140,12 +164,19 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
     let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
+    let is_short = plan.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
+    if plan.breakdown || is_short {
+        return exchanges;
+    }
     if !route.is_alone() {
         exchanges.push((Kind::Throughput, Shape::Oneway, ONEWAY_BYTES));
     }
     exchanges.extend(sizes.iter().filter(fits).map(|&size| (Kind::Latency, Shape::Call, size)));
     exchanges
 }
+
+/// With `--breakdown`: what an address without `via` gets, and the cheapest that a loop polls.
+const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [Mechanism::UnixStream, Mechanism::ShmEventfd];
 
 /// A small record, a page of text, the largest that the thesis sent.
 const SIZES: [u64; 3] = [1 << 10, 64 << 10, 1 << 20];

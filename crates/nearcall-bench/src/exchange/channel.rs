@@ -32,6 +32,27 @@ impl ChannelEnd {
         Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
     }
 
+    /// For both ends in one thread: announces the sleep before the other end sends, as a loop does
+    /// that serves both. Until [`sleep_announced`](Self::sleep_announced) nothing may be received.
+    #[inline]
+    pub(crate) fn announce(&mut self) {
+        self.many = true;
+        if let Some(poller) = &mut self.poller {
+            poller.announced = self.endpoint.arm(Interest::Receive);
+        }
+    }
+
+    /// Sleeps as announced, until there is a message.
+    #[inline]
+    pub(crate) fn sleep_announced(&mut self) -> Result<(), Failure> {
+        if let Some(poller) = &mut self.poller
+            && std::mem::take(&mut poller.announced)
+        {
+            poller.receive.wait(&mut poller.events, None)?;
+        }
+        Ok(())
+    }
+
     /// Sends text. Not for the measured region.
     pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
         loop {
@@ -206,6 +227,7 @@ struct Poller {
     receive: Epoll,
     send: Epoll,
     events: Events,
+    announced: bool,
 }
 
 impl Poller {
@@ -222,7 +244,7 @@ impl Poller {
             Ok(epoll)
         };
         let (receive, send) = (watch(Interest::Receive)?, watch(Interest::Send)?);
-        Ok(Self { receive, send, events: Events::with_capacity(1) })
+        Ok(Self { receive, send, events: Events::with_capacity(1), announced: false })
     }
 
     #[inline]

@@ -139,7 +139,8 @@ impl<E: End> Exchange<'_, E> {
                 }
             }
             Shape::Sink => self.end.receive_empty()?,
-            Shape::Oneway => {}
+            // The reply of a timed send is taken by who sends (`calls/peer.rs`).
+            Shape::Oneway | Shape::Send => {}
         }
         let ns = self.stamps.since_ns(start);
         self.number += 1;

@@ -57,7 +57,7 @@ impl Serving<'_> {
             (Kind::Latency, Shape::Sink | Shape::Oneway) => {
                 self.answer(end, |_, end, _| end.send_empty())
             }
-            (Kind::Latency, Shape::Echo | Shape::Call) => {
+            (Kind::Latency, Shape::Echo | Shape::Call | Shape::Send) => {
                 self.answer(end, |replies, end, replied| {
                     let number = *replied;
                     *replied += 1;

@@ -60,11 +60,19 @@ pub(crate) fn measure(
     messages_per_sample: u64,
     mut act: impl FnMut() -> Result<(), Failure>,
 ) -> Result<Measured, Failure> {
-    let mut timed_ns = || -> Result<u64, Failure> {
+    measure_timed(job, messages_per_sample, || {
         let start = job.stamps.start();
         act()?;
         Ok(job.stamps.since_ns(start))
-    };
+    })
+}
+
+/// The same for what tells by itself how long it took.
+pub(crate) fn measure_timed(
+    job: &Job,
+    messages_per_sample: u64,
+    mut timed_ns: impl FnMut() -> Result<u64, Failure>,
+) -> Result<Measured, Failure> {
     let first_ns = timed_ns()?;
     let mut warmup = Warmup::new(job.warmup_rule(first_ns));
     while warmup.push(timed_ns()?) == WarmupState::Warming {}

@@ -3,6 +3,7 @@
 //! [`table`] is the run in one table, [`details`] all about every cell. Text from the run file is
 //! made harmless before it is shown. Printing is left to the caller.
 
+mod calls;
 mod cells;
 mod details;
 mod grid;
@@ -19,6 +20,12 @@ use crate::run::Run;
 pub fn table(run: &Run) -> String {
     let mut out = String::new();
     head::print_short(&mut out, run);
+    if calls::is_of_calls(run) {
+        out.push('\n');
+        calls::print_short(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
     let mut one = String::new();
     if !overview::print(&mut one, run) {
         return details(run);
@@ -35,7 +42,9 @@ pub fn details(run: &Run) -> String {
     let mut out = String::new();
     head::print(&mut out, run);
     out.push('\n');
-    if run.cells.is_empty() && run.floors.is_empty() {
+    if calls::is_of_calls(run) {
+        calls::print_full(&mut out, run);
+    } else if run.cells.is_empty() && run.floors.is_empty() {
         out.push_str("Nothing was measured.\n");
     } else {
         details::print(&mut out, run);

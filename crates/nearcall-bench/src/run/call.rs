@@ -36,6 +36,8 @@ pub struct Breakdown {
     pub mechanism: String,
     /// Who calls, as in [`CallFacts::caller`].
     pub caller: String,
+    /// How the ends wait, as in [`Cell::wait`](super::Cell::wait).
+    pub wait: String,
     /// The parts, in the order in which they happen.
     pub parts: Vec<Part>,
     /// Their sum.

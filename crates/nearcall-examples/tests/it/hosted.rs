@@ -55,12 +55,13 @@ async fn host(event_loop: &EventLoop, room: &Room) {
 
 #[test]
 fn a_flooded_server_comes_back_to_what_a_turn_has_left() {
-    for mechanism in ["unix-stream", "shm-eventfd", "shm-spin", "pipe"] {
+    for mechanism in ["unix-stream", "shm-eventfd", "shm-spin", "pipe", "shm-signal", "shm-futex"] {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
         let room = Rc::new(Room(Cell::new(0)));
         server.register(ThermostatDispatcher::shared(Rc::clone(&room))).unwrap();
-        let address = format!("unix:@nearcall-it-hosted-{}", process::id());
+        // One for each: processes that other tests start hold our sockets until they run.
+        let address = format!("unix:@nearcall-it-hosted-{mechanism}-{}", process::id());
         server.listen(&address).unwrap();
         let client = thread::spawn(move || flood(&format!("{address}?via={mechanism}")));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -95,6 +95,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// Whether the loop sleeps in a connection, so that it can sleep in no other.
+    pub(crate) fn sleeps_in_one(&self) -> bool {
+        self.native.borrow().is_some()
+    }
+
     /// Forgets a connection that has ended.
     pub(crate) fn remove_link(&self, link: &Rc<Link>) {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
@@ -168,8 +173,8 @@ impl Reactor {
             self.watch_for_room(link, wants_room);
         }
         if link.watch.get().receive.is_none() {
-            // The loop sleeps in it, and looks there first. Room that came just now is what somebody
-            // may wait for.
+            // The loop sleeps in it, and looks there first. Room that came just now is what
+            // somebody may wait for.
             return !link.has_postponed() && wants_room == link.wants_room();
         }
         let armed = link.arm();

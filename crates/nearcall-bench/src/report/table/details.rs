@@ -174,7 +174,7 @@ fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 4] {
 }
 
 /// Half the width of the interval, relative to the figure.
-fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
+pub(super) fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
     let (Some(value), Some([low, high])) = (value, ci95) else {
         return MISSING.to_owned();
     };

@@ -212,3 +212,20 @@ fn rss_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
+
+#[test]
+fn the_second_client_that_a_loop_would_have_to_sleep_in_is_told_what_to_do() {
+    let server = Observed::start();
+    server.while_a_good_client_calls(|| {
+        let first = EchoCaller::new(&Client::new(), &format!("{}?via=shm-futex", server.address));
+        let first = first.unwrap();
+        first.nothing(&()).unwrap();
+        for mechanism in ["shm-futex", "shm-semaphore"] {
+            let address = format!("{}?via={mechanism}", server.address);
+            let second = EchoCaller::new(&Client::new(), &address).unwrap();
+            let outcome = second.nothing(&());
+            expect(outcome, Code::Unavailable, &[&server.address, "pollable", "shm-eventfd"]);
+        }
+        first.nothing(&()).unwrap();
+    });
+}

@@ -1,0 +1,135 @@
+//! Parts of an empty call that can be measured by themselves, within one process.
+//!
+//! Each is the runtime's own code on its own data, warm, again and again. Not here: what is made of
+//! them (`breakdown.rs`), the part that needs two processes (`send_ns` of `peer.rs`).
+
+use std::fmt;
+use std::hint::black_box;
+use std::str::FromStr;
+
+use nearcall::Message;
+use nearcall_wire::{Connection, End, Event, Limits, Payload as Lengths, Request, Time, Timeout};
+
+use crate::calls::route::frame_bytes;
+use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
+use crate::floor::alone;
+use crate::payload::{Payload, Verifier};
+
+/// One part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Request and reply become bytes.
+    Marshal,
+    /// Bytes become request and reply.
+    Unmarshal,
+    /// Headers and call tables of both ends.
+    Protocol,
+    /// What the bare exchange does and an empty call does not: its bytes are made and read.
+    Payload,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Marshal, Self::Unmarshal, Self::Protocol, Self::Payload];
+
+    /// The word for it in stored runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Marshal => "marshal",
+            Self::Unmarshal => "unmarshal",
+            Self::Protocol => "protocol",
+            Self::Payload => "payload",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|part| part.name() == word);
+        found.ok_or_else(|| format!("no part {word:?}"))
+    }
+}
+
+/// Measures a part: what it takes per call, both ways.
+pub(super) fn measure(part: Part, job: &Job) -> Result<Measured, Failure> {
+    match part {
+        Part::Marshal => batches(job, || {
+            let mut buffer = [0_u8; 8];
+            for message in [black_box(()), black_box(())] {
+                let bytes = message.encoded_len();
+                message.encode(&mut &mut buffer[..bytes]).map_err(Failure::other)?;
+            }
+            black_box(&buffer);
+            Ok(())
+        }),
+        Part::Unmarshal => batches(job, || {
+            let empty: &[u8] = black_box(&[]);
+            for _ in 0..2 {
+                <()>::decode(black_box(empty)).map_err(Failure::other)?;
+            }
+            Ok(())
+        }),
+        Part::Protocol => protocol(job),
+        Part::Payload => payload(job),
+    }
+}
+
+fn batches(job: &Job, mut act: impl FnMut() -> Result<(), Failure>) -> Result<Measured, Failure> {
+    alone::measure(job, CALLS_PER_SAMPLE, || (0..CALLS_PER_SAMPLE).try_for_each(|_| act()))
+}
+
+/// Calls between two connections that hand each other their headers.
+fn protocol(job: &Job) -> Result<Measured, Failure> {
+    let now = Time::from_ns(0);
+    let mut client = Connection::new([1; 16], Limits::default());
+    let mut server = Connection::new([2; 16], Limits::default());
+    while let Some(head) = client.poll_transmit() {
+        server.handle_message(now, &head, head.len()).map_err(Failure::other)?;
+    }
+    while let Some(head) = server.poll_transmit() {
+        client.handle_message(now, &head, head.len()).map_err(Failure::other)?;
+    }
+    let request =
+        Request { object: 7, method: 3, timeout: Timeout::NEVER, payload: Lengths::EMPTY };
+    batches(job, || {
+        let (_, head) = client.start_call(now, black_box(&request)).map_err(Failure::other)?;
+        let head = black_box(head);
+        let event = server.handle_message(now, &head, head.len()).map_err(Failure::other)?;
+        let Some(Event::Call { call, .. }) = event else {
+            return Err(Failure::other("a call did not come as one"));
+        };
+        let head = black_box(server.reply(call, Lengths::EMPTY).map_err(Failure::other)?);
+        match client.handle_message(now, &head, head.len()).map_err(Failure::other)? {
+            Some(Event::Ended { end: End::Reply(_), .. }) => Ok(()),
+            _ => Err(Failure::other("a reply did not end its call")),
+        }
+    })
+}
+
+/// What `exchange/` does with the bytes of a request and a reply.
+fn payload(job: &Job) -> Result<Measured, Failure> {
+    let bytes = usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX);
+    let payload = Payload::new(job.seed, bytes);
+    let mut verifier = Verifier::new(&payload, 0);
+    let mut piece = vec![0; bytes];
+    batches(job, || {
+        for _ in 0..2 {
+            payload.fill(verifier.next(), 0, &mut piece);
+            verifier.whole(black_box(&piece))?;
+        }
+        Ok(())
+    })
+}
+
+/// Some nanoseconds each.
+const CALLS_PER_SAMPLE: u64 = 1_000;
