@@ -434,7 +434,7 @@ impl Reactor {
             // It has no descriptor that could be part of ours.
             || self.native.borrow().is_some();
         let mut clock = self.clock.borrow_mut();
-        let clock = match &mut *clock {
+        let clock = &*match &mut *clock {
             Some(clock) => clock,
             empty => {
                 let fd = timerfd::create()?;
@@ -444,10 +444,22 @@ impl Reactor {
             }
         };
         self.host_waits.set(true);
+        if !must_look {
+            // What has expired would count as something to do.
+            timerfd::disarm(clock)?;
+        }
+        // A host may hear of changes only, as tokio does: what this turn has left makes no change.
+        let must_look = must_look || self.has_something()?;
         match if must_look { Time::from_ns(0) } else { self.next_due() } {
-            Time::NEVER => timerfd::disarm(clock),
+            Time::NEVER => Ok(()),
             due => timerfd::arm(clock, timeout_until(due).unwrap_or_default(), None),
         }
+    }
+
+    /// Whether anything that we wait for is ready.
+    fn has_something(&self) -> io::Result<bool> {
+        let ready = poll::poll_one(&self.epoll, poll::Interest::Readable, Some(Duration::ZERO))?;
+        Ok(ready.is_some())
     }
 
     /// Listens at a descriptor of a server.
