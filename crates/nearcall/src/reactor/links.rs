@@ -159,8 +159,8 @@ impl Reactor {
             self.watch_for_room(link, wants_room);
         }
         if link.watch.get().receive.is_none() {
-            // The loop sleeps in it, and looks there first. Room that came just now is what somebody
-            // may wait for.
+            // The loop sleeps in it, and looks there first. Room that came just now is what
+            // somebody may wait for.
             return !link.has_postponed() && wants_room == link.wants_room();
         }
         let armed = link.arm();
