@@ -4,7 +4,8 @@
 //! wait policy at each end, in the same two processes, in random order; so their ratio is the price
 //! of marshalling, dispatch and event loop. Launches, warm-up, statistics and grades are those of
 //! every run (`runner.rs`).
-//! Not here: where one call's time goes (`calls/breakdown.rs`), the table (`report/table/calls.rs`).
+//! Not here: where one call's time goes (`calls/breakdown.rs`), the table
+//! (`report/table/calls.rs`).
 
 pub(crate) mod breakdown;
 mod end;

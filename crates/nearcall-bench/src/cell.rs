@@ -13,6 +13,7 @@ use crate::bench_plan::Shape;
 use crate::calls::part::Part;
 use crate::calls::route::{Route, frame_bytes};
 use crate::floor::Floor;
+use crate::payload::Payload;
 use crate::run::Kind;
 
 /// One thing to measure.
@@ -62,6 +63,22 @@ impl CellSpec {
         match self.subject {
             Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
             Subject::Mechanism(_) | Subject::Floor(_) | Subject::Part(_) => self.message_bytes,
+        }
+    }
+
+    /// What the client sends.
+    pub(crate) fn requests(&self, seed: u64) -> Payload {
+        match (self.subject, self.message_bytes) {
+            (Subject::Bare(_), 0) => Payload::headers(seed, self.bytes()),
+            _ => Payload::new(seed, self.bytes()),
+        }
+    }
+
+    /// What the server answers.
+    pub(crate) fn replies(&self, seed: u64) -> Payload {
+        match self.subject {
+            Subject::Bare(_) => Payload::headers(seed, self.reply_bytes()),
+            _ => Payload::new(seed, self.reply_bytes()),
         }
     }
 

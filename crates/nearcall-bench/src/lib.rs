@@ -3,8 +3,8 @@
 //! Most modules are pure: statistics, payloads, warm-up, noise grades, plans, tours and tables are
 //! functions of their inputs. [`machine`], [`timers`], [`detector`] and [`doctor`] read this
 //! machine, through judgements that are pure. [`run::Run::load`] and [`run::Run::save`] touch a
-//! file. [`calls`] measures the runtime's calls beside the bare channel. [`runner`] starts processes and waits for them, [`peer`] is what they run; `exchange` and
-//! [`floor`] hold the measured loops.
+//! file. [`runner`] starts processes and waits for them, [`peer`] is what they run; `exchange` and
+//! [`floor`] hold the measured loops. [`calls`] measures calls of the runtime with all of that.
 #![forbid(unsafe_code)]
 
 pub mod bench_plan;

@@ -58,7 +58,7 @@ pub(crate) enum Command {
         before_help = BENCH_EXAMPLES,
         verbatim_doc_comment
     )]
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
 
     /// List the mechanisms: how data travels, how a sleeper is woken, what works here
     #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]

@@ -43,7 +43,7 @@ fn breakdown(run: &Run, call: &Cell) -> Breakdown {
         part("away", "bare channel: transfer, wake-ups, and the way back", away_ns),
         part(
             "less: payload",
-            "the bare bytes are made and read, those of no argument are not",
+            "bare headers are filled in and judged; calls have their own",
             payload_ns,
         ),
         part("unmarshal", "request and reply, alone", unmarshal),

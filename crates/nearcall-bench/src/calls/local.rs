@@ -19,7 +19,6 @@ use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::Orders;
-use crate::payload::Payload;
 
 /// A server and a client in one loop.
 struct OneLoop {
@@ -138,10 +137,7 @@ impl SameLoop {
     }
 
     fn measure_bare(&mut self, job: &Job) -> Result<Measured, Failure> {
-        let (requests, replies) = (
-            Payload::new(job.seed, job.cell.bytes()),
-            Payload::new(job.seed, job.cell.reply_bytes()),
-        );
+        let (requests, replies) = (job.payload(), job.cell.replies(job.seed));
         let ends = self.bare.take().ok_or_else(|| Failure::other("the bare channel failed"))?;
         let mut both = BothEnds::new(ends, &requests, &replies);
         let measured = client::latency(&mut both, job)?;

@@ -25,7 +25,7 @@ pub enum Part {
     Unmarshal,
     /// Headers and call tables of both ends.
     Protocol,
-    /// What the bare exchange does and an empty call does not: its bytes are made and read.
+    /// What the bare exchange does beside moving bytes: it fills in headers and judges lengths.
     Payload,
 }
 
@@ -119,7 +119,7 @@ fn protocol(job: &Job) -> Result<Measured, Failure> {
 /// What `exchange/` does with the bytes of a request and a reply.
 fn payload(job: &Job) -> Result<Measured, Failure> {
     let bytes = usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX);
-    let payload = Payload::new(job.seed, bytes);
+    let payload = Payload::headers(job.seed, bytes);
     let mut verifier = Verifier::new(&payload, 0);
     let mut piece = vec![0; bytes];
     batches(job, || {

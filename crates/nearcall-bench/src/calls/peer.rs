@@ -39,7 +39,7 @@ use crate::exchange::{End, Failure, server};
 use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Line, Orders};
-use crate::payload::{Payload, Verifier};
+use crate::payload::Verifier;
 use crate::peer::{self, GOODBYE, READY};
 use crate::run::EffectiveSize;
 
@@ -196,7 +196,7 @@ fn remote(
 
 /// Times only the sending of bare exchanges, which otherwise happen as usual.
 fn send_ns(bare: &mut ChannelEnd, job: &Job) -> Result<Measured, Failure> {
-    let (requests, replies) = (job.payload(), Payload::new(job.seed, job.cell.reply_bytes()));
+    let (requests, replies) = (job.payload(), job.cell.replies(job.seed));
     let (mut verifier, mut number) = (Verifier::new(&replies, 0), 0);
     let measured = alone::measure_timed(job, 1, || {
         let start = job.stamps.start();

@@ -48,7 +48,7 @@ pub(crate) struct Measured {
 impl Job {
     /// What the client sends.
     pub(crate) fn payload(&self) -> Payload {
-        let payload = Payload::new(self.seed, self.cell.bytes());
+        let payload = self.cell.requests(self.seed);
         match self.fault {
             // An echo is damaged by the server instead.
             Fault::Corrupt if self.cell.shape != Shape::Echo => payload.with_damage(),
@@ -69,7 +69,7 @@ impl Job {
 
 /// Measures round trips. The server has said that it is ready.
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
-    let (payload, replies) = (job.payload(), Payload::new(job.seed, job.cell.reply_bytes()));
+    let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
     let mut exchange = Exchange {
         end,
         payload: &payload,

@@ -17,8 +17,8 @@ pub(crate) fn serve<E: End>(
     seed: u64,
     fault: Fault,
 ) -> Result<EndReport, Failure> {
-    let payload = Payload::new(seed, cell.bytes());
-    let replies = Payload::new(seed, cell.reply_bytes());
+    let payload = cell.requests(seed);
+    let replies = cell.replies(seed);
     let replies = if fault == Fault::Corrupt { replies.with_damage() } else { replies };
     let mut serving = Serving {
         verifier: Verifier::new(&payload, 0),

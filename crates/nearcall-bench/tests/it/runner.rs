@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
+use nearcall_bench::calls::route::Caller;
+use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Kind, Run};
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench};
@@ -258,4 +260,85 @@ fn a_coarse_clock_allows_no_short_time() {
         ..Default::default()
     };
     assert!(!timers::allowed(9_000.0, &coarse) && timers::allowed(10_000.0, &coarse));
+}
+
+fn calls_plan(names: &[&str], callers: &[Caller]) -> CallsPlan {
+    CallsPlan {
+        mechanisms: Some(names.iter().map(|name| name.parse().unwrap()).collect()),
+        callers: Some(callers.to_vec()),
+        sizes_bytes: Some(vec![1_000]),
+        launches: Some(2),
+        time_budget: Some(Duration::from_millis(300)),
+        seed: 1,
+        ..CallsPlan::default()
+    }
+}
+
+#[test]
+fn calls_stand_beside_their_bare_exchange() {
+    let _alone = alone();
+    let plan = calls_plan(&["unix-stream", "shm-futex"], &Caller::ALL);
+    let run = calls::bench(&plan, &hooks()).unwrap();
+    assert_eq!(run.warnings, [""; 0], "{:?}", run.skipped);
+    // Two mechanisms, two callers, three calls; one of them in one loop; two short circuits.
+    assert_eq!(run.cells.len(), 12 + 2 + 4, "{:?}", run.skipped);
+    assert_eq!(run.bare.len(), 12 + 2);
+    for cell in &run.cells {
+        let call = cell.call.as_ref().unwrap();
+        let is_remote = !call.client_wait.is_empty();
+        assert_eq!(call.ratio_to_bare.is_some(), is_remote, "{call:?}");
+        assert_eq!(call.ratio_to_bare_ci95.is_some(), is_remote, "{call:?}");
+        assert_eq!(call.frame_bytes > cell.message_bytes, is_remote, "{call:?}");
+        let one_process = ["same-loop", "typed", "bytes"].contains(&call.caller.as_str());
+        assert_eq!(cell.cpu_ns_per_message.server.is_none(), one_process);
+    }
+    let waits = |caller: &str, mechanism: &str| {
+        let of = |cell: &&Cell| {
+            cell.mechanism == mechanism && cell.call.as_ref().unwrap().caller == caller
+        };
+        run.cells.iter().find(of).unwrap().wait.clone()
+    };
+    assert_eq!(waits("blocking", "unix-stream"), "block/poll");
+    assert_eq!(waits("loop", "unix-stream"), "poll");
+    assert_eq!(waits("loop", "shm-futex"), "block");
+    let read = Run::parse(&run.to_json()).unwrap();
+    assert_eq!((read.cells.len(), read.bare.len()), (run.cells.len(), run.bare.len()));
+    assert!(read.cells.iter().all(|cell| cell.call.is_some()));
+    no_children_are_left();
+}
+
+#[test]
+fn a_breakdown_has_parts_a_sum_and_a_rest() {
+    let _alone = alone();
+    let plan = CallsPlan { breakdown: true, ..calls_plan(&["unix-stream"], &[Caller::Blocking]) };
+    let run = calls::bench(&plan, &hooks()).unwrap();
+    let [breakdown] = &run.breakdowns[..] else { panic!("{:?}", run.breakdowns) };
+    let sum: f64 = breakdown.parts.iter().map(|part| part.ns.unwrap()).sum();
+    assert!((sum - breakdown.sum_ns.unwrap()).abs() < 1.0);
+    let rest = breakdown.whole_ns.unwrap() - breakdown.sum_ns.unwrap();
+    assert!((rest - breakdown.rest_ns.unwrap()).abs() < 1.0);
+    assert_eq!(breakdown.parts.len(), 7);
+    no_children_are_left();
+}
+
+#[test]
+fn a_damaged_argument_fails_the_run() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    let error = calls::bench(&calls_plan(&["shm-futex"], &[Caller::Blocking]), &hooks);
+    assert!(matches!(error, Err(BenchError::Corrupt { .. })), "{error:?}");
+}
+
+#[test]
+fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest() {
+    let _alone = alone();
+    for fault in [Fault::Die, Fault::Hang] {
+        let hooks = Hooks { fault, patience: Duration::from_secs(2), ..hooks() };
+        let plan = calls_plan(&["unix-stream"], &[Caller::Blocking, Caller::Typed]);
+        let run = calls::bench(&plan, &hooks).unwrap();
+        let left: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
+        assert_eq!(left, ["short-circuit", "short-circuit"], "{:?}", run.skipped);
+        assert!(run.skipped.iter().any(|one| one.mechanism == "unix-stream"));
+    }
+    no_children_are_left();
 }

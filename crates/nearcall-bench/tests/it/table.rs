@@ -8,7 +8,8 @@ use std::path::Path;
 use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{
-    Cell, Kind, Machine, PerEnd, Placement, RttNs, Run, Settings, Skipped, Timer, Tool,
+    Breakdown, CallFacts, Cell, Kind, Machine, Part, PerEnd, Placement, RttNs, Run, Settings,
+    Skipped, Timer, Tool,
 };
 
 #[track_caller]
@@ -222,4 +223,71 @@ fn a_run_that_fits_in_no_single_table_shows_every_cell() {
 fn the_table_of_a_stored_run_is_the_same_again() {
     let again = Run::parse(&full().to_json()).unwrap();
     assert_eq!(table(&again), table(&full()));
+}
+
+fn call(mechanism: &str, caller: &str, [client, server]: [&str; 2], bytes: u64, ns: f64) -> Cell {
+    let mut cell = Cell::new(Kind::Latency, mechanism, bytes);
+    cell.shape = "call".to_owned();
+    cell.wait = if client == server { client.to_owned() } else { format!("{client}/{server}") };
+    cell.rtt_ns =
+        Some(RttNs { p50: Some(ns), p50_ci95: Some([ns * 0.99, ns * 1.01]), ..RttNs::default() });
+    cell.grade = Some(Grade::B);
+    cell.placement =
+        Placement { class: "same_llc".into(), client_cpu: Some(0), server_cpu: Some(1) };
+    let bare_ns = (!client.is_empty()).then_some(ns / 1.125);
+    cell.call = Some(CallFacts {
+        caller: caller.to_owned(),
+        client_wait: client.to_owned(),
+        server_wait: server.to_owned(),
+        bare_ns,
+        ratio_to_bare: bare_ns.map(|_| 1.125),
+        ratio_to_bare_ci95: bare_ns.map(|_| [1.1, 1.15]),
+        ..CallFacts::default()
+    });
+    cell
+}
+
+fn of_calls() -> Run {
+    let mut run = empty();
+    for (bytes, factor) in [(0, 1.0), (64 << 10, 4.0)] {
+        run.cells.push(call("shm-futex", "blocking", ["block"; 2], bytes, 13_200.0 * factor));
+        run.cells.push(call(
+            "unix-stream",
+            "blocking",
+            ["block", "poll"],
+            bytes,
+            14_100.0 * factor,
+        ));
+        run.cells.push(call("shm-spin", "loop", ["spin"; 2], bytes, 430.0 * factor));
+    }
+    let mut oneway = call("shm-spin", "loop", ["spin"; 2], 8, 200.0);
+    (oneway.kind, oneway.rtt_ns, oneway.messages_per_s) = (Kind::Throughput, None, Some(5e6));
+    oneway.shape = "one-way".to_owned();
+    run.cells.push(oneway);
+    run.cells.push(call("short-circuit", "typed", [""; 2], 0, 18.8));
+    run.cells.push(call("short-circuit", "bytes", [""; 2], 0, 71.4));
+    let mut floor = Cell::new(Kind::Latency, "floor-call", 8);
+    floor.rtt_ns = Some(RttNs { p50: Some(2.4), ..RttNs::default() });
+    run.floors.push(floor);
+    let part = |name: &str, ns| Part { name: name.into(), how: "alone, warm".into(), ns: Some(ns) };
+    run.breakdowns.push(Breakdown {
+        mechanism: "unix-stream".into(),
+        caller: "loop".into(),
+        wait: "poll".into(),
+        parts: vec![part("marshal", 2.5), part("away", 13_000.0), part("less", -20.0)],
+        sum_ns: Some(12_982.5),
+        whole_ns: Some(14_100.0),
+        rest_ns: Some(1_117.5),
+    });
+    run
+}
+
+#[test]
+fn calls_in_one_table() {
+    check(&table(&of_calls()), "table_calls.txt");
+}
+
+#[test]
+fn every_call_of_a_run() {
+    check(&details(&of_calls()), "details_calls.txt");
 }

@@ -53,6 +53,69 @@ fn a_run_is_stored_in_the_data_directory_and_can_be_shown() {
     assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
 }
 
+/// A small run of calls.
+const CALLS: [&str; 10] = [
+    "bench",
+    "calls",
+    "--via",
+    "shm-futex,unix-stream",
+    "--size",
+    "1KiB",
+    "--launches",
+    "2",
+    "--time",
+    "2s",
+];
+
+#[test]
+fn calls_as_json_stand_beside_the_bare_channel() {
+    let folder = Folder::new();
+    let ended = folder.run(&[&CALLS[..], &["--json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["schema"], "nearcall.run/1");
+    let cells = document["cells"].as_array().unwrap();
+    let callers = ["blocking", "loop", "same-loop", "typed", "bytes"];
+    for caller in callers {
+        assert!(cells.iter().any(|cell| cell["call"]["caller"] == caller), "{caller}");
+    }
+    let remote = cells.iter().filter(|cell| cell["call"]["server_wait"] != "");
+    for cell in remote {
+        assert!(cell["call"]["ratio_to_bare"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(cell["call"]["bare_ns"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(cell["call"]["ratio_to_bare_ci95"].is_array(), "{cell}");
+        assert!(["call", "one-way"].contains(&cell["shape"].as_str().unwrap()), "{cell}");
+    }
+    assert_eq!(document["bare"].as_array().unwrap().len(), cells.len() - 4);
+    assert!(
+        document["floors"].as_array().unwrap().iter().any(|one| one["mechanism"] == "floor-call")
+    );
+}
+
+#[test]
+fn calls_are_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let words = ["bench", "calls", "--caller", "typed", "--launches", "1", "--time", "1s"];
+    let ended = folder.run(&[&words[..], &["--out", "calls.json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "calls.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    assert!(shown.stdout.contains("short circuit, typed"), "{}", shown.stdout);
+    let all = folder.run(&["show", "--all", "calls.json"]);
+    assert!(all.stdout.contains("Empty call: round trip"), "{}", all.stdout);
+}
+
+#[test]
+fn a_breakdown_tells_what_the_parts_do_not_explain() {
+    let folder = Folder::new();
+    let words = ["bench", "calls", "--breakdown", "--via", "shm-futex", "--caller", "blocking"];
+    let ended = folder.run(&[&words[..], &["--launches", "1", "--time", "1s"]].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for line in ["marshal", "protocol", "claim, commit, wake", "dispatch", "whole call", "rest"] {
+        assert!(ended.stdout.lines().any(|text| text.trim_start().starts_with(line)), "{line}");
+    }
+}
+
 #[test]
 fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
     let folder = Folder::new();

@@ -234,12 +234,12 @@ fn print_breakdown(out: &mut String, breakdown: &Breakdown) {
     out.push('\n');
     let meaning = CALLERS.iter().find(|(caller, _)| *caller == breakdown.caller);
     let title = format!(
-        "Where one empty call over {} goes ({}); {}",
+        "Where one empty call over {} goes ({})",
         clean(&breakdown.mechanism),
-        clean(&breakdown.wait),
-        meaning.map(|(_, meaning)| *meaning).unwrap_or_default()
+        clean(&breakdown.wait)
     );
     print_line(out, &title);
+    print_wrapped(out, "  ", meaning.map(|(_, meaning)| *meaning).unwrap_or_default());
     let time = |ns: Option<f64>| {
         figure(ns, |ns| if ns < 0.0 { format!("-{}", number::time(-ns)) } else { number::time(ns) })
     };
