@@ -263,7 +263,11 @@ impl Reactor {
             return;
         }
         while let Some(timer) = self.timers.borrow_mut().take_due(now) {
-            self.user_events.borrow_mut().push_back(Event::Timer(timer));
+            let mut events = self.user_events.borrow_mut();
+            // One that nobody has seen yet is not reported again: nested waits may be long.
+            if !events.iter().any(|event| matches!(event, Event::Timer(other) if *other == timer)) {
+                events.push_back(Event::Timer(timer));
+            }
         }
         self.meetings.resume_due(self, now);
         if self.deadline.get() <= now {
