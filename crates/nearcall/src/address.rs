@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
 
+use crate::status::Status;
+
 /// Where a server is and how to talk to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
@@ -52,6 +54,13 @@ impl fmt::Display for BadAddress {
 }
 
 impl std::error::Error for BadAddress {}
+
+/// For services that make callers: `INVALID_ARGUMENT`.
+impl From<BadAddress> for Status {
+    fn from(error: BadAddress) -> Self {
+        Self::invalid_argument(error.to_string())
+    }
+}
 
 impl Address {
     /// The mechanism that is used where an address names none.
