@@ -1,6 +1,7 @@
-//! Buffers that messages are received into, used again and again.
+//! Buffers that messages are received into or marshalled in, used again and again.
 //!
-//! Always true: a buffer's length is its room, and its bytes mean nothing; few are kept.
+//! Always true: a buffer's length is its room, and its bytes mean nothing; few are kept. Fresh
+//! memory costs more than the copy into it: a page fault for each 4 KiB.
 //! Not here: whose message is in a buffer that is in use.
 
 use std::cell::RefCell;
@@ -10,37 +11,62 @@ use crate::limits::BUFFER_BYTES_MIN;
 /// Buffers that nobody uses right now.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
-    free: RefCell<Vec<Vec<u8>>>,
+    small: RefCell<Vec<Vec<u8>>>,
+    /// Those above [`LARGE_BYTES`].
+    large: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Buffers {
     /// A buffer with room for a small message at least. Allocates only if all are in use.
     #[inline]
     pub(crate) fn take(&self) -> Vec<u8> {
-        self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES_MIN])
+        self.small.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES_MIN])
     }
 
-    /// Takes a buffer back, unless somebody has taken its memory. One too many, or a very large one
-    /// beside others, is freed.
+    /// Makes room for `bytes` in a buffer, or gives another one for it.
+    #[inline]
+    pub(crate) fn grow(&self, buffer: &mut Vec<u8>, bytes: usize) {
+        if buffer.len() < bytes {
+            self.grow_further(buffer, bytes);
+        }
+    }
+
+    #[cold]
+    fn grow_further(&self, buffer: &mut Vec<u8>, bytes: usize) {
+        if bytes > LARGE_BYTES {
+            let large = self.large.borrow_mut().pop().unwrap_or_default();
+            self.give(std::mem::replace(buffer, large));
+        }
+        if buffer.len() < bytes {
+            buffer.resize(bytes.next_power_of_two(), 0);
+        }
+    }
+
+    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
-        if buffer.is_empty() {
-            return;
-        }
-        let mut free = self.free.borrow_mut();
-        if free.len() < KEPT_MAX && (buffer.len() <= KEPT_LARGE_BYTES || free.is_empty()) {
-            free.push(buffer);
+        let (list, kept_max) = match buffer.len() {
+            0 => return,
+            1..=LARGE_BYTES => (&self.small, SMALL_KEPT_MAX),
+            _ => (&self.large, LARGE_KEPT_MAX),
+        };
+        let mut list = list.borrow_mut();
+        if list.len() < kept_max {
+            list.push(buffer);
         }
     }
 }
 
-/// Buffers that are kept: more than services nest in practice, and calls in flight whose replies
-/// are taken late.
-const KEPT_MAX: usize = 64;
+/// Small buffers that are kept: more than services nest in practice, and calls in flight whose
+/// replies are taken late.
+const SMALL_KEPT_MAX: usize = 64;
 
-/// Of buffers larger than this, in bytes, only one is kept: it serves large messages one after the
-/// other, and 64 of them would be memory that is never given back.
-const KEPT_LARGE_BYTES: usize = 64 << 10;
+/// A buffer above this length, in bytes, is large.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Large buffers that are kept: one to receive in and one to marshal in, for each of two services
+/// inside each other. More would be memory that is never given back.
+const LARGE_KEPT_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -50,18 +76,34 @@ mod tests {
     fn a_buffer_comes_back() {
         let buffers = Buffers::default();
         let mut buffer = buffers.take();
-        buffer.resize(3 * BUFFER_BYTES_MIN, 0);
+        buffers.grow(&mut buffer, 3 * BUFFER_BYTES_MIN);
+        assert_eq!(buffer.len(), 4 * BUFFER_BYTES_MIN);
         buffers.give(buffer);
-        assert_eq!(buffers.take().len(), 3 * BUFFER_BYTES_MIN);
+        assert_eq!(buffers.take().len(), 4 * BUFFER_BYTES_MIN);
         assert_eq!(buffers.take().len(), BUFFER_BYTES_MIN);
+    }
+
+    #[test]
+    fn a_large_buffer_serves_the_next_large_message() {
+        let buffers = Buffers::default();
+        let mut buffer = buffers.take();
+        buffers.grow(&mut buffer, 1 << 20);
+        let place = buffer.as_ptr();
+        buffers.give(buffer);
+        let mut other = buffers.take();
+        assert_eq!(other.len(), BUFFER_BYTES_MIN, "small messages do not use it");
+        buffers.grow(&mut other, 1 << 20);
+        assert_eq!(other.as_ptr(), place);
     }
 
     #[test]
     fn memory_is_not_hoarded() {
         let buffers = Buffers::default();
-        for _ in 0..3 * KEPT_MAX {
-            buffers.give(vec![0; 2 * KEPT_LARGE_BYTES]);
+        for _ in 0..3 * SMALL_KEPT_MAX {
+            buffers.give(vec![0; 2 * LARGE_BYTES]);
+            buffers.give(vec![0; BUFFER_BYTES_MIN]);
         }
-        assert_eq!(buffers.free.borrow().len(), 1);
+        assert_eq!(buffers.large.borrow().len(), LARGE_KEPT_MAX);
+        assert_eq!(buffers.small.borrow().len(), SMALL_KEPT_MAX);
     }
 }

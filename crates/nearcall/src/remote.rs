@@ -358,9 +358,7 @@ impl RemoteObject {
         let core = self.client.core();
         let mut buffer = core.buffers.take();
         let body_bytes = codec::encoded_bytes(request);
-        if buffer.len() < body_bytes {
-            buffer.resize(body_bytes, 0);
-        }
+        core.buffers.grow(&mut buffer, body_bytes);
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let reply = LocalReply::default();
         let context = self.local_context(method, options, until);

@@ -157,7 +157,7 @@ impl Link {
                 Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
                 // The channel has judged the length: it is below the limit of the connection.
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
-                    buffer.resize(message_bytes.next_power_of_two(), 0);
+                    self.core.buffers.grow(buffer, message_bytes);
                 }
                 Err(ReceiveError::Aborted) => return Ok(None),
                 Err(error) => return Err(Unreceived::Channel(error)),

@@ -13,6 +13,7 @@ use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, St
 
 use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
+use crate::buffers::Buffers;
 use crate::codec::{self, Message};
 use crate::options;
 use crate::status::{Code, Status};
@@ -49,7 +50,13 @@ impl Link {
     ) -> Result<Ticket, Status> {
         let (now, request) = self.request(outgoing, body)?;
         let opening = NewCall { now, request };
-        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
+        let sent = self.inner.borrow_mut().send(
+            &self.core.buffers,
+            &opening,
+            outgoing.metadata,
+            body,
+            until,
+        );
         match sent {
             Ok(call) => {
                 self.core.touched(self, outgoing.until);
@@ -68,7 +75,13 @@ impl Link {
     ) -> Result<(), Status> {
         let (_, request) = self.request(outgoing, body)?;
         let opening = NewOneway { request };
-        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
+        let sent = self.inner.borrow_mut().send(
+            &self.core.buffers,
+            &opening,
+            outgoing.metadata,
+            body,
+            until,
+        );
         match sent {
             Ok(()) => {
                 self.core.touched(self, Time::NEVER);
@@ -125,7 +138,8 @@ impl Link {
             return self.fail(call, &too_large());
         };
         let opening = Answer { call, payload };
-        let sent = self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now);
+        let sent =
+            self.inner.borrow_mut().send(&self.core.buffers, &opening, &[], result, Deadline::Now);
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
             Err(unsent) => self.not_answered(call, unsent),
@@ -217,6 +231,7 @@ impl Inner {
     #[inline]
     fn send<O: Opening>(
         &mut self,
+        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
@@ -230,13 +245,12 @@ impl Inner {
             return self.keep(opening, metadata, body);
         }
         if message_bytes > SMALL_BYTES {
-            return self.send_large(opening, metadata, body, until);
+            return self.send_large(buffers, opening, metadata, body, until);
         }
         let opened = opening.open(&mut self.wire).map_err(Unsent::Protocol)?;
         let mut message = [0; SMALL_BYTES];
         let message = &mut message[..message_bytes];
-        message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
-        write_payload(&mut message[HEADER_BYTES..], metadata, body).map_err(Unsent::Message)?;
+        marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
         match self.endpoint.send(message, until) {
             Ok(()) if until == Deadline::Never => Ok(opened),
             Ok(()) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
@@ -262,12 +276,13 @@ impl Inner {
     /// Claims room, marshals in place.
     fn send_large<O: Opening>(
         &mut self,
+        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
         until: Deadline,
     ) -> Result<O::Opened, Unsent<O::Refused>> {
-        match self.send_claimed(opening, metadata, body, until)? {
+        match self.send_claimed(buffers, opening, metadata, body, until)? {
             Some(opened) if until == Deadline::Never => Ok(opened),
             Some(opened) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
             None if until == Deadline::Now => self.keep(opening, metadata, body),
@@ -278,6 +293,7 @@ impl Inner {
     /// `None`: no room, and the protocol was not told.
     fn send_claimed<O: Opening>(
         &mut self,
+        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
@@ -299,12 +315,16 @@ impl Inner {
         let opened = opening.open(wire).map_err(Unsent::Protocol)?;
         let space = claim.space().map_err(Unsent::Channel)?;
         if let Some(space) = space.get_mut(..message_bytes) {
-            space[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
-            write_payload(&mut space[HEADER_BYTES..], metadata, body).map_err(Unsent::Message)?;
+            marshal_into(space, opening, opened, metadata, body).map_err(Unsent::Message)?;
             claim.written(message_bytes).map_err(Unsent::Channel)?;
         } else {
-            let message = marshal(opening, opened, metadata, body).map_err(Unsent::Message)?;
-            claim.write(&message).map_err(Unsent::Channel)?;
+            let mut aside = buffers.take();
+            buffers.grow(&mut aside, message_bytes);
+            let message = &mut aside[..message_bytes];
+            marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
+            let written = claim.write(message);
+            buffers.give(aside);
+            written.map_err(Unsent::Channel)?;
         }
         claim.commit().map_err(Unsent::Channel)?;
         Ok(Some(opened))
@@ -430,7 +450,7 @@ fn write_payload(into: &mut [u8], metadata: &[u8], body: &impl Message) -> Resul
     codec::encode_into(body, rest)
 }
 
-/// A whole message, aside. Allocates.
+/// A whole message, to be kept. Allocates.
 fn marshal<O: Opening>(
     opening: &O,
     opened: O::Opened,
@@ -438,9 +458,20 @@ fn marshal<O: Opening>(
     body: &impl Message,
 ) -> Result<Vec<u8>, Status> {
     let mut message = vec![0; opening.payload().message_bytes()];
-    message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
-    write_payload(&mut message[HEADER_BYTES..], metadata, body)?;
+    marshal_into(&mut message, opening, opened, metadata, body)?;
     Ok(message)
+}
+
+#[inline]
+fn marshal_into<O: Opening>(
+    message: &mut [u8],
+    opening: &O,
+    opened: O::Opened,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<(), Status> {
+    message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
+    write_payload(&mut message[HEADER_BYTES..], metadata, body)
 }
 
 #[cold]

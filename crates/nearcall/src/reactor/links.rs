@@ -295,5 +295,6 @@ fn kernel_interest(writable: bool) -> poll::Interest {
     if writable { poll::Interest::Writable } else { poll::Interest::Readable }
 }
 
-/// How often a connection that has no descriptor is asked for room while something waits for it.
-const ROOM_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(1_000_000);
+/// How often a connection that has no descriptor is asked for room while something waits for it:
+/// about as long as a wake-up takes, so that a stream of large messages loses little.
+const ROOM_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(50_000);
