@@ -82,6 +82,8 @@ pub(crate) struct Reactor {
     clock: RefCell<Option<OwnedFd>>,
     /// A host waits for our descriptor, which tells it of everything that was so by then.
     host_waits: Cell<bool>,
+    /// The clock rang for the host, and a wait of our own has silenced it.
+    owes_host: Cell<bool>,
 }
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
@@ -107,6 +109,7 @@ impl Reactor {
             signals: RefCell::default(),
             clock: RefCell::default(),
             host_waits: Cell::new(false),
+            owes_host: Cell::new(false),
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
@@ -121,15 +124,19 @@ impl Reactor {
         until: Time,
         mut done: impl FnMut() -> bool,
     ) -> io::Result<bool> {
-        loop {
+        let outcome = loop {
             if done() {
-                return Ok(true);
+                break Ok(true);
             }
             if until != Time::NEVER && options::now() >= until {
-                return Ok(false);
+                break Ok(false);
             }
-            self.round(core, until)?;
-        }
+            if let Err(error) = self.round(core, until) {
+                break Err(error);
+            }
+        };
+        self.settle_host();
+        outcome
     }
 
     /// Sleeps until something happens or `until`, then serves what is ready.
@@ -166,7 +173,8 @@ impl Reactor {
                     }
                 }
                 Some(Source::Mailbox) => self.read_mailbox(),
-                Some(Source::Clock) | None => {}
+                Some(Source::Clock) => self.silence_clock()?,
+                None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
@@ -417,8 +425,32 @@ impl Reactor {
     #[cold]
     fn wake_waiting_host(&self) {
         self.host_waits.set(false);
+        self.ring_for_host();
+    }
+
+    /// A wait of our own is over: the clock that it has silenced rings again.
+    #[inline]
+    pub(crate) fn settle_host(&self) {
+        if self.owes_host.replace(false) {
+            self.ring_for_host();
+        }
+    }
+
+    #[cold]
+    fn ring_for_host(&self) {
         if let Some(clock) = &*self.clock.borrow() {
             let _ = timerfd::arm(clock, Duration::ZERO, None);
+        }
+    }
+
+    /// A wait of our own must sleep, though the clock has rung for the host. It rings again
+    /// afterwards.
+    #[cold]
+    fn silence_clock(&self) -> io::Result<()> {
+        self.owes_host.set(true);
+        match &*self.clock.borrow() {
+            Some(clock) => timerfd::disarm(clock),
+            None => Ok(()),
         }
     }
 
@@ -444,6 +476,7 @@ impl Reactor {
             }
         };
         self.host_waits.set(true);
+        self.owes_host.set(false);
         match if must_look { Time::from_ns(0) } else { self.next_due() } {
             Time::NEVER => timerfd::disarm(clock),
             due => timerfd::arm(clock, timeout_until(due).unwrap_or_default(), None),

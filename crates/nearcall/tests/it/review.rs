@@ -1,0 +1,207 @@
+//! Faults that a review of the runtime has found, each with the case that showed it.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use nearcall::event_loop::EventLoop;
+use nearcall::{
+    CallOptions, Client, Code, Context, Deadline, Event, Limits, Mechanism, Responder, Server,
+    Status, WaitPolicy,
+};
+use nearcall_channel::{Address, Options, SendError, connect};
+use nearcall_os::clock;
+use nearcall_wire::{Frame, Hello};
+
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::stage::{
+    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
+};
+use crate::support::{Served, Service, unique_address};
+
+/// An [`Echo`] whose `Note`, `Later` and drop are the test's.
+#[derive(Default)]
+struct Hooked {
+    base: Service,
+    note: Option<Box<dyn Fn(&Words)>>,
+    later: Option<Box<dyn Fn(Responder<Words>)>>,
+    _at_end: Option<AtEnd>,
+}
+
+/// Calls this when it is dropped.
+struct AtEnd(Box<dyn Fn()>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl Echo for Hooked {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.base.say(context, request)
+    }
+
+    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.nothing(context, request)
+    }
+
+    fn note(&self, context: &Context<'_>, request: &Words) {
+        match &self.note {
+            Some(note) => note(request),
+            None => self.base.note(context, request),
+        }
+    }
+
+    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        self.base.fail(context, request)
+    }
+
+    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.panic(context, request)
+    }
+
+    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+        match &self.later {
+            Some(later) => later(responder),
+            None => self.base.later(context, request, responder),
+        }
+    }
+
+    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.base.quick(context, request)
+    }
+
+    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
+        self.base.look(context, request)
+    }
+
+    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        self.base.work(context, request)
+    }
+}
+
+fn until(timeout: Duration) -> CallOptions {
+    CallOptions::new().deadline(timeout)
+}
+
+/// A loop with a server in it, and a caller of that.
+fn own(service: Hooked) -> (EventLoop, Server, EchoCaller) {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(service)).unwrap();
+    server.listen("inproc:own").unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:own").unwrap();
+    (event_loop, server, echo)
+}
+
+/// Processor time of this thread that `work` takes.
+fn cpu(work: impl FnOnce()) -> Duration {
+    let before = clock::thread_cpu_ns();
+    work();
+    Duration::from_nanos(clock::thread_cpu_ns() - before)
+}
+
+#[test]
+fn a_call_that_waits_in_a_hosted_loop_sleeps() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        far.nothing(&()).unwrap();
+        event_loop.turn().unwrap();
+        let spent = cpu(|| {
+            far.later_with(&words(0), &until(Duration::from_millis(300))).unwrap_err();
+        });
+        assert!(spent < Duration::from_millis(100), "{spent:?}");
+    });
+}
+
+/// A server whose `Say` waits for each message of `go`, or for its end.
+fn blocking(go: mpsc::Receiver<()>) -> Served {
+    serve_scripted(Limits::default(), move |_| {
+        Scripted::new(move |_, request| {
+            let _ = go.recv_timeout(PATIENCE);
+            Ok(words(request.number))
+        })
+    })
+}
+
+fn large(number: u64) -> Words {
+    Words { number, data: vec![7; 64 << 10] }
+}
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
+    for way in ["", "?via=shm-eventfd&wait=poll", "?via=pipe"] {
+        in_time(move || {
+            let served = Served::with(Limits::default(), "", |_, server, _| {
+                let base = Rc::<Service>::default();
+                let (kept, server_too) = (Rc::clone(&base), server.clone());
+                let say = move |_: &Context<'_>, _: &Words| {
+                    for (words, responder) in kept.later.take() {
+                        responder.finish(Ok(words));
+                    }
+                    server_too.drain();
+                    Ok(words(0))
+                };
+                let scripted = Scripted { base, say: Box::new(say) };
+                server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
+            });
+            let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{way}#s"))).unwrap();
+            let started: Vec<_> =
+                (0..40).map(|number| echo.start_later(&large(number), &until(PATIENCE))).collect();
+            let other = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+            other.say(&words(command::ANSWER)).unwrap();
+            for (number, started) in (0..).zip(started) {
+                assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_loop_that_waits_for_room_sleeps() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        if !mechanism.waits().contains(&WaitPolicy::Poll) {
+            continue;
+        }
+        in_time(move || {
+            let (go, wait) = mpsc::channel();
+            let served = blocking(wait);
+            let event_loop = EventLoop::new().unwrap();
+            let client = Client::in_loop(&event_loop);
+            let at = served.via(&format!("?via={mechanism}&wait=poll#s"));
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            echo.nothing(&()).unwrap();
+            let options = CallOptions::new();
+            let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n), &options)).collect();
+            let spent = cpu(|| {
+                let soon = clock::now() + Duration::from_millis(200);
+                event_loop.next(Deadline::At(soon)).unwrap();
+            });
+            assert!(spent < Duration::from_millis(60), "{mechanism}: {spent:?}");
+            drop(go);
+            for (number, started) in (0..).zip(started) {
+                assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{mechanism}");
+            }
+        });
+    }
+}
