@@ -271,11 +271,20 @@ impl Reactor {
             return;
         }
         while let Some(timer) = self.timers.borrow_mut().take_due(now) {
-            self.user_events.borrow_mut().push_back(Event::Timer(timer));
+            self.report_timer(timer);
         }
         self.meetings.resume_due(self, now);
         if self.deadline.get() <= now {
             self.end_calls(core, now);
+        }
+    }
+
+    /// Reports a timer, unless the user has not seen its last report: while a call waits he sees
+    /// none, and they must not pile up.
+    fn report_timer(&self, timer: TimerId) {
+        let mut events = self.user_events.borrow_mut();
+        if !events.iter().any(|event| matches!(event, Event::Timer(other) if *other == timer)) {
+            events.push_back(Event::Timer(timer));
         }
     }
 

@@ -123,6 +123,26 @@ fn a_call_that_waits_in_a_hosted_loop_sleeps() {
     });
 }
 
+#[test]
+fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+        let beat = Duration::from_millis(5);
+        let timer = event_loop.add_timer(beat, Some(beat));
+        far.later_with(&words(0), &until(20 * beat)).unwrap_err();
+        let mut seen = 0;
+        let end = clock::now() + beat;
+        while let Some(event) = event_loop.next(Deadline::Now).unwrap() {
+            assert!(matches!(event, Event::Timer(due) if due == timer), "{event:?}");
+            seen += 1;
+            assert!(seen <= 3 || clock::now() > end, "{seen} reports");
+        }
+        event_loop.remove_timer(timer);
+    });
+}
+
 /// A server whose `Say` waits for each message of `go`, or for its end.
 fn blocking(go: mpsc::Receiver<()>) -> Served {
     serve_scripted(Limits::default(), move |_| {
