@@ -320,7 +320,9 @@ impl RemoteObject {
         match returned {
             Ok(()) => {}
             // The first answer counts: a service may panic after it has answered.
-            Err(_) if has_run.get() && !has_passed(until) => answer = reply.take(),
+            Err(status) if has_run.get() && !has_passed(until) => {
+                answer = Some(reply.take().unwrap_or(Err(status)));
+            }
             Err(status) => return Err(status),
         }
         self.client.run_until(until, || {

@@ -143,6 +143,22 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
     });
 }
 
+#[test]
+fn a_panic_that_leaves_a_responder_behind_ends_the_call_of_this_thread() {
+    in_time(|| {
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let keep = Rc::clone(&kept);
+        let later = move |responder| {
+            keep.borrow_mut().push(responder);
+            panic!("asked for it");
+        };
+        let (_event_loop, _server, echo) =
+            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+        let status = echo.later_with(&words(0), &until(Duration::from_secs(5))).unwrap_err();
+        assert_eq!(status.code(), Code::Unknown, "{status}");
+    });
+}
+
 /// A server whose `Say` waits for each message of `go`, or for its end.
 fn blocking(go: mpsc::Receiver<()>) -> Served {
     serve_scripted(Limits::default(), move |_| {
