@@ -104,7 +104,7 @@ impl RemoteObject {
         }
         let core = self.client.core();
         let dispatcher = core.server_at(&self.address.at)?.object(self.object)?;
-        *self.way.borrow_mut() = Way::Local(Rc::clone(&dispatcher), core.epoch());
+        drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
         Some(dispatcher)
     }
 
@@ -138,10 +138,10 @@ impl RemoteObject {
         if self.client.short_circuits()
             && let Some(dispatcher) = server.and_then(|server| server.object(self.object))
         {
-            *self.way.borrow_mut() = Way::Local(Rc::clone(&dispatcher), core.epoch());
+            drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
             return Ok(Reached::Local(dispatcher));
         }
-        *self.way.borrow_mut() = Way::Link(Rc::clone(&link));
+        drop(self.way.replace(Way::Link(Rc::clone(&link))));
         Ok(Reached::Link(link))
     }
 
@@ -182,7 +182,7 @@ impl RemoteObject {
         if link.is_open() && !link.is_gone() {
             return Err(status);
         }
-        *self.way.borrow_mut() = Way::Unknown;
+        drop(self.way.replace(Way::Unknown));
         let Reached::Link(link) = self.reach(outgoing.until)? else { return Err(status) };
         let ticket = link.start_call(outgoing, request, self.send_until(outgoing.until))?;
         Ok((link, ticket))
@@ -239,7 +239,7 @@ impl RemoteObject {
             Ok(()) => link,
             Err(status) if link.is_open() && !link.is_gone() => return Err(status),
             Err(status) => {
-                *self.way.borrow_mut() = Way::Unknown;
+                drop(self.way.replace(Way::Unknown));
                 let Reached::Link(link) = self.reach(until)? else { return Err(status) };
                 link.send_oneway(&outgoing, request, self.send_until(until))?;
                 link

@@ -175,6 +175,26 @@ fn large(number: u64) -> Words {
 
 const SHORT: Duration = Duration::from_millis(50);
 
+#[test]
+fn a_service_that_ends_may_call_its_server() {
+    in_time(|| {
+        let caller = Rc::new(RefCell::new(None::<EchoCaller>));
+        let (at_end, codes) = (Rc::clone(&caller), Rc::new(RefCell::new(Vec::new())));
+        let seen = Rc::clone(&codes);
+        let dropped = move || {
+            if let Some(echo) = &*at_end.borrow() {
+                seen.borrow_mut().push(echo.nothing(&()).map_err(|status| status.code()));
+            }
+        };
+        let (_event_loop, server, echo) =
+            own(Hooked { _at_end: Some(AtEnd(Box::new(dropped))), ..Hooked::default() });
+        *caller.borrow_mut() = Some(echo);
+        assert!(server.unregister("echo.v1.Echo"));
+        assert_eq!(*codes.borrow(), [Err(Code::Unimplemented)]);
+        caller.borrow_mut().take();
+    });
+}
+
 #[derive(Default)]
 struct Count(AtomicUsize);
 
