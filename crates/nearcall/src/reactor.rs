@@ -26,6 +26,7 @@ use nearcall_wire::Time;
 use crate::core::Core;
 use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK};
 use crate::link::{Link, Took};
+use crate::local_reply::{LocalAnswer, LocalReply};
 use crate::options;
 use crate::status::Status;
 
@@ -70,6 +71,8 @@ pub(crate) struct Reactor {
     native: RefCell<Option<links::Native>>,
     spins: Cell<u32>,
     pub(crate) timers: RefCell<Timers>,
+    /// Answers of services of this thread that somebody awaits, and until when.
+    awaited: RefCell<Vec<(Time, Weak<LocalAnswer>)>>,
     /// No call's deadline passes before this.
     deadline: Cell<Time>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -101,6 +104,7 @@ impl Reactor {
             native: RefCell::default(),
             spins: Cell::new(0),
             timers: RefCell::default(),
+            awaited: RefCell::default(),
             deadline: Cell::new(Time::NEVER),
             mailbox: Arc::new(Mailbox::new()?),
             meetings: crate::meet::Meetings::default(),
@@ -297,6 +301,31 @@ impl Reactor {
             }
             self.note_deadline(link.next_deadline());
         }
+        self.wake_awaited(now);
+    }
+
+    /// Wakes who awaits an answer of this thread whose time is up.
+    fn wake_awaited(&self, now: Time) {
+        let awaited = std::mem::take(&mut *self.awaited.borrow_mut());
+        for (deadline, reply) in awaited {
+            let Some(reply) = reply.upgrade() else { continue };
+            if deadline <= now {
+                reply.wake();
+            } else {
+                self.wake_at(deadline, &reply);
+            }
+        }
+    }
+
+    /// Has who awaits this answer woken at its deadline.
+    pub(crate) fn wake_at(&self, deadline: Time, reply: &LocalReply) {
+        let mut awaited = self.awaited.borrow_mut();
+        if awaited.len() == awaited.capacity() {
+            // Those that ended before their deadline must not pile up.
+            awaited.retain(|(_, reply)| reply.strong_count() > 0);
+        }
+        awaited.push((deadline, Rc::downgrade(reply)));
+        self.note_deadline(deadline);
     }
 
     /// The loop has to look at the clock at this time.

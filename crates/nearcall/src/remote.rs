@@ -18,12 +18,13 @@ use crate::codec::{self, Message};
 use crate::context::{Context, Origin};
 use crate::core::LocalOneway;
 use crate::dispatch::{
-    Dispatcher, Incoming, Inside, LocalReply, NO_SUCH_METHOD, ReplyTo, has_passed,
+    Dispatcher, Incoming, Inside, NO_SUCH_METHOD, ReplyTo, has_passed,
     inherited_deadline, panicked, run, too_deep,
 };
 use crate::interface::{Interface, Method, object_id};
 use crate::limits::LOCAL_ONEWAYS_MAX;
 use crate::link::{Link, Outcome, Outgoing, Ticket};
+use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::options::CallOptions;
 use crate::responder::{Responder, TypedReply};
@@ -379,11 +380,11 @@ impl RemoteObject {
         reply: &LocalReply,
         until: Time,
     ) -> Result<R, Status> {
-        if reply.borrow().is_none() {
-            self.client.run_until(until, || reply.borrow().is_some())?;
+        if !reply.has_ended() {
+            self.client.run_until(until, || reply.has_ended())?;
         }
-        match reply.borrow_mut().take() {
-            Some(_) if has_passed(until) => Err(too_late()),
+        // An answer was judged when it was given, and may be taken late.
+        match reply.take() {
             Some(answer) => codec::decode(&answer?),
             None => Err(too_late()),
         }

@@ -195,6 +195,23 @@ fn a_service_that_ends_may_call_its_server() {
     });
 }
 
+#[test]
+fn an_answer_that_came_in_time_may_be_taken_late() {
+    in_time(|| {
+        let (event_loop, server, echo) = own(Hooked::default());
+        let address = server.listen(&unique_address()).unwrap().to_string();
+        let client = Client::in_loop(&event_loop).without_short_circuit();
+        let far = EchoCaller::new(&client, &address).unwrap();
+        far.nothing(&()).unwrap();
+        for echo in [far, echo] {
+            let started = echo.start_say(&words(4), &until(SHORT));
+            turn_until(&event_loop, || started.is_done());
+            clock::pause(2 * SHORT);
+            assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
+        }
+    });
+}
+
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -202,6 +219,37 @@ impl Wake for Count {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
+}
+
+#[test]
+fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
+    in_time(|| {
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let keep = Rc::clone(&kept);
+        let later = move |responder| keep.borrow_mut().push(responder);
+        let (event_loop, _server, echo) =
+            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut task = TaskContext::from_waker(&waker);
+        let woken = || count.0.load(Ordering::Acquire);
+        let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        event_loop.next(Deadline::Now).unwrap();
+        assert_eq!(woken(), 0, "nothing has happened");
+        let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
+        responder.finish(Ok(words(8)));
+        assert_eq!(woken(), 1);
+        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+        assert_eq!(reply.unwrap().number, 8);
+        // The deadline wakes as well.
+        let mut started = pin!(echo.start_later(&words(7), &until(SHORT)));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        turn_until(&event_loop, || woken() == 2);
+        let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+        assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
+        kept.borrow_mut().clear();
+    });
 }
 
 #[test]
