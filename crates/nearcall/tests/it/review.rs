@@ -144,6 +144,33 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
 }
 
 #[test]
+fn who_pings_and_never_reads_is_cut_off() {
+    in_time(|| {
+        let served = Served::start();
+        let place: Address = served.address.parse().unwrap();
+        let mut endpoint = connect(&place, Mechanism::UnixStream, &Options::default()).unwrap();
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            message_bytes_max: 4 << 20,
+            metadata_bytes_max: 8 << 10,
+            calls_in_max: 256,
+            instance: [9; 16],
+        };
+        endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+        for number in 0..200_000 {
+            let ping = Frame::Ping { number }.encode();
+            match endpoint.send(&ping, Deadline::after(PATIENCE)) {
+                Ok(()) => {}
+                Err(SendError::PeerGone) => return,
+                Err(error) => panic!("after {number} pings: {error}"),
+            }
+        }
+        panic!("not cut off");
+    });
+}
+
+#[test]
 fn a_panic_that_leaves_a_responder_behind_ends_the_call_of_this_thread() {
     in_time(|| {
         let kept = Rc::new(RefCell::new(Vec::new()));
