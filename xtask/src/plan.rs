@@ -121,14 +121,16 @@ fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
 
 /// The program as a user runs it: it measures, what it stored can be shown again, it generates, and
 /// what is generated makes a call.
-fn program(facts: &Facts) -> [Command; 7] {
+fn program(facts: &Facts) -> [Command; 8] {
     let folder = facts.target.join("ci");
     let stored = folder.join("run.json").to_string_lossy().into_owned();
+    let stored_calls = folder.join("calls.json").to_string_lossy().into_owned();
     let run = "run --release --";
     let json = Expect::Json { fields: &[] };
     let is_run = Expect::Json { fields: RUN_FIELDS };
     let bench = cargo("bench", run).argument("bench").argument("--quick").argument("--json");
     let show = cargo("show", run).argument("show").argument(&stored);
+    let calls = cargo("calls", run).argument("bench").argument("calls").argument("--quick");
     let generated = folder.join("generated").to_string_lossy().into_owned();
     let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
     [
@@ -137,7 +139,8 @@ fn program(facts: &Facts) -> [Command; 7] {
         cargo("doctor", "run --release -- doctor --json").expect(json).may_find(),
         bench.argument("--out").argument(&stored).folder(&folder).expect(is_run.clone()),
         show.clone(),
-        show.argument("--json").expect(is_run),
+        show.argument("--json").expect(is_run.clone()),
+        calls.argument("--json").argument("--out").argument(&stored_calls).expect(is_run),
         generate.argument("--out").argument(&generated).expect(Expect::Json { fields: GEN_FIELDS }),
         cargo("thermostat", "run --example thermostat"),
     ]
@@ -202,6 +205,7 @@ mod tests {
             "bench",
             "show",
             "show",
+            "calls",
             "gen",
             "thermostat",
         ];

@@ -14,6 +14,7 @@ use crate::buffers::Buffers;
 use crate::context::{Context, Origin};
 use crate::dispatch::{self, Dispatcher, Incoming, ReplyTo};
 use crate::link::Link;
+use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::reactor::Reactor;
 use crate::server::ServerCore;
@@ -61,6 +62,15 @@ impl Core {
     pub(crate) fn note_deadline(&self, deadline: Time) {
         if let Some(reactor) = &self.reactor {
             reactor.note_deadline(deadline);
+        }
+    }
+
+    /// Has who waits for this answer woken at its deadline.
+    pub(crate) fn wake_at(&self, deadline: Time, reply: &LocalReply) {
+        if let Some(reactor) = &self.reactor
+            && deadline != Time::NEVER
+        {
+            reactor.wake_at(deadline, reply);
         }
     }
 

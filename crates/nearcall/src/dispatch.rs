@@ -5,7 +5,7 @@
 //! Not here: receiving (`link/receiving.rs`), answering later (`responder.rs`).
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
 
@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::interface::Interface;
 use crate::limits::NESTING_MAX;
 use crate::link::Link;
+use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::options;
 use crate::responder::Responder;
@@ -53,9 +54,6 @@ pub(crate) enum ReplyTo<'a> {
 
 /// What follows the name of an interface, so that clients can add where it was.
 pub(crate) const NO_SUCH_METHOD: &str = " has no method";
-
-/// The answer to a caller in this thread, as bytes, once it is there.
-pub(crate) type LocalReply = Rc<RefCell<Option<Result<Vec<u8>, Status>>>>;
 
 impl Incoming<'_> {
     /// Which method.
@@ -122,7 +120,7 @@ impl ReplyTo<'_> {
     pub(crate) fn reply(self, result: &impl Message) {
         match self {
             Self::Link(link, Some(call)) => link.reply(call, result),
-            Self::Local(Some(slot)) => *slot.borrow_mut() = Some(Ok(result.encode_to_vec())),
+            Self::Local(Some(slot)) => slot.end(Ok(result.encode_to_vec())),
             Self::Link(_, None) | Self::Local(None) => {}
         }
     }
@@ -130,10 +128,7 @@ impl ReplyTo<'_> {
     pub(crate) fn fail(self, status: &Status) {
         match self {
             Self::Link(link, Some(call)) => link.fail(call, status),
-            // The first answer counts: a service may panic after it has answered.
-            Self::Local(Some(slot)) => {
-                slot.borrow_mut().get_or_insert_with(|| Err(status.clone()));
-            }
+            Self::Local(Some(slot)) => slot.end(Err(status.clone())),
             Self::Link(_, None) | Self::Local(None) => {}
         }
     }

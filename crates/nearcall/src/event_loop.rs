@@ -126,16 +126,18 @@ impl EventLoop {
         reactor.watch_reported();
         // One round at least, so that `Now` looks once, and a file, which is always ready, keeps
         // nothing else from its turn.
-        loop {
+        let event = loop {
             let until = if reactor.has_event() { Time::from_ns(0) } else { until };
             reactor.round(&self.core, until)?;
             if let Some(event) = reactor.take_event() {
-                return Ok(Some(event));
+                break Some(event);
             }
             if until != Time::NEVER && options::now() >= until {
-                return Ok(None);
+                break None;
             }
-        }
+        };
+        reactor.settle_host();
+        Ok(event)
     }
 
     /// Serves what is ready, without waiting, and leaves the loop so that its descriptor becomes

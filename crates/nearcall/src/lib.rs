@@ -83,6 +83,7 @@ pub mod event_loop;
 mod interface;
 pub mod limits;
 mod link;
+mod local_reply;
 mod meet;
 mod metadata;
 mod options;

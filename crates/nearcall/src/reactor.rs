@@ -26,6 +26,7 @@ use nearcall_wire::Time;
 use crate::core::Core;
 use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK};
 use crate::link::{Link, Took};
+use crate::local_reply::{LocalAnswer, LocalReply};
 use crate::options;
 use crate::status::Status;
 
@@ -70,6 +71,8 @@ pub(crate) struct Reactor {
     native: RefCell<Option<links::Native>>,
     spins: Cell<u32>,
     pub(crate) timers: RefCell<Timers>,
+    /// Answers of services of this thread that somebody awaits, and until when.
+    awaited: RefCell<Vec<(Time, Weak<LocalAnswer>)>>,
     /// No call's deadline passes before this.
     deadline: Cell<Time>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -82,6 +85,8 @@ pub(crate) struct Reactor {
     clock: RefCell<Option<OwnedFd>>,
     /// A host waits for our descriptor, which tells it of everything that was so by then.
     host_waits: Cell<bool>,
+    /// The clock rang for the host, and a wait of our own has silenced it.
+    owes_host: Cell<bool>,
 }
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
@@ -99,6 +104,7 @@ impl Reactor {
             native: RefCell::default(),
             spins: Cell::new(0),
             timers: RefCell::default(),
+            awaited: RefCell::default(),
             deadline: Cell::new(Time::NEVER),
             mailbox: Arc::new(Mailbox::new()?),
             meetings: crate::meet::Meetings::default(),
@@ -107,6 +113,7 @@ impl Reactor {
             signals: RefCell::default(),
             clock: RefCell::default(),
             host_waits: Cell::new(false),
+            owes_host: Cell::new(false),
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
@@ -121,15 +128,19 @@ impl Reactor {
         until: Time,
         mut done: impl FnMut() -> bool,
     ) -> io::Result<bool> {
-        loop {
+        let outcome = loop {
             if done() {
-                return Ok(true);
+                break Ok(true);
             }
             if until != Time::NEVER && options::now() >= until {
-                return Ok(false);
+                break Ok(false);
             }
-            self.round(core, until)?;
-        }
+            if let Err(error) = self.round(core, until) {
+                break Err(error);
+            }
+        };
+        self.settle_host();
+        outcome
     }
 
     /// Sleeps until something happens or `until`, then serves what is ready.
@@ -166,7 +177,8 @@ impl Reactor {
                     }
                 }
                 Some(Source::Mailbox) => self.read_mailbox(),
-                Some(Source::Clock) | None => {}
+                Some(Source::Clock) => self.silence_clock()?,
+                None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
@@ -263,15 +275,20 @@ impl Reactor {
             return;
         }
         while let Some(timer) = self.timers.borrow_mut().take_due(now) {
-            let mut events = self.user_events.borrow_mut();
-            // One that nobody has seen yet is not reported again: nested waits may be long.
-            if !events.iter().any(|event| matches!(event, Event::Timer(other) if *other == timer)) {
-                events.push_back(Event::Timer(timer));
-            }
+            self.report_timer(timer);
         }
         self.meetings.resume_due(self, now);
         if self.deadline.get() <= now {
             self.end_calls(core, now);
+        }
+    }
+
+    /// Reports a timer, unless the user has not seen its last report: while a call waits he sees
+    /// none, and they must not pile up.
+    fn report_timer(&self, timer: TimerId) {
+        let mut events = self.user_events.borrow_mut();
+        if !events.iter().any(|event| matches!(event, Event::Timer(other) if *other == timer)) {
+            events.push_back(Event::Timer(timer));
         }
     }
 
@@ -284,6 +301,31 @@ impl Reactor {
             }
             self.note_deadline(link.next_deadline());
         }
+        self.wake_awaited(now);
+    }
+
+    /// Wakes who awaits an answer of this thread whose time is up.
+    fn wake_awaited(&self, now: Time) {
+        let awaited = std::mem::take(&mut *self.awaited.borrow_mut());
+        for (deadline, reply) in awaited {
+            let Some(reply) = reply.upgrade() else { continue };
+            if deadline <= now {
+                reply.wake();
+            } else {
+                self.wake_at(deadline, &reply);
+            }
+        }
+    }
+
+    /// Has who awaits this answer woken at its deadline.
+    pub(crate) fn wake_at(&self, deadline: Time, reply: &LocalReply) {
+        let mut awaited = self.awaited.borrow_mut();
+        if awaited.len() == awaited.capacity() {
+            // Those that ended before their deadline must not pile up.
+            awaited.retain(|(_, reply)| reply.strong_count() > 0);
+        }
+        awaited.push((deadline, Rc::downgrade(reply)));
+        self.note_deadline(deadline);
     }
 
     /// The loop has to look at the clock at this time.
@@ -421,8 +463,32 @@ impl Reactor {
     #[cold]
     fn wake_waiting_host(&self) {
         self.host_waits.set(false);
+        self.ring_for_host();
+    }
+
+    /// A wait of our own is over: the clock that it has silenced rings again.
+    #[inline]
+    pub(crate) fn settle_host(&self) {
+        if self.owes_host.replace(false) {
+            self.ring_for_host();
+        }
+    }
+
+    #[cold]
+    fn ring_for_host(&self) {
         if let Some(clock) = &*self.clock.borrow() {
             let _ = timerfd::arm(clock, Duration::ZERO, None);
+        }
+    }
+
+    /// A wait of our own must sleep, though the clock has rung for the host. It rings again
+    /// afterwards.
+    #[cold]
+    fn silence_clock(&self) -> io::Result<()> {
+        self.owes_host.set(true);
+        match &*self.clock.borrow() {
+            Some(clock) => timerfd::disarm(clock),
+            None => Ok(()),
         }
     }
 
@@ -448,6 +514,7 @@ impl Reactor {
             }
         };
         self.host_waits.set(true);
+        self.owes_host.set(false);
         if !must_look {
             // What has expired would count as something to do.
             timerfd::disarm(clock)?;

@@ -18,12 +18,13 @@ use crate::codec::{self, Message};
 use crate::context::{Context, Origin};
 use crate::core::LocalOneway;
 use crate::dispatch::{
-    Dispatcher, Incoming, Inside, LocalReply, NO_SUCH_METHOD, ReplyTo, has_passed,
-    inherited_deadline, panicked, run, too_deep,
+    Dispatcher, Incoming, Inside, NO_SUCH_METHOD, ReplyTo, has_passed, inherited_deadline,
+    panicked, run, too_deep,
 };
 use crate::interface::{Interface, Method, object_id};
 use crate::limits::LOCAL_ONEWAYS_MAX;
 use crate::link::{Link, Outcome, Outgoing, Ticket};
+use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::options::CallOptions;
 use crate::responder::{Responder, TypedReply};
@@ -104,7 +105,7 @@ impl RemoteObject {
         }
         let core = self.client.core();
         let dispatcher = core.server_at(&self.address.at)?.object(self.object)?;
-        *self.way.borrow_mut() = Way::Local(Rc::clone(&dispatcher), core.epoch());
+        drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
         Some(dispatcher)
     }
 
@@ -138,10 +139,10 @@ impl RemoteObject {
         if self.client.short_circuits()
             && let Some(dispatcher) = server.and_then(|server| server.object(self.object))
         {
-            *self.way.borrow_mut() = Way::Local(Rc::clone(&dispatcher), core.epoch());
+            drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
             return Ok(Reached::Local(dispatcher));
         }
-        *self.way.borrow_mut() = Way::Link(Rc::clone(&link));
+        drop(self.way.replace(Way::Link(Rc::clone(&link))));
         Ok(Reached::Link(link))
     }
 
@@ -182,7 +183,7 @@ impl RemoteObject {
         if link.is_open() && !link.is_gone() {
             return Err(status);
         }
-        *self.way.borrow_mut() = Way::Unknown;
+        drop(self.way.replace(Way::Unknown));
         let Reached::Link(link) = self.reach(outgoing.until)? else { return Err(status) };
         let ticket = link.start_call(outgoing, request, self.send_until(outgoing.until))?;
         Ok((link, ticket))
@@ -239,7 +240,7 @@ impl RemoteObject {
             Ok(()) => link,
             Err(status) if link.is_open() && !link.is_gone() => return Err(status),
             Err(status) => {
-                *self.way.borrow_mut() = Way::Unknown;
+                drop(self.way.replace(Way::Unknown));
                 let Reached::Link(link) = self.reach(until)? else { return Err(status) };
                 link.send_oneway(&outgoing, request, self.send_until(until))?;
                 link
@@ -320,7 +321,9 @@ impl RemoteObject {
         match returned {
             Ok(()) => {}
             // The first answer counts: a service may panic after it has answered.
-            Err(_) if has_run.get() && !has_passed(until) => answer = reply.take(),
+            Err(status) if has_run.get() && !has_passed(until) => {
+                answer = Some(reply.take().unwrap_or(Err(status)));
+            }
             Err(status) => return Err(status),
         }
         self.client.run_until(until, || {
@@ -375,11 +378,11 @@ impl RemoteObject {
         reply: &LocalReply,
         until: Time,
     ) -> Result<R, Status> {
-        if reply.borrow().is_none() {
-            self.client.run_until(until, || reply.borrow().is_some())?;
+        if !reply.has_ended() {
+            self.client.run_until(until, || reply.has_ended())?;
         }
-        match reply.borrow_mut().take() {
-            Some(_) if has_passed(until) => Err(too_late()),
+        // An answer was judged when it was given, and may be taken late.
+        match reply.take() {
             Some(answer) => codec::decode(&answer?),
             None => Err(too_late()),
         }

@@ -13,8 +13,9 @@ use std::time::Instant;
 use nearcall_wire::{IncomingCall, Time};
 
 use crate::codec::Message;
-use crate::dispatch::{LocalReply, ReplyTo, has_passed, panicked, too_late};
+use crate::dispatch::{ReplyTo, has_passed, panicked, too_late};
 use crate::link::Link;
+use crate::local_reply::LocalReply;
 use crate::options;
 use crate::status::Status;
 
@@ -112,9 +113,7 @@ impl<R: Message> Responder<R> {
                 (Some(link), Err(status)) => link.fail(call, &status),
                 (None, _) => {}
             },
-            (To::Bytes(slot), answer) => {
-                *slot.borrow_mut() = Some(answer.map(|result| result.encode_to_vec()));
-            }
+            (To::Bytes(slot), answer) => slot.end(answer.map(|result| result.encode_to_vec())),
             (To::Typed(slot), answer) => slot.set(Some(answer)),
             (To::Nobody(_), _) => {}
         }
@@ -153,7 +152,7 @@ impl<R: Message> Drop for Responder<R> {
                     link.fail(*call, &status());
                 }
             }
-            To::Bytes(slot) => *slot.borrow_mut() = Some(Err(status())),
+            To::Bytes(slot) => slot.end(Err(status())),
             To::Typed(slot) => slot.set(Some(Err(status()))),
             To::Nobody(_) => {}
         }

@@ -182,10 +182,12 @@ impl Server {
     /// there. Calls that it has not answered yet go on.
     pub fn unregister(&self, name: &str) -> bool {
         let mut objects = self.core.objects.borrow_mut();
-        let before = objects.len();
-        objects.retain(|object| object.name != name);
+        let at = objects.iter().position(|object| object.name == name);
+        let removed = at.map(|at| objects.remove(at));
+        // The end of a service may call this server.
+        drop(objects);
         self.core.core.changed();
-        objects.len() < before
+        removed.is_some()
     }
 
     /// Listens at an address, and tells where exactly. `?wait=spin` has the loop spin for clients
@@ -232,8 +234,10 @@ impl Drop for Alive {
         for link in links {
             link.close(Status::unavailable("the server was closed"));
         }
-        self.0.objects.borrow_mut().clear();
+        let objects = std::mem::take(&mut *self.0.objects.borrow_mut());
         self.0.core.changed();
+        // The end of a service may call this server.
+        drop(objects);
     }
 }
 

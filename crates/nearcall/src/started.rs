@@ -12,9 +12,10 @@ use std::task::{Context, Poll};
 use nearcall_wire::Time;
 
 use crate::codec::Message;
-use crate::dispatch::{LocalReply, has_passed};
+use crate::dispatch::has_passed;
 use crate::link::{Link, Ticket};
-use crate::remote::{RemoteObject, too_late};
+use crate::local_reply::LocalReply;
+use crate::remote::RemoteObject;
 use crate::status::Status;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
@@ -105,7 +106,7 @@ impl<R: Message + Default> Started<R> {
                 }
                 link.has_ended(ticket)
             }
-            State::Local(reply) => reply.borrow().is_some() || has_passed(self.until),
+            State::Local(reply) => reply.has_ended() || has_passed(self.until),
             State::Failed(_) | State::Taken => true,
         }
     }
@@ -126,9 +127,12 @@ impl<R: Message + Default> Future for Started<R> {
         }
         match &self.state {
             State::Remote(link, ticket) => link.wake_at_end(ticket, context.waker()),
-            // Answered by a service of this very loop, which does not know who waits.
-            State::Local(_) if has_passed(self.until) => return Poll::Ready(Err(too_late())),
-            _ => context.waker().wake_by_ref(),
+            State::Local(reply) => {
+                if reply.wake_at_end(context.waker()) {
+                    self.object.client().core().wake_at(self.until, reply);
+                }
+            }
+            State::Failed(_) | State::Taken => {}
         }
         Poll::Pending
     }

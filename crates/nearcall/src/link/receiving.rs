@@ -81,7 +81,7 @@ impl Link {
         };
         self.core.buffers.give(buffer);
         if self.owes_look.take() {
-            self.take_events();
+            self.look_after_answer();
         }
         if self.has_postponed.get() && self.is_gone() {
             self.serve_postponed();
@@ -96,6 +96,16 @@ impl Link {
         while let Some(Arrival { event, mut buffer }) = self.take_postponed() {
             self.treat(&event, &mut buffer);
             self.core.buffers.give(buffer);
+        }
+    }
+
+    /// After an answer of the protocol's own: a peer may ask for one with each message that it
+    /// sends, such as a ping, and read none.
+    #[cold]
+    fn look_after_answer(self: &Rc<Self>) {
+        self.take_events();
+        if self.inner.borrow().outbox.is_overfull() {
+            self.never_reads();
         }
     }
 
@@ -122,6 +132,7 @@ impl Link {
                     continue;
                 }
                 Ok(Some(event)) => self.treat(&event, &mut buffer),
+                Ok(None) if self.owes_look.take() => self.look_after_answer(),
                 Ok(None) => {}
                 Err(Unreceived::Nothing) => return self.core.buffers.give(buffer),
                 Err(Unreceived::Channel(error)) => return self.receive_failed(&error),

@@ -168,12 +168,16 @@ impl Link {
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
             Err(Unsent::Protocol(_) | Unsent::Message(_)) => {}
-            Err(Unsent::Full) => {
-                let why = format!("{} does not read its replies and was cut off", self.name);
-                self.cut_off(Status::resource_exhausted(why));
-            }
+            Err(Unsent::Full) => self.never_reads(),
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }
+    }
+
+    /// The peer asks, and reads not even refusals.
+    #[cold]
+    pub(super) fn never_reads(self: &Rc<Self>) {
+        let why = format!("{} does not read its replies and was cut off", self.name);
+        self.cut_off(Status::resource_exhausted(why));
     }
 
     /// Gives a call up: the peer is told, its end is forgotten.
@@ -394,7 +398,7 @@ impl Inner {
                 continue;
             }
             let Some(head) = self.wire.poll_transmit() else { return Ok(sent) };
-            // Bounded by the protocol: a few, and one for each call that may be open.
+            // Bounded by who receives: a peer that has too many of them here is cut off.
             self.outbox.push(head.to_vec());
         }
         Ok(sent)

@@ -8,6 +8,7 @@ mod loop_events;
 mod loops;
 mod mechanisms;
 mod observed;
+mod review;
 mod scale;
 mod short_circuit;
 mod stage;

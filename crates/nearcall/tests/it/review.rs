@@ -1,0 +1,338 @@
+//! Faults that a review of the runtime has found, each with the case that showed it.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use nearcall::event_loop::EventLoop;
+use nearcall::{
+    CallOptions, Client, Code, Context, Deadline, Event, Limits, Mechanism, Responder, Server,
+    Status, WaitPolicy,
+};
+use nearcall_channel::{Address, Options, SendError, connect};
+use nearcall_os::clock;
+use nearcall_wire::{Frame, Hello};
+
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::stage::{
+    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
+};
+use crate::support::{Served, Service, unique_address};
+
+/// An [`Echo`] whose `Note`, `Later` and drop are the test's.
+#[derive(Default)]
+struct Hooked {
+    base: Service,
+    note: Option<Box<dyn Fn(&Words)>>,
+    later: Option<Box<dyn Fn(Responder<Words>)>>,
+    _at_end: Option<AtEnd>,
+}
+
+/// Calls this when it is dropped.
+struct AtEnd(Box<dyn Fn()>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl Echo for Hooked {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.base.say(context, request)
+    }
+
+    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.nothing(context, request)
+    }
+
+    fn note(&self, context: &Context<'_>, request: &Words) {
+        match &self.note {
+            Some(note) => note(request),
+            None => self.base.note(context, request),
+        }
+    }
+
+    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        self.base.fail(context, request)
+    }
+
+    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
+        self.base.panic(context, request)
+    }
+
+    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+        match &self.later {
+            Some(later) => later(responder),
+            None => self.base.later(context, request, responder),
+        }
+    }
+
+    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.base.quick(context, request)
+    }
+
+    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
+        self.base.look(context, request)
+    }
+
+    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        self.base.work(context, request)
+    }
+}
+
+fn until(timeout: Duration) -> CallOptions {
+    CallOptions::new().deadline(timeout)
+}
+
+/// A loop with a server in it, and a caller of that.
+fn own(service: Hooked) -> (EventLoop, Server, EchoCaller) {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(service)).unwrap();
+    server.listen("inproc:own").unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:own").unwrap();
+    (event_loop, server, echo)
+}
+
+/// Processor time of this thread that `work` takes.
+fn cpu(work: impl FnOnce()) -> Duration {
+    let before = clock::thread_cpu_ns();
+    work();
+    Duration::from_nanos(clock::thread_cpu_ns() - before)
+}
+
+#[test]
+fn a_call_that_waits_in_a_hosted_loop_sleeps() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        far.nothing(&()).unwrap();
+        event_loop.turn().unwrap();
+        let spent = cpu(|| {
+            far.later_with(&words(0), &until(Duration::from_millis(300))).unwrap_err();
+        });
+        assert!(spent < Duration::from_millis(100), "{spent:?}");
+    });
+}
+
+#[test]
+fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+        let beat = Duration::from_millis(5);
+        let timer = event_loop.add_timer(beat, Some(beat));
+        far.later_with(&words(0), &until(20 * beat)).unwrap_err();
+        let mut seen = 0;
+        let end = clock::now() + beat;
+        while let Some(event) = event_loop.next(Deadline::Now).unwrap() {
+            assert!(matches!(event, Event::Timer(due) if due == timer), "{event:?}");
+            seen += 1;
+            assert!(seen <= 3 || clock::now() > end, "{seen} reports");
+        }
+        event_loop.remove_timer(timer);
+    });
+}
+
+#[test]
+fn who_pings_and_never_reads_is_cut_off() {
+    in_time(|| {
+        let served = Served::start();
+        let place: Address = served.address.parse().unwrap();
+        let mut endpoint = connect(&place, Mechanism::UnixStream, &Options::default()).unwrap();
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            message_bytes_max: 4 << 20,
+            metadata_bytes_max: 8 << 10,
+            calls_in_max: 256,
+            instance: [9; 16],
+        };
+        endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+        for number in 0..200_000 {
+            let ping = Frame::Ping { number }.encode();
+            match endpoint.send(&ping, Deadline::after(PATIENCE)) {
+                Ok(()) => {}
+                Err(SendError::PeerGone) => return,
+                Err(error) => panic!("after {number} pings: {error}"),
+            }
+        }
+        panic!("not cut off");
+    });
+}
+
+#[test]
+fn a_panic_that_leaves_a_responder_behind_ends_the_call_of_this_thread() {
+    in_time(|| {
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let keep = Rc::clone(&kept);
+        let later = move |responder| {
+            keep.borrow_mut().push(responder);
+            panic!("asked for it");
+        };
+        let (_event_loop, _server, echo) =
+            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+        let status = echo.later_with(&words(0), &until(Duration::from_secs(5))).unwrap_err();
+        assert_eq!(status.code(), Code::Unknown, "{status}");
+    });
+}
+
+/// A server whose `Say` waits for each message of `go`, or for its end.
+fn blocking(go: mpsc::Receiver<()>) -> Served {
+    serve_scripted(Limits::default(), move |_| {
+        Scripted::new(move |_, request| {
+            let _ = go.recv_timeout(PATIENCE);
+            Ok(words(request.number))
+        })
+    })
+}
+
+fn large(number: u64) -> Words {
+    Words { number, data: vec![7; 64 << 10] }
+}
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[test]
+fn a_service_that_ends_may_call_its_server() {
+    in_time(|| {
+        let caller = Rc::new(RefCell::new(None::<EchoCaller>));
+        let (at_end, codes) = (Rc::clone(&caller), Rc::new(RefCell::new(Vec::new())));
+        let seen = Rc::clone(&codes);
+        let dropped = move || {
+            if let Some(echo) = &*at_end.borrow() {
+                seen.borrow_mut().push(echo.nothing(&()).map_err(|status| status.code()));
+            }
+        };
+        let (_event_loop, server, echo) =
+            own(Hooked { _at_end: Some(AtEnd(Box::new(dropped))), ..Hooked::default() });
+        *caller.borrow_mut() = Some(echo);
+        assert!(server.unregister("echo.v1.Echo"));
+        assert_eq!(*codes.borrow(), [Err(Code::Unimplemented)]);
+        caller.borrow_mut().take();
+    });
+}
+
+#[test]
+fn an_answer_that_came_in_time_may_be_taken_late() {
+    in_time(|| {
+        let (event_loop, server, echo) = own(Hooked::default());
+        let address = server.listen(&unique_address()).unwrap().to_string();
+        let client = Client::in_loop(&event_loop).without_short_circuit();
+        let far = EchoCaller::new(&client, &address).unwrap();
+        far.nothing(&()).unwrap();
+        for echo in [far, echo] {
+            let started = echo.start_say(&words(4), &until(SHORT));
+            turn_until(&event_loop, || started.is_done());
+            clock::pause(2 * SHORT);
+            assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
+        }
+    });
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
+    in_time(|| {
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let keep = Rc::clone(&kept);
+        let later = move |responder| keep.borrow_mut().push(responder);
+        let (event_loop, _server, echo) =
+            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut task = TaskContext::from_waker(&waker);
+        let woken = || count.0.load(Ordering::Acquire);
+        let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        event_loop.next(Deadline::Now).unwrap();
+        assert_eq!(woken(), 0, "nothing has happened");
+        let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
+        responder.finish(Ok(words(8)));
+        assert_eq!(woken(), 1);
+        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+        assert_eq!(reply.unwrap().number, 8);
+        // The deadline wakes as well.
+        let mut started = pin!(echo.start_later(&words(7), &until(SHORT)));
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        turn_until(&event_loop, || woken() == 2);
+        let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+        assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
+        kept.borrow_mut().clear();
+    });
+}
+
+#[test]
+fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
+    for way in ["", "?via=shm-eventfd&wait=poll", "?via=pipe"] {
+        in_time(move || {
+            let served = Served::with(Limits::default(), "", |_, server, _| {
+                let base = Rc::<Service>::default();
+                let (kept, server_too) = (Rc::clone(&base), server.clone());
+                let say = move |_: &Context<'_>, _: &Words| {
+                    for (words, responder) in kept.later.take() {
+                        responder.finish(Ok(words));
+                    }
+                    server_too.drain();
+                    Ok(words(0))
+                };
+                let scripted = Scripted { base, say: Box::new(say) };
+                server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
+            });
+            let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{way}#s"))).unwrap();
+            let started: Vec<_> =
+                (0..40).map(|number| echo.start_later(&large(number), &until(PATIENCE))).collect();
+            let other = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+            other.say(&words(command::ANSWER)).unwrap();
+            for (number, started) in (0..).zip(started) {
+                assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_loop_that_waits_for_room_sleeps() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        if !mechanism.waits().contains(&WaitPolicy::Poll) {
+            continue;
+        }
+        in_time(move || {
+            let (go, wait) = mpsc::channel();
+            let served = blocking(wait);
+            let event_loop = EventLoop::new().unwrap();
+            let client = Client::in_loop(&event_loop);
+            let at = served.via(&format!("?via={mechanism}&wait=poll#s"));
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            echo.nothing(&()).unwrap();
+            let options = CallOptions::new();
+            let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n), &options)).collect();
+            let spent = cpu(|| {
+                let soon = clock::now() + Duration::from_millis(200);
+                event_loop.next(Deadline::At(soon)).unwrap();
+            });
+            assert!(spent < Duration::from_millis(60), "{mechanism}: {spent:?}");
+            drop(go);
+            for (number, started) in (0..).zip(started) {
+                assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{mechanism}");
+            }
+        });
+    }
+}
