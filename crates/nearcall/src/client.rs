@@ -346,7 +346,11 @@ impl Client {
     #[inline]
     fn wait_alone(&self, link: &Rc<Link>, until: Time) {
         // Calls that were started on the same connection have deadlines, too.
-        let until = until.min(link.next_deadline());
+        let mut until = until.min(link.next_deadline());
+        if link.wants_room() && !link.flush(Deadline::Now) {
+            // A cancellation, say: nobody but us moves it on.
+            until = until.min(now().after(ROOM_LOOK_INTERVAL));
+        }
         if link.take_message(deadline_of(until)) == crate::link::Took::Nothing {
             link.handle_timeout();
         }
@@ -418,6 +422,9 @@ fn invalid(text: String) -> Status {
 fn waiting_failed(error: &io::Error) -> Status {
     Status::internal(format!("the event loop failed: {error}"))
 }
+
+/// How often a connection is asked for room, while something waits for that and for a message.
+const ROOM_LOOK_INTERVAL: Timeout = Timeout::from_ns(1_000_000);
 
 /// First and longest pause between two looks of `hunt`: a server that starts takes milliseconds,
 /// and twenty looks a second cost nothing.

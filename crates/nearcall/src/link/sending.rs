@@ -15,6 +15,7 @@ use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
 use crate::buffers::Buffers;
 use crate::codec::{self, Message};
+use crate::dispatch;
 use crate::options;
 use crate::status::{Code, Status};
 
@@ -62,7 +63,7 @@ impl Link {
                 self.core.touched(self, outgoing.until);
                 Ok(self.calls.borrow_mut().started(call))
             }
-            Err(unsent) => Err(self.not_started(unsent)),
+            Err(unsent) => Err(self.not_started(unsent, outgoing.until)),
         }
     }
 
@@ -87,7 +88,7 @@ impl Link {
                 self.core.touched(self, Time::NEVER);
                 Ok(())
             }
-            Err(unsent) => Err(self.not_started(unsent)),
+            Err(unsent) => Err(self.not_started(unsent, outgoing.until)),
         }
     }
 
@@ -113,12 +114,16 @@ impl Link {
     }
 
     #[cold]
-    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>) -> Status {
+    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>, until: Time) -> Status {
         match unsent {
             Unsent::Protocol(StartError::Draining | StartError::Closed) => self.why_gone(),
             Unsent::Protocol(error) => {
                 Status::new(error.status(), format!("{error}, on the way to {}", self.name))
             }
+            Unsent::Full if dispatch::has_passed(until) => Status::deadline_exceeded(format!(
+                "{} did not read what was sent before in time; the method has not run",
+                self.name
+            )),
             Unsent::Full => Status::resource_exhausted(format!(
                 "{} does not read what was sent before; try again later",
                 self.name
@@ -246,7 +251,13 @@ impl Inner {
         }
         let message_bytes = opening.payload().message_bytes();
         if !self.outbox.is_empty() {
-            return self.keep(opening, metadata, body);
+            if until == Deadline::Now {
+                return self.keep(opening, metadata, body);
+            }
+            // Who may wait lets nothing go past what found no room before.
+            if !self.flush(until).map_err(Unsent::Channel)? {
+                return Err(Unsent::Full);
+            }
         }
         if message_bytes > SMALL_BYTES {
             return self.send_large(buffers, opening, metadata, body, until);

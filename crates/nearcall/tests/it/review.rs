@@ -200,6 +200,33 @@ fn large(number: u64) -> Words {
     Words { number, data: vec![7; 64 << 10] }
 }
 
+#[test]
+fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
+    for way in ["#s", "?via=shm-futex#s", "?via=pipe#s"] {
+        in_time(move || {
+            let (go, wait) = mpsc::channel();
+            let served = blocking(wait);
+            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            echo.nothing(&()).unwrap();
+            let mut started = Vec::new();
+            let options = until(PATIENCE);
+            let refused = loop {
+                let options = if started.is_empty() { &options } else { &until(SHORT) };
+                let call = echo.start_say(&large(0), options);
+                if call.is_done() {
+                    break call.wait().unwrap_err();
+                }
+                started.push(call);
+                assert!(started.len() < 200, "{way}: it reads");
+            };
+            assert_eq!(refused.code(), Code::DeadlineExceeded, "{way}: {refused}");
+            started.pop().unwrap().cancel();
+            drop(go);
+            echo.nothing_with(&(), &until(PATIENCE / 4)).unwrap();
+        });
+    }
+}
+
 const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
@@ -333,6 +360,38 @@ fn a_loop_that_waits_for_room_sleeps() {
             for (number, started) in (0..).zip(started) {
                 assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{mechanism}");
             }
+        });
+    }
+}
+
+#[test]
+fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() {
+    for way in ["#h", "?via=pipe#h", "?via=shm-futex#h"] {
+        in_time(move || {
+            let (tell, told) = mpsc::channel();
+            let (go, wait) = mpsc::channel::<()>();
+            let served = Served::with(Limits::default(), "", move |_, server, _| {
+                let note = move |request: &Words| {
+                    if request.number == 0 {
+                        let _ = wait.recv_timeout(SHORT);
+                    }
+                    tell.send(request.data.len()).unwrap();
+                };
+                let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
+                server.register_as("h", EchoDispatcher::new(hooked)).unwrap();
+            });
+            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            let options = until(PATIENCE / 2);
+            // Some of these are just longer than the room that is left.
+            for data_bytes in (1..24).map(|step| step * 24 << 10) {
+                echo.note_with(&words(0), &options).unwrap();
+                let data = vec![7; data_bytes];
+                echo.note_with(&Words { number: 1, data }, &options).unwrap();
+                assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(0), "{way}");
+                let arrived = told.recv_timeout(PATIENCE / 4);
+                assert_eq!(arrived, Ok(data_bytes), "{way}");
+            }
+            drop(go);
         });
     }
 }
