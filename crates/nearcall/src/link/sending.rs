@@ -305,7 +305,7 @@ impl Inner {
         }
     }
 
-    /// `None`: no room, and the protocol was not told.
+    /// `None`: no room in time, and the protocol knows of nothing.
     fn send_claimed<O: Opening>(
         &mut self,
         buffers: &Buffers,
@@ -316,7 +316,7 @@ impl Inner {
     ) -> Result<Option<O::Opened>, Unsent<O::Refused>> {
         let Self { endpoint, wire, .. } = self;
         let message_bytes = opening.payload().message_bytes();
-        let mut claim = match endpoint.claim(message_bytes, until) {
+        let claim = match endpoint.claim(message_bytes, until) {
             Ok(claim) => claim,
             Err(SendError::Full) => return Ok(None),
             // The limit of the protocol is not above that of the channel.
@@ -328,21 +328,17 @@ impl Inner {
             Err(error) => return Err(Unsent::Channel(error)),
         };
         let opened = opening.open(wire).map_err(Unsent::Protocol)?;
-        let space = claim.space().map_err(Unsent::Channel)?;
-        if let Some(space) = space.get_mut(..message_bytes) {
-            marshal_into(space, opening, opened, metadata, body).map_err(Unsent::Message)?;
-            claim.written(message_bytes).map_err(Unsent::Channel)?;
-        } else {
-            let mut aside = buffers.take();
-            buffers.grow(&mut aside, message_bytes);
-            let message = &mut aside[..message_bytes];
-            marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
-            let written = claim.write(message);
-            buffers.give(aside);
-            written.map_err(Unsent::Channel)?;
+        match fill(buffers, claim, opening, opened, metadata, body) {
+            Ok(()) => Ok(Some(opened)),
+            Err(unsent) => {
+                opening.undo(wire, opened);
+                match unsent {
+                    // Its time was up in the middle; the channel has told the peer to forget it.
+                    Unsent::Channel(SendError::Full) => Ok(None),
+                    unsent => Err(unsent),
+                }
+            }
         }
-        claim.commit().map_err(Unsent::Channel)?;
-        Ok(Some(opened))
     }
 
     /// Keeps a message until there is room.
@@ -443,6 +439,33 @@ impl Inner {
         }
         Ok(false)
     }
+}
+
+/// Writes a whole message into the room for it, and sends it.
+#[inline]
+fn fill<O: Opening>(
+    buffers: &Buffers,
+    mut claim: nearcall_channel::Claim<'_>,
+    opening: &O,
+    opened: O::Opened,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<(), Unsent<O::Refused>> {
+    let message_bytes = opening.payload().message_bytes();
+    let space = claim.space().map_err(Unsent::Channel)?;
+    if let Some(space) = space.get_mut(..message_bytes) {
+        marshal_into(space, opening, opened, metadata, body).map_err(Unsent::Message)?;
+        claim.written(message_bytes).map_err(Unsent::Channel)?;
+    } else {
+        let mut aside = buffers.take();
+        buffers.grow(&mut aside, message_bytes);
+        let message = &mut aside[..message_bytes];
+        marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
+        let written = claim.write(message);
+        buffers.give(aside);
+        written.map_err(Unsent::Channel)?;
+    }
+    claim.commit().map_err(Unsent::Channel)
 }
 
 /// True: nothing is left in this process.

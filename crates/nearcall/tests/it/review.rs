@@ -395,3 +395,22 @@ fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() 
         });
     }
 }
+
+#[test]
+fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
+    for way in ["#s", "?via=shm-futex#s", "?via=pipe#s"] {
+        in_time(move || {
+            let (go, wait) = mpsc::channel();
+            let served = blocking(wait);
+            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            let first = echo.start_say(&words(3), &until(PATIENCE));
+            let data = vec![7; 3 << 20];
+            let status = echo.say_with(&Words { number: 4, data }, &until(SHORT)).unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
+            drop(go);
+            assert_eq!(first.wait().map(|reply| reply.number), Ok(3), "{way}");
+            let next = echo.say_with(&large(5), &until(PATIENCE));
+            assert_eq!(next.map(|reply| reply.number), Ok(5), "{way}");
+        });
+    }
+}
