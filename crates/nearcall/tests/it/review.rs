@@ -365,6 +365,36 @@ fn a_loop_that_waits_for_room_sleeps() {
 }
 
 #[test]
+fn two_that_connect_at_once_share_the_connection() {
+    in_time(|| {
+        let served = Served::with(Limits::default(), "", |_, server, _| {
+            let counted = server.clone();
+            let say = move |_: &Context<'_>, _: &Words| Ok(words(counted.connections() as u64));
+            server.register_as("s", EchoDispatcher::new(Scripted::new(say))).unwrap();
+        });
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let (inner, ran) = (far.clone(), Rc::new(Cell::new(false)));
+        let has_run = Rc::clone(&ran);
+        let note = move |_: &Words| {
+            inner.nothing(&()).unwrap();
+            has_run.set(true);
+        };
+        let server = Server::new(&event_loop);
+        let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
+        server.register(EchoDispatcher::new(hooked)).unwrap();
+        server.listen("inproc:own").unwrap();
+        let own = EchoCaller::new(&client, "inproc:own").unwrap();
+        own.note(&words(0)).unwrap();
+        // Connecting runs the loop, which serves the message, which connects.
+        far.nothing(&()).unwrap();
+        assert!(ran.get());
+        turn_until(&event_loop, || far.say(&words(0)).unwrap().number == 1);
+    });
+}
+
+#[test]
 fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() {
     for way in ["#h", "?via=pipe#h", "?via=shm-futex#h"] {
         in_time(move || {
