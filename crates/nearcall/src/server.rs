@@ -4,7 +4,7 @@
 //! user; who is turned away is told why.
 //! Not here: handshakes (`meet.rs`), calls (`dispatch.rs`), waiting (`event_loop.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -67,6 +67,8 @@ pub(crate) struct ServerCore {
     objects: RefCell<Vec<Object>>,
     listening: RefCell<Vec<Listening>>,
     links: RefCell<Vec<Rc<Link>>>,
+    /// Clients whose handshake was under way by then are not served any more.
+    drains: Cell<bool>,
 }
 
 struct Object {
@@ -150,6 +152,7 @@ impl Server {
             objects: RefCell::default(),
             listening: RefCell::default(),
             links: RefCell::default(),
+            drains: Cell::new(false),
         });
         event_loop.core().add_server(&core);
         Self { _alive: Rc::new(Alive(Rc::clone(&core))), core }
@@ -203,6 +206,7 @@ impl Server {
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
     pub fn drain(&self) {
+        self.core.drains.set(true);
         self.core.stop_listening();
         let links = self.core.links.borrow().clone();
         for link in links {
@@ -299,6 +303,7 @@ impl ServerCore {
         };
         let (at, wait) = (address.at.clone(), address.wait);
         self.listening.borrow_mut().push(Listening { at, wait, socket });
+        self.drains.set(false);
         self.core.changed();
         Ok(address)
     }
@@ -375,6 +380,9 @@ impl ServerCore {
         let server = Some(Rc::downgrade(self));
         let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
         let Some(reactor) = &self.core.reactor else { return };
+        if self.drains.get() {
+            return link.close(Status::unavailable("the server takes no more clients"));
+        }
         // Others may have come in during its handshake.
         if let Err(text) = self.may_join(link.peer.uid()) {
             return link.close(Status::resource_exhausted(text));

@@ -444,3 +444,39 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
         });
     }
 }
+
+#[test]
+fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        server.register(EchoDispatcher::new(Service::default())).unwrap();
+        let address = server.listen("tcp://127.0.0.1:0").unwrap().to_string();
+        // Between the two, so that the handshake takes as long as the test likes.
+        let between = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = format!("tcp://{}", between.local_addr().unwrap());
+        let client = std::thread::spawn(move || {
+            let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+            echo.nothing_with(&(), &until(PATIENCE / 4))
+        });
+        let (near, _) = between.accept().unwrap();
+        let far = std::net::TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();
+        event_loop.next(Deadline::Now).unwrap();
+        server.drain();
+        let pass = |from: &std::net::TcpStream, to: &std::net::TcpStream| {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            })
+        };
+        let passing = [pass(&near, &far), pass(&far, &near)];
+        turn_until(&event_loop, || client.is_finished());
+        let status = client.join().unwrap().unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        turn_until(&event_loop, || server.connections() == 0);
+        drop((near, far));
+        drop(event_loop);
+        passing.into_iter().for_each(|passing| passing.join().unwrap());
+    });
+}
