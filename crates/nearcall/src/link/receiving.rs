@@ -6,8 +6,10 @@
 //! (`reactor.rs`).
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use nearcall_channel::{Deadline, Interest, ReceiveError};
+use nearcall_os::poll;
 use nearcall_wire::{Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time};
 
 use super::calls::{Outcome, Reply, Ticket};
@@ -56,7 +58,10 @@ impl Link {
         if self.has_postponed.get()
             && let Some(Arrival { event, mut buffer }) = self.take_postponed()
         {
-            self.treat(&event, &mut buffer);
+            // It may have been given up since.
+            if !matches!(event, Event::Call { call, .. } if !self.is_wanted(call)) {
+                self.treat(&event, &mut buffer);
+            }
             self.core.buffers.give(buffer);
             return Took::Message;
         }
@@ -120,8 +125,8 @@ impl Link {
     /// Looks whether a cancellation has come; calls that came before it wait for their turn.
     pub(crate) fn look_ahead(self: &Rc<Self>) {
         for _ in 0..LOOK_AHEAD_MESSAGES_MAX {
-            if self.postponed.borrow().len() >= LOOK_AHEAD_MESSAGES_MAX {
-                return;
+            if self.postpones_enough() {
+                return self.look_for_hang_up();
             }
             let mut buffer = self.core.buffers.take();
             match self.receive(&mut buffer, Deadline::Now, 1) {
@@ -139,6 +144,23 @@ impl Link {
                 Err(Unreceived::Protocol(error)) => return self.misbehaved(error),
             }
             self.core.buffers.give(buffer);
+        }
+    }
+
+    fn postpones_enough(&self) -> bool {
+        let postponed = self.postponed.borrow();
+        let bytes: usize = postponed.iter().map(|arrival| arrival.buffer.len()).sum();
+        postponed.len() >= LOOK_AHEAD_MESSAGES_MAX || bytes >= LOOK_AHEAD_BYTES_MAX
+    }
+
+    /// What the peer has sent cannot be looked through any more, but its end can still be seen.
+    #[cold]
+    fn look_for_hang_up(self: &Rc<Self>) {
+        let looked = self.with_endpoint(|endpoint| {
+            poll::poll_one(endpoint.control_fd(), poll::Interest::HangUp, Some(Duration::ZERO))
+        });
+        if let Ok(Some(_)) = looked {
+            self.receive_failed(&ReceiveError::PeerGone);
         }
     }
 
@@ -295,6 +317,9 @@ fn parts(buffer: &[u8], payload: Payload) -> (&[u8], &[u8]) {
     let rest = &buffer[HEADER_BYTES..payload.message_bytes()];
     rest.split_at(payload.metadata_bytes.into())
 }
+
+/// The same in bytes: two messages of the largest default size.
+const LOOK_AHEAD_BYTES_MAX: usize = 8 << 20;
 
 /// Calls that wait while a service looks for its cancellation. A service that looks often must not
 /// take more than a channel would hold.

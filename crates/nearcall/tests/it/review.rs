@@ -14,9 +14,9 @@ use nearcall::{
     CallOptions, Client, Code, Context, Deadline, Event, Limits, Mechanism, Responder, Server,
     Status, WaitPolicy,
 };
-use nearcall_channel::{Address, Options, SendError, connect};
+use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
-use nearcall_wire::{Frame, Hello};
+use nearcall_wire::{CallId, Frame, Hello, Payload, Timeout};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{
@@ -143,21 +143,27 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
     });
 }
 
+/// A connection to the server, by hand, on which we have greeted.
+fn greeted(served: &Served) -> Endpoint {
+    let place: Address = served.address.parse().unwrap();
+    let mut endpoint = connect(&place, Mechanism::UnixStream, &Options::default()).unwrap();
+    let hello = Hello {
+        version_min: 1,
+        version_max: 1,
+        message_bytes_max: 4 << 20,
+        metadata_bytes_max: 8 << 10,
+        calls_in_max: 256,
+        instance: [9; 16],
+    };
+    endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+    endpoint
+}
+
 #[test]
 fn who_pings_and_never_reads_is_cut_off() {
     in_time(|| {
         let served = Served::start();
-        let place: Address = served.address.parse().unwrap();
-        let mut endpoint = connect(&place, Mechanism::UnixStream, &Options::default()).unwrap();
-        let hello = Hello {
-            version_min: 1,
-            version_max: 1,
-            message_bytes_max: 4 << 20,
-            metadata_bytes_max: 8 << 10,
-            calls_in_max: 256,
-            instance: [9; 16],
-        };
-        endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+        let mut endpoint = greeted(&served);
         for number in 0..200_000 {
             let ping = Frame::Ping { number }.encode();
             match endpoint.send(&ping, Deadline::after(PATIENCE)) {
@@ -478,5 +484,90 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         drop((near, far));
         drop(event_loop);
         passing.into_iter().for_each(|passing| passing.join().unwrap());
+    });
+}
+
+#[test]
+fn a_call_that_was_given_up_before_its_turn_does_not_run() {
+    in_time(|| {
+        let (tell, told) = mpsc::channel();
+        let served = serve_scripted(Limits::default(), move |_| {
+            Scripted::new(move |context, request| {
+                tell.send(request.number).unwrap();
+                while request.number == 1 && !context.is_cancelled() {}
+                Ok(words(0))
+            })
+        });
+        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        let options = CallOptions::new();
+        let first = echo.start_say(&words(1), &options);
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
+        // Found while the first looks for its cancellation.
+        let second = echo.start_say(&words(2), &options);
+        second.cancel();
+        first.cancel();
+        echo.say(&words(3)).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(3));
+    });
+}
+
+#[test]
+fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| {
+            Scripted::new(|context, request| {
+                let end = clock::now() + Duration::from_secs(2);
+                while request.number == 1 && clock::now() < end && !context.is_cancelled() {}
+                Ok(words(0))
+            })
+        });
+        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        let options = until(PATIENCE);
+        let first = echo.start_say(&words(1), &options);
+        // None of these is read before the first ends, except for what may wait.
+        let data = vec![7; 3 << 20];
+        let mut sent = 0;
+        let end = clock::now() + Duration::from_secs(1);
+        while clock::now() < end && sent < 40 {
+            let call = echo.start_say(&Words { number: 2, data: data.clone() }, &until(4 * SHORT));
+            if call.is_done() {
+                break;
+            }
+            sent += 1;
+        }
+        assert!(sent < 10, "{sent} calls of 3 MiB wait");
+        drop(first);
+    });
+}
+
+#[test]
+fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
+    in_time(|| {
+        let (tell, told) = mpsc::channel();
+        let served = serve_scripted(Limits::default(), move |_| {
+            Scripted::new(move |context, request| {
+                while request.number == 1 && !context.is_cancelled() {}
+                tell.send(request.number).unwrap();
+                Ok(words(0))
+            })
+        });
+        let mut endpoint = greeted(&served);
+        // FNV-1a of the name, as the protocol says.
+        let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let methods = EchoCaller::INTERFACE.methods;
+        let method = methods.iter().find(|method| method.name == "Say").unwrap().id;
+        let body = nearcall::Message::encode_to_vec(&words(1));
+        let payload = Payload::new(0, body.len()).unwrap();
+        for slot in 0..200 {
+            let id = CallId::from_word(1 << 16 | slot);
+            let frame = Frame::Call { id, object, method, timeout: Timeout::NEVER, payload };
+            let call = [&frame.encode()[..], &body].concat();
+            endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
+        }
+        endpoint.abandon();
+        drop(endpoint);
+        assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
     });
 }
