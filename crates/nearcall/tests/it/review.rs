@@ -24,11 +24,13 @@ use crate::stage::{
 };
 use crate::support::{Served, Service, unique_address};
 
+type Note = Box<dyn Fn(&Words)>;
+
 /// An [`Echo`] whose `Note`, `Later` and drop are the test's.
 #[derive(Default)]
 struct Hooked {
     base: Service,
-    note: Option<Box<dyn Fn(&Words)>>,
+    note: Option<Note>,
     later: Option<Box<dyn Fn(Responder<Words>)>>,
     _at_end: Option<AtEnd>,
 }
@@ -419,7 +421,7 @@ fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() 
             let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
             let options = until(PATIENCE / 2);
             // Some of these are just longer than the room that is left.
-            for data_bytes in (1..24).map(|step| step * 24 << 10) {
+            for data_bytes in (1..24).map(|step| step * (24 << 10)) {
                 echo.note_with(&words(0), &options).unwrap();
                 let data = vec![7; data_bytes];
                 echo.note_with(&Words { number: 1, data }, &options).unwrap();
