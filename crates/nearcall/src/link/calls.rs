@@ -45,8 +45,9 @@ struct Place {
     state: State,
 }
 
+/// How far a call is. A waker is dropped where nothing is borrowed: its end may run a task's.
 #[derive(Debug)]
-enum State {
+pub(crate) enum State {
     Waiting(Option<Waker>),
     Done(Outcome),
 }
@@ -96,25 +97,26 @@ impl Calls {
     /// Takes the end of a call, if it has come. The ticket is used up then.
     #[inline]
     pub(crate) fn take(&mut self, ticket: &Ticket) -> Option<Outcome> {
-        if self.has_ended(ticket) { self.forget(ticket) } else { None }
-    }
-
-    /// Nobody waits for this call any more. Its end, if that has come already.
-    #[inline]
-    pub(crate) fn forget(&mut self, ticket: &Ticket) -> Option<Outcome> {
-        let place = &mut self.places[ticket.place];
-        place.call = None;
-        self.free.push(ticket.place);
-        match std::mem::replace(&mut place.state, State::Waiting(None)) {
-            State::Done(outcome) => Some(outcome),
-            State::Waiting(_) => None,
+        match self.has_ended(ticket).then(|| self.forget(ticket)) {
+            Some(State::Done(outcome)) => Some(outcome),
+            _ => None,
         }
     }
 
-    /// Whom to wake when the call ends.
-    pub(crate) fn wake_at_end(&mut self, ticket: &Ticket, waker: &Waker) {
-        if let State::Waiting(slot) = &mut self.places[ticket.place].state {
-            *slot = Some(waker.clone());
+    /// Nobody waits for this call any more. How far it was.
+    #[inline]
+    pub(crate) fn forget(&mut self, ticket: &Ticket) -> State {
+        let place = &mut self.places[ticket.place];
+        place.call = None;
+        self.free.push(ticket.place);
+        std::mem::replace(&mut place.state, State::Waiting(None))
+    }
+
+    /// Whom to wake when the call ends, in the place of whom it was.
+    pub(crate) fn wake_at_end(&mut self, ticket: &Ticket, waker: Waker) -> Option<Waker> {
+        match &mut self.places[ticket.place].state {
+            State::Waiting(slot) => slot.replace(waker),
+            State::Done(_) => Some(waker),
         }
     }
 }

@@ -275,7 +275,9 @@ impl Link {
 
     /// Has somebody woken when the call ends.
     pub(crate) fn wake_at_end(&self, ticket: &Ticket, waker: &std::task::Waker) {
-        self.calls.borrow_mut().wake_at_end(ticket, waker);
+        let waker = waker.clone();
+        let before = self.calls.borrow_mut().wake_at_end(ticket, waker);
+        drop(before);
     }
 
     /// Announces a sleep on the channel's descriptor. False: look again first.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use nearcall_channel::{Deadline, SendError};
 use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time};
 
+use super::calls::State;
 use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
 use crate::buffers::Buffers;
@@ -187,8 +188,8 @@ impl Link {
 
     /// Gives a call up: the peer is told, its end is forgotten.
     pub(crate) fn cancel(self: &Rc<Self>, ticket: &Ticket) {
-        let ended = self.calls.borrow_mut().forget(ticket);
-        if let Some(Ok(reply)) = ended {
+        let was = self.calls.borrow_mut().forget(ticket);
+        if let State::Done(Ok(reply)) = was {
             self.core.buffers.give(reply.buffer);
         }
         if self.inner.borrow_mut().wire.cancel(ticket.call).is_ok() {
