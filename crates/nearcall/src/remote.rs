@@ -258,6 +258,9 @@ impl RemoteObject {
         options: &CallOptions,
         until: Time,
     ) -> Result<(), Status> {
+        if has_passed(until) {
+            return Err(Status::deadline_exceeded("the time was up before the message was sent"));
+        }
         self.client.check_metadata(options)?;
         let mut waiting = self.client.core().local_oneways.borrow_mut();
         if waiting.len() >= LOCAL_ONEWAYS_MAX {

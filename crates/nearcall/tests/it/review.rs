@@ -573,3 +573,60 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
         assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
     });
 }
+
+/// Gives a call up when it is dropped, as a task does whose last waker goes.
+struct Holds;
+
+thread_local! {
+    static HELD: RefCell<Vec<nearcall::Started<Words>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Wake for Holds {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        drop(HELD.take());
+    }
+}
+
+#[test]
+fn a_waker_that_goes_may_give_up_calls_of_the_same_connection() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+        let options = CallOptions::new();
+        for moved in [true, false] {
+            HELD.with_borrow_mut(|held| held.push(far.start_later(&words(1), &options)));
+            let waker = Waker::from(Arc::new(Holds));
+            let mut started = Box::pin(far.start_later(&words(2), &options));
+            let mut task = TaskContext::from_waker(&waker);
+            assert!(started.as_mut().poll(&mut task).is_pending());
+            drop(waker);
+            if moved {
+                let mut task = TaskContext::from_waker(Waker::noop());
+                assert!(started.as_mut().poll(&mut task).is_pending());
+            }
+            drop(started);
+            assert!(HELD.take().is_empty(), "its task has gone");
+        }
+        far.nothing(&()).unwrap();
+    });
+}
+
+#[test]
+fn a_oneway_within_a_loop_has_its_deadline_as_well() {
+    in_time(|| {
+        let (event_loop, server, echo) = own(Hooked::default());
+        let address = server.listen(&unique_address()).unwrap().to_string();
+        let client = Client::in_loop(&event_loop).without_short_circuit();
+        let far = EchoCaller::new(&client, &address).unwrap();
+        far.nothing(&()).unwrap();
+        for echo in [far, echo] {
+            let status = echo.note_with(&words(0), &until(Duration::ZERO)).unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{echo:?}");
+        }
+    });
+}
