@@ -327,8 +327,16 @@ impl Client {
         if self.core.core.reactor.is_none() || !link.wants_room() {
             return Ok(());
         }
-        self.run_until(until, || !link.wants_room() || link.is_gone())?;
-        if link.is_gone() { Err(link.why_gone()) } else { Ok(()) }
+        let had_room = self.run_until(until, || !link.wants_room() || link.is_gone())?;
+        if link.is_gone() {
+            return Err(link.why_gone());
+        }
+        had_room.then_some(()).ok_or_else(|| {
+            let name = &link.name;
+            Status::deadline_exceeded(format!(
+                "{name} did not read what was sent before in time; the message may still arrive"
+            ))
+        })
     }
 
     /// Serves until `done` or `until`. Without a loop nothing can happen meanwhile.

@@ -630,3 +630,18 @@ fn a_oneway_within_a_loop_has_its_deadline_as_well() {
         }
     });
 }
+
+#[test]
+fn a_oneway_that_finds_no_room_in_time_says_so() {
+    in_time(|| {
+        let (go, wait) = mpsc::channel();
+        let served = blocking(wait);
+        let event_loop = EventLoop::new().unwrap();
+        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+        let _first = far.start_say(&words(0), &CallOptions::new());
+        let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &until(SHORT)));
+        let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        drop(go);
+    });
+}
