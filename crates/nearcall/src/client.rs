@@ -19,9 +19,10 @@ use nearcall_wire::{InstanceId, Time, Timeout};
 
 use crate::address::{Address, At, BadAddress};
 use crate::core::{Core, new_instance};
+use crate::dispatch::has_passed;
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
-use crate::link::{Link, Outcome, Ticket};
+use crate::link::{Link, Outcome, Ticket, Took};
 use crate::options::{self, CallOptions, now};
 use crate::status::{Code, Status};
 
@@ -283,7 +284,7 @@ impl Client {
         }
         if !link.is_gone() {
             link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
-            if crate::dispatch::has_passed(asked) {
+            if has_passed(asked) {
                 let text = format!("{} did not greet in time", link.name);
                 return Err(Status::deadline_exceeded(text));
             }
@@ -305,7 +306,7 @@ impl Client {
                 return outcome;
             }
             match &self.core.core.reactor {
-                None => self.wait_alone(link, until),
+                None => self.wait_alone(link, ticket, until),
                 Some(reactor) => {
                     let has_ended = || link.has_ended(ticket);
                     match reactor.run_until(&self.core.core, until, has_ended) {
@@ -352,14 +353,16 @@ impl Client {
 
     /// Waits for one message, without a loop.
     #[inline]
-    fn wait_alone(&self, link: &Rc<Link>, until: Time) {
+    fn wait_alone(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) {
         // Calls that were started on the same connection have deadlines, too.
         let mut until = until.min(link.next_deadline());
         if link.wants_room() && !link.flush(Deadline::Now) {
             // A cancellation, say: nobody but us moves it on.
             until = until.min(now().after(ROOM_LOOK_INTERVAL));
         }
-        if link.take_message(deadline_of(until)) == crate::link::Took::Nothing {
+        let took = link.take_message(deadline_of(until));
+        // A server that sends without pause must not hold a call beyond its time.
+        if took == Took::Nothing || (!link.has_ended(ticket) && has_passed(until)) {
             link.handle_timeout();
         }
     }
@@ -368,7 +371,7 @@ impl Client {
     pub(crate) fn look(&self, link: &Rc<Link>) {
         if self.core.core.reactor.is_none() {
             for _ in 0..crate::limits::MESSAGES_PER_TURN_MAX {
-                if link.take_message(Deadline::Now) != crate::link::Took::Message {
+                if link.take_message(Deadline::Now) != Took::Message {
                     return;
                 }
             }
@@ -412,7 +415,7 @@ fn not_met(at: &At, error: &MeetError, until: Time) -> Status {
         MeetError::BadOptions(_) | MeetError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
-        MeetError::TimedOut if crate::dispatch::has_passed(until) => {
+        MeetError::TimedOut if has_passed(until) => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
         MeetError::Open(..) => {

@@ -201,7 +201,7 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// `AlreadyExists`: it was called before. The kernel's.
     pub fn add_signals(&self, signals: &[Signal]) -> io::Result<()> {
         let set = SignalSet::of(signals);
         signal::block(&set)?;

@@ -390,7 +390,10 @@ impl Reactor {
 
     /// Whether there was such a descriptor.
     pub(crate) fn remove_user(&self, id: DescriptorId) -> bool {
-        let Some(Source::User(user)) = self.sources.borrow_mut().remove(id.0) else { return false };
+        let Some(Source::User(user)) = self.sources.borrow().get(id.0).cloned() else {
+            return false;
+        };
+        self.sources.borrow_mut().remove(id.0);
         if !user.always_ready {
             let _ = self.epoll.delete(&user.fd);
         }
@@ -430,6 +433,10 @@ impl Reactor {
 
     /// Waits for signals, which must be blocked in all threads.
     pub(crate) fn add_signals(&self, set: &signal::SignalSet) -> io::Result<()> {
+        if self.signals.borrow().is_some() {
+            let text = "this loop waits for signals already; name all of them in one call";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
         let fd = signal::signalfd(set)?;
         let token = self.sources.borrow_mut().add(Source::Signal);
         self.epoll.add(&fd, poll::Interest::Readable, token)?;
