@@ -70,6 +70,8 @@ pub(crate) struct Reactor {
     /// The connection that the loop sleeps in.
     native: RefCell<Option<links::Native>>,
     spins: Cell<u32>,
+    /// Connections whose bell is a signal to this thread.
+    signalled: RefCell<Vec<Rc<Link>>>,
     pub(crate) timers: RefCell<Timers>,
     /// Answers of services of this thread that somebody awaits, and until when.
     awaited: RefCell<Vec<(Time, Weak<LocalAnswer>)>>,
@@ -103,6 +105,7 @@ impl Reactor {
             spinning: RefCell::default(),
             native: RefCell::default(),
             spins: Cell::new(0),
+            signalled: RefCell::default(),
             timers: RefCell::default(),
             awaited: RefCell::default(),
             deadline: Cell::new(Time::NEVER),

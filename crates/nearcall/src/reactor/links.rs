@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use nearcall_channel::{Deadline, Interest, WaitPolicy};
+use nearcall_channel::{Deadline, Interest, Mechanism, WaitPolicy};
 use nearcall_os::poll;
 use nearcall_wire::Time;
 
@@ -70,6 +70,9 @@ impl Reactor {
         let watched = match added {
             Ok(true) => {
                 link.watch.update(|watch| Watch { receive: Some(token), ..watch });
+                if link.mechanism == Mechanism::ShmSignal {
+                    self.signalled.borrow_mut().push(Rc::clone(link));
+                }
                 self.used(link);
                 return Ok(());
             }
@@ -114,6 +117,7 @@ impl Reactor {
             drop(native);
         }
         let watch = link.watch.take();
+        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         for (interest, token) in [(Interest::Receive, watch.receive), (Interest::Send, watch.send)]
         {
             let Some(token) = token else { continue };
@@ -258,16 +262,17 @@ impl Reactor {
         let wanted_room = link.wants_room();
         if wanted_room {
             link.flush(Deadline::Now);
-            if !link.wants_room() {
-                // Somebody may wait for that and for nothing else.
-                return Ok(());
-            }
         }
         let until = match (wanted_room, link.wants_room()) {
             (false, _) => until,
             // Somebody may wait for just that.
             (true, false) => Time::from_ns(0),
             (true, true) => until.min(options::now().after(ROOM_LOOK_INTERVAL)),
+        };
+        let signalled = !self.signalled.borrow().is_empty();
+        let until = match signalled && until != Time::from_ns(0) {
+            true => until.min(options::now().after(SIGNAL_LOOK_INTERVAL)),
+            false => until,
         };
         let deadline = match options::instant_of(until) {
             Some(_) if until == Time::from_ns(0) => Deadline::Now,
@@ -282,7 +287,25 @@ impl Reactor {
             }
             _ => took != Took::Message,
         };
-        if look { self.look(Some(std::time::Duration::ZERO)) } else { Ok(()) }
+        if !look {
+            return Ok(());
+        }
+        if signalled {
+            self.look_for_signals();
+        }
+        self.look(Some(std::time::Duration::ZERO))
+    }
+}
+
+impl Reactor {
+    /// A signalfd shows the signals of a thread to the thread that polls it. While the loop sleeps
+    /// in a connection the watcher polls for it, sees none, and has ours taken for seen.
+    #[cold]
+    fn look_for_signals(&self) {
+        let signalled = self.signalled.borrow().clone();
+        for link in signalled {
+            self.make_ready(&link);
+        }
     }
 }
 
@@ -294,6 +317,10 @@ pub(super) fn taken_from_ready(link: &Link) {
 fn kernel_interest(writable: bool) -> poll::Interest {
     if writable { poll::Interest::Writable } else { poll::Interest::Readable }
 }
+
+/// How often a loop that sleeps in one connection looks at those whose bell is a signal, for which
+/// nothing calls it out of its sleep. Two such clients of one loop are rare, and slow then.
+const SIGNAL_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(1_000_000);
 
 /// How often a connection that has no descriptor is asked for room while something waits for it:
 /// about as long as a wake-up takes, so that a stream of large messages loses little.

@@ -71,3 +71,18 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
         echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
     }
 }
+
+/// A signalfd tells only the thread that polls it, and a loop that sleeps in a connection has
+/// another thread poll for it: clients whose bell is a signal were not heard.
+#[test]
+fn a_loop_that_sleeps_in_one_connection_hears_signals() {
+    let served = Served::start();
+    let (first, second) = (Client::new(), Client::new());
+    let futex = EchoCaller::new(&first, &served.via("?via=shm-futex")).unwrap();
+    let signal = EchoCaller::new(&second, &served.via("?via=shm-signal")).unwrap();
+    let options = CallOptions::new().deadline(Duration::from_secs(10));
+    for _ in 0..20 {
+        futex.nothing_with(&(), &options).unwrap();
+        signal.nothing_with(&(), &options).unwrap();
+    }
+}
