@@ -24,6 +24,7 @@ use crate::event_loop::EventLoop;
 use crate::limits::Limits;
 use crate::link::{Link, Outcome, Ticket, Took};
 use crate::options::{self, CallOptions, now};
+use crate::reactor::Reactor;
 use crate::status::{Code, Status};
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
@@ -125,8 +126,7 @@ impl Client {
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address =
             address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let until = now().after(Timeout::from_ns(timeout_ns));
+        let until = options::after(timeout);
         let mut pause = HUNT_PAUSE_MIN;
         loop {
             let failed = match self.link_to(&address, until) {
@@ -136,8 +136,7 @@ impl Client {
                 Err(status) if status.code() == Code::FailedPrecondition => return Err(status),
                 Err(status) => status,
             };
-            let next =
-                now().after(Timeout::from_ns(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)));
+            let next = options::after(pause);
             if next >= until {
                 return Err(failed);
             }
@@ -226,14 +225,14 @@ impl Client {
         let core = &self.core.core;
         let outcome = match &core.reactor {
             None => connect(place, route.mechanism, &options),
-            Some(_) => {
+            Some(reactor) => {
                 options.wait_preferred = crate::server::loop_preference(route.wait);
-                if !route.mechanism.waits().contains(&WaitPolicy::Poll) {
-                    // What cannot be polled, the loop sleeps or spins in.
-                } else if route.wait == Some(WaitPolicy::Block) {
+                // What cannot be polled, the loop sleeps or spins in.
+                let pollable = route.mechanism.waits().contains(&WaitPolicy::Poll);
+                if pollable && route.wait == Some(WaitPolicy::Block) {
                     options.wait = Some(WaitPolicy::Poll);
                 }
-                self.connect_in_loop(place, route.mechanism, options)
+                self.connect_in_loop(reactor, place, route.mechanism, options)
                     .map_err(|error| waiting_failed(&error))?
             }
         };
@@ -243,18 +242,15 @@ impl Client {
     /// Connects on a helper thread, while the loop goes on serving.
     fn connect_in_loop(
         &self,
+        reactor: &Reactor,
         place: &Place,
         mechanism: Mechanism,
         options: Options,
     ) -> io::Result<Result<Endpoint, MeetError>> {
-        let core = &self.core.core;
-        let Some(reactor) = &core.reactor else {
-            return Ok(connect(place, mechanism, &options));
-        };
         let connected = reactor.meetings.connect(reactor, place.clone(), mechanism, options)?;
         let mut outcome = None;
         // The handshake has deadlines of its own.
-        reactor.run_until(core, Time::NEVER, || {
+        reactor.run_until(&self.core.core, Time::NEVER, || {
             outcome = connected.take();
             outcome.is_some()
         })?;
@@ -263,8 +259,7 @@ impl Client {
 
     /// Greets, and waits until the server has greeted.
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
-        let greeting_ns = u64::try_from(self.core.limits.channel().handshake_timeout.as_nanos());
-        let patience = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
+        let patience = options::after(self.core.limits.channel().handshake_timeout);
         let (asked, until) = (until, until.min(patience));
         link.send_own(Deadline::Now);
         let is_done = || link.is_open() || link.is_gone();

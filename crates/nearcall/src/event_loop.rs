@@ -15,7 +15,7 @@ use nearcall_channel::Deadline;
 pub use nearcall_os::poll::Interest;
 pub use nearcall_os::signal::Signal;
 use nearcall_os::signal::{self, SignalSet};
-use nearcall_wire::{Time, Timeout};
+use nearcall_wire::Time;
 
 use crate::core::Core;
 use crate::options;
@@ -167,8 +167,7 @@ impl EventLoop {
     /// A timer that is due in `first`, and then `every` so often. One that was late is due once,
     /// and keeps its beat.
     pub fn add_timer(&self, first: Duration, every: Option<Duration>) -> TimerId {
-        let first_ns = u64::try_from(first.as_nanos()).unwrap_or(u64::MAX);
-        let first = options::now().after(Timeout::from_ns(first_ns));
+        let first = options::after(first);
         let timer = self.reactor().timers.borrow_mut().add(first, every);
         self.reactor().wake_host();
         timer

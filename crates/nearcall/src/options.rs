@@ -110,7 +110,8 @@ pub(crate) fn now() -> Time {
     Time::from_ns(clock::monotonic_ns())
 }
 
-fn after(timeout: Duration) -> Time {
+/// The time that lies `timeout` from now.
+pub(crate) fn after(timeout: Duration) -> Time {
     let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     now().after(nearcall_wire::Timeout::from_ns(ns))
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPolicy};
-use nearcall_wire::{InstanceId, Timeout};
+use nearcall_wire::InstanceId;
 
 use crate::address::{Address, At, BadAddress};
 use crate::core::{Core, new_instance};
@@ -20,7 +20,7 @@ use crate::event_loop::EventLoop;
 use crate::interface::object_id;
 use crate::limits::Limits;
 use crate::link::Link;
-use crate::options::now;
+use crate::options;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::Reactor;
 use crate::status::Status;
@@ -390,8 +390,7 @@ impl ServerCore {
         if let Err(error) = reactor.add_link(&link) {
             return link.close(Status::unavailable(error.to_string()));
         }
-        let greeting_ns = u64::try_from(self.limits.channel().handshake_timeout.as_nanos());
-        let by = now().after(Timeout::from_ns(greeting_ns.unwrap_or(u64::MAX)));
+        let by = options::after(self.limits.channel().handshake_timeout);
         reactor.meetings.expect_greeting(&link, by);
         self.links.borrow_mut().push(Rc::clone(&link));
         link.send_own(nearcall_channel::Deadline::Now);

@@ -295,9 +295,7 @@ impl Reactor {
         }
         self.look(Some(std::time::Duration::ZERO))
     }
-}
 
-impl Reactor {
     /// A signalfd shows the signals of a thread to the thread that polls it. While the loop sleeps
     /// in a connection the watcher polls for it, sees none, and has ours taken for seen.
     #[cold]
