@@ -28,6 +28,7 @@ pub(crate) mod layout;
 pub(crate) mod monitor;
 pub(crate) mod queue;
 pub(crate) mod ring;
+pub(crate) mod segments;
 
 /// One end: two rings and a doorbell.
 struct ShmWay<D> {
