@@ -178,8 +178,8 @@ fn one_way_floor(message_bytes: u64) -> Floor {
 
 fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
     match (mechanism, wait) {
-        (_, WaitPolicy::Spin) if small => Floor::Spin,
-        (_, WaitPolicy::Spin) => Floor::ChunkedCopy,
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) if small => Floor::Spin,
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) => Floor::ChunkedCopy,
         (_, WaitPolicy::Poll) => Floor::UnixEpoll,
         (Mechanism::Pipe | Mechanism::Fifo | Mechanism::Vmsplice, WaitPolicy::Block) => Floor::Pipe,
         (_, WaitPolicy::Block) => Floor::Unix,
@@ -188,7 +188,8 @@ fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
 
 fn wake_up_floor(mechanism: Mechanism, wait: WaitPolicy) -> Floor {
     match (mechanism, wait) {
-        (_, WaitPolicy::Spin) => Floor::Spin,
+        // An end that adapts spins while the other one answers at once.
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) => Floor::Spin,
         (_, WaitPolicy::Poll) => Floor::UnixEpoll,
         (Mechanism::ShmEventfd, WaitPolicy::Block) => Floor::Eventfd,
         (_, WaitPolicy::Block) => Floor::Futex,

@@ -487,7 +487,7 @@ fn ns(duration: Duration) -> u64 {
 /// Rule R12.
 const LAUNCHES: u32 = 5;
 
-/// With 22 mechanisms and 90 seconds, more launches would leave each too little time.
+/// With 23 mechanisms and 90 seconds, more launches would leave each too little time.
 const LAUNCHES_TOUR: u32 = 3;
 
 /// Made even if the time is over: one launch says nothing about the next.

@@ -14,9 +14,10 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::PieceHeader;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
-use crate::shm::bell::{Doorbell, Memory, Ringer, Sleeper};
+use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
 use crate::shm::layout::{Capacity, frame_bytes, piece_range};
 use crate::shm::ring::{Consumer, Producer};
+use crate::spin::Spinner;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
@@ -47,8 +48,13 @@ struct ShmWay<D> {
     /// What we had read when we last rang for room.
     rung_at: u64,
     wait: WaitPolicy,
+    spinner: Spinner,
     life: Arc<Life>,
-    _watch: WatchGuard,
+    /// For the watch, if it begins late.
+    settings: Settings,
+    watch: Option<WatchGuard>,
+    /// Looks in vain that were not allowed to wait.
+    vain_looks: u32,
 }
 
 /// What two doorbells need to meet: made by the server, completed by the client.
@@ -102,10 +108,7 @@ impl<D: Doorbell> ShmWay<D> {
         capacity: Capacity,
         settings: &Settings,
     ) -> Result<Self, OpenError> {
-        let waker = doorbell.waker(&memory);
-        let guard = watch(settings, move |_| waker())
-            .map_err(OpenError::doing("watching the other end"))?;
-        Ok(Self {
+        let mut way = Self {
             memory,
             doorbell,
             producer: Producer::new(capacity),
@@ -117,9 +120,23 @@ impl<D: Doorbell> ShmWay<D> {
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
             wait: settings.wait,
+            spinner: Spinner::new(settings.spin),
             life: Arc::clone(&settings.life),
-            _watch: guard,
-        })
+            settings: settings.clone(),
+            watch: None,
+            vain_looks: 0,
+        };
+        if !D::WATCHED_LATE {
+            way.watch_over().map_err(OpenError::doing("watching the other end"))?;
+        }
+        Ok(way)
+    }
+
+    /// From now on the death of the other end wakes this one.
+    fn watch_over(&mut self) -> std::io::Result<()> {
+        let waker = self.doorbell.waker(&self.memory);
+        self.watch = Some(watch(&self.settings, move |_| waker())?);
+        Ok(())
     }
 
     /// Waits until `ready` gives anything but zero, as the policy says. Zero: the deadline has
@@ -136,7 +153,29 @@ impl<D: Doorbell> ShmWay<D> {
         }
         match ready(self) {
             0 if until != Deadline::Now => self.wait_long(interest, until, ready),
+            0 if D::WATCHED_LATE => self.look_in_vain(),
             word => word,
+        }
+    }
+
+    /// Nothing there for a caller that does not wait: it may be one that spins, and never sleeps.
+    #[inline]
+    fn look_in_vain(&mut self) -> u64 {
+        self.vain_looks = self.vain_looks.wrapping_add(1);
+        if self.vain_looks.is_multiple_of(LOOKS_PER_TURN) {
+            self.look_around(self.vain_looks / LOOKS_PER_TURN);
+        }
+        0
+    }
+
+    /// What a spinning end has to look at now and then: `turn` counts such looks.
+    #[cold]
+    fn look_around(&mut self, turn: u32) {
+        // The other end may sleep for the room that we have made, and have nothing for us before.
+        self.ring_for_room_if_owed(0);
+        if D::WATCHED_LATE && self.watch.is_none() && turn.is_multiple_of(TURNS_PER_BELL) {
+            // Nobody but the bell's hang-up would tell of a death.
+            self.doorbell.silence();
         }
     }
 
@@ -156,12 +195,14 @@ impl<D: Doorbell> ShmWay<D> {
     ) -> u64 {
         match self.wait {
             WaitPolicy::Spin => self.spin_until(until, ready),
+            WaitPolicy::Adaptive => self.spin_then_sleep_until(interest, until, ready),
             WaitPolicy::Block | WaitPolicy::Poll => self.sleep_until(interest, until, ready),
         }
     }
 
     #[inline(always)]
     fn spin_until(&mut self, until: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
+        let mut turn = 0_u32;
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
@@ -170,10 +211,51 @@ impl<D: Doorbell> ShmWay<D> {
                     return word;
                 }
             }
+            if D::WATCHED_LATE {
+                turn = turn.wrapping_add(1);
+                self.look_around(turn);
+            }
             if self.life.is_gone() || until.has_passed() {
                 return ready(self);
             }
         }
+    }
+
+    #[inline(always)]
+    fn spin_then_sleep_until(
+        &mut self,
+        interest: Interest,
+        until: Deadline,
+        ready: impl Fn(&mut Self) -> u64,
+    ) -> u64 {
+        let mut plan = self.spinner.begin();
+        while plan.goes_on(&mut self.spinner) {
+            std::hint::spin_loop();
+            let word = ready(self);
+            if word != 0 {
+                self.spinner.found(plan);
+                return word;
+            }
+            if plan.is_at_clock() {
+                self.look_around(plan.turn());
+                if self.life.is_gone() || until.has_passed() {
+                    self.spinner.gave_up(plan);
+                    return ready(self);
+                }
+            }
+        }
+        let word = self.sleep_until(interest, until, ready);
+        if word != 0 {
+            self.spinner.woke(plan);
+        }
+        word
+    }
+
+    /// Where to sleep in here: on the futex only if somebody tells us there of the other's death.
+    fn sleeps_on(&mut self) -> SleepOn {
+        let on = self.doorbell.sleeps_on();
+        let unwatched = D::WATCHED_LATE && on == SleepOn::Futex && self.watch.is_none();
+        if unwatched && self.watch_over().is_err() { SleepOn::Descriptor } else { on }
     }
 
     #[inline(never)]
@@ -184,18 +266,22 @@ impl<D: Doorbell> ShmWay<D> {
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
         self.ring_for_room_if_owed(0);
+        let on = self.sleeps_on();
         loop {
             self.doorbell.prepare(&self.memory);
             // Before the announcement: a ring for this very sleep must not be in the ticket.
             let ticket = self.doorbell.ticket(&self.memory);
-            self.sleeper.begin(&self.memory.own, interest);
+            self.sleeper.begin(&self.memory.own, interest, on);
             let word = ready(self);
             if word != 0 {
                 self.sleeper.end(&self.memory.own);
                 return word;
             }
             let timeout = until.timeout();
-            let slept = self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
+            let slept = self.life.sleep_with(|| match on {
+                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, timeout),
+                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(timeout),
+            });
             self.sleeper.end(&self.memory.own);
             let word = ready(self);
             if word != 0 {
@@ -234,9 +320,9 @@ impl<D: Doorbell> ShmWay<D> {
         let read = self.consumer.head();
         if D::SLEEPS && read - self.rung_at >= worth.max(1) {
             self.rung_at = read;
-            if self.ringer.owes_for_room(&self.memory.peer) {
+            if let Some(sleeper) = self.ringer.owes_for_room(&self.memory.peer) {
                 // A bell that cannot be rung belongs to an end that is going away.
-                let _ = self.doorbell.ring(&self.memory);
+                let _ = self.doorbell.ring_for(&self.memory, sleeper);
             }
         }
     }
@@ -275,8 +361,10 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
         self.producer.publish(&self.memory.own, header);
-        if D::SLEEPS && self.ringer.owes_for_message(&self.memory.peer) {
-            self.doorbell.ring(&self.memory)?;
+        if D::SLEEPS
+            && let Some(sleeper) = self.ringer.owes_for_message(&self.memory.peer)
+        {
+            self.doorbell.ring_for(&self.memory, sleeper)?;
         }
         Ok(())
     }
@@ -349,7 +437,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     fn arm(&mut self, interest: Interest) -> bool {
         self.ring_for_room_if_owed(0);
         self.doorbell.prepare(&self.memory);
-        self.sleeper.begin(&self.memory.own, interest);
+        self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);
         let ready = match interest {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
             // The largest frame: whoever waits for less finds room even earlier.
@@ -364,6 +452,12 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
         self.sleeper.is_announced()
     }
 }
+
+/// Looks in vain between two looks around, for callers that do not wait.
+const LOOKS_PER_TURN: u32 = 16;
+
+/// Looks around between two at the bell, which are system calls.
+const TURNS_PER_BELL: u32 = 64;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

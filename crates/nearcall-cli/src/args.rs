@@ -111,7 +111,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) shape: Option<Vec<Shape>>,
 
-    /// How both ends wait: spin, block (in a call), poll (in epoll)
+    /// How both ends wait: adaptive (spins, then sleeps), spin, block (in a call), poll (in epoll)
     #[arg(
         long,
         value_name = "LIST",

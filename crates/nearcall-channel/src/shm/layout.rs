@@ -36,7 +36,7 @@ use crate::open::OpenError;
 const MAGIC: u64 = u64::from_le_bytes(*b"nearshm\0");
 
 /// Goes up with every change to this file's picture.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 
 /// Alignment of frames: a cache line.
 pub(crate) const FRAME_ALIGN: usize = 64;

@@ -17,7 +17,7 @@ use loom::thread;
 use crate::channel::Interest;
 use crate::limits;
 use crate::piece::PieceHeader;
-use crate::shm::bell::{Ringer, Sleeper};
+use crate::shm::bell::{Ringer, SleepOn, Sleeper};
 use crate::shm::layout::{
     BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, SLEEP, frame_bytes,
 };
@@ -173,7 +173,7 @@ fn loom_no_wake_up_for_a_message_is_lost() {
             let (mut producer, mut ringer) = (Producer::new(capacity()), Ringer::default());
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
-                if ringer.owes_for_message(&*writer_peer) {
+                if ringer.owes_for_message(&*writer_peer).is_some() {
                     writer_own.ring();
                 }
             }
@@ -185,7 +185,7 @@ fn loom_no_wake_up_for_a_message_is_lost() {
                     break value;
                 }
                 let ticket = a.load32(BELL, Ordering::Acquire);
-                sleeper.begin(&*b, Interest::Receive);
+                sleeper.begin(&*b, Interest::Receive, SleepOn::Futex);
                 if consumer.look(&*a) == 0 {
                     a.futex_wait(ticket);
                 }
@@ -206,14 +206,14 @@ fn loom_no_wake_up_for_room_is_lost() {
         let reader = thread::spawn(move || {
             let mut ringer = Ringer::default();
             reader_own.store64(CONSUMED, 64, Ordering::Release);
-            if ringer.owes_for_room(&*reader_peer) {
+            if ringer.owes_for_room(&*reader_peer).is_some() {
                 reader_own.ring();
             }
         });
         let mut sleeper = Sleeper::default();
         while b.load64(CONSUMED, Ordering::Acquire) == 0 {
             let ticket = b.load32(BELL, Ordering::Acquire);
-            sleeper.begin(&*a, Interest::Send);
+            sleeper.begin(&*a, Interest::Send, SleepOn::Futex);
             if b.load64(CONSUMED, Ordering::Acquire) == 0 {
                 b.futex_wait(ticket);
             }
