@@ -106,6 +106,7 @@ impl Limits {
             metadata_bytes_max: self.metadata_bytes_max,
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
+            references: false,
         }
     }
 
