@@ -160,7 +160,9 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
     };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
-        (Kind::Throughput, DataPath::KernelCopies) if cell.wait == WaitPolicy::Spin => {
+        (Kind::Throughput, DataPath::KernelCopies)
+            if matches!(cell.wait, WaitPolicy::Spin | WaitPolicy::Adaptive) =>
+        {
             one_way_floor(cell.message_bytes)
         }
         (_, DataPath::KernelCopies) => kernel_floor(mechanism, cell.wait, small),

@@ -5,7 +5,10 @@
 //! Not here: the bounded buffer and the queue under a mutex, which have their own structures
 //! (`shm/condvar.rs`, `shm/queue.rs`).
 
-use nearcall_os::region::SharedBytes;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nearcall_os::region::{OwnRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
@@ -15,13 +18,12 @@ use crate::piece::PieceHeader;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
-use crate::shm::layout::{Capacity, frame_bytes, piece_range};
+use crate::shm::layout::{Capacity, Pages, frame_bytes, piece_range};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
-use std::sync::Arc;
 
 pub(crate) mod bell;
 pub(crate) mod condvar;
@@ -39,6 +41,8 @@ struct ShmWay<D> {
     consumer: Consumer,
     sleeper: Sleeper,
     ringer: Ringer,
+    /// Whether the other end may ever sleep.
+    rings: bool,
     /// Where the reserved piece begins, and its length.
     reserved: (usize, usize),
     /// Where the unread rest of the current piece begins, and its length.
@@ -68,14 +72,14 @@ pub(crate) trait Meet: Doorbell + Sized + 'static {
 /// Opens the server's end of the ring with doorbell `D`.
 pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
     let capacity = Capacity::at_least(settings.buffer_bytes);
-    let (own, fd) = layout::create(capacity)?;
+    let (own, fd) = create::<D>(capacity, settings)?;
     let (doorbell, mut parts) = D::offer(settings)?;
     parts.descriptors.insert(0, fd);
     let settings = settings.clone();
     let finish = move |mut answer: Parts| {
         let [fd] = answer.take_descriptors()?;
         answer.expect_nothing_more()?;
-        let peer = layout::open(fd, capacity)?;
+        let peer = layout::open(fd, capacity, pages::<D>())?;
         let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, &settings)?;
         let channel = PieceChannel::new(way, settings.message_bytes_max);
         Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
@@ -92,13 +96,24 @@ pub(crate) fn accept<D: Meet>(
     if parts.descriptors.is_empty() {
         return Err(OpenError::bad_parts("no shared memory"));
     }
-    let peer = layout::open(parts.descriptors.remove(0), capacity)?;
-    let (own, fd) = layout::create(capacity)?;
+    let peer = layout::open(parts.descriptors.remove(0), capacity, pages::<D>())?;
+    let (own, fd) = create::<D>(capacity, settings)?;
     let doorbell = D::accept(settings, parts)?;
     let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, settings)?;
     let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
     let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Accepted { parts, channel })
+}
+
+fn create<D: Doorbell>(
+    capacity: Capacity,
+    settings: &Settings,
+) -> Result<(OwnRegion, OwnedFd), OpenError> {
+    layout::create(capacity, pages::<D>(), D::THRIFTY && settings.wait == WaitPolicy::Spin)
+}
+
+fn pages<D: Doorbell>() -> Pages {
+    if D::THRIFTY { Pages::First } else { Pages::All }
 }
 
 impl<D: Doorbell> ShmWay<D> {
@@ -109,10 +124,11 @@ impl<D: Doorbell> ShmWay<D> {
         settings: &Settings,
     ) -> Result<Self, OpenError> {
         let mut way = Self {
+            rings: !D::THRIFTY || !layout::never_sleeps(&memory.peer),
             memory,
             doorbell,
-            producer: Producer::new(capacity),
-            consumer: Consumer::new(capacity),
+            producer: Producer::new(capacity, pages::<D>()),
+            consumer: Consumer::new(capacity, pages::<D>()),
             sleeper: Sleeper::default(),
             ringer: Ringer::default(),
             reserved: (layout::FRAMES, 0),
@@ -126,7 +142,7 @@ impl<D: Doorbell> ShmWay<D> {
             watch: None,
             vain_looks: 0,
         };
-        if !D::WATCHED_LATE {
+        if !D::THRIFTY {
             way.watch_over().map_err(OpenError::doing("watching the other end"))?;
         }
         Ok(way)
@@ -153,7 +169,7 @@ impl<D: Doorbell> ShmWay<D> {
         }
         match ready(self) {
             0 if until != Deadline::Now => self.wait_long(interest, until, ready),
-            0 if D::WATCHED_LATE => self.look_in_vain(),
+            0 if D::THRIFTY => self.look_in_vain(),
             word => word,
         }
     }
@@ -173,7 +189,7 @@ impl<D: Doorbell> ShmWay<D> {
     fn look_around(&mut self, turn: u32) {
         // The other end may sleep for the room that we have made, and have nothing for us before.
         self.ring_for_room_if_owed(0);
-        if D::WATCHED_LATE && self.watch.is_none() && turn.is_multiple_of(TURNS_PER_BELL) {
+        if D::THRIFTY && self.watch.is_none() && turn.is_multiple_of(TURNS_PER_BELL) {
             // Nobody but the bell's hang-up would tell of a death.
             self.doorbell.silence();
         }
@@ -211,7 +227,7 @@ impl<D: Doorbell> ShmWay<D> {
                     return word;
                 }
             }
-            if D::WATCHED_LATE {
+            if D::THRIFTY {
                 turn = turn.wrapping_add(1);
                 self.look_around(turn);
             }
@@ -254,7 +270,7 @@ impl<D: Doorbell> ShmWay<D> {
     /// Where to sleep in here: on the futex only if somebody tells us there of the other's death.
     fn sleeps_on(&mut self) -> SleepOn {
         let on = self.doorbell.sleeps_on();
-        let unwatched = D::WATCHED_LATE && on == SleepOn::Futex && self.watch.is_none();
+        let unwatched = D::THRIFTY && on == SleepOn::Futex && self.watch.is_none();
         if unwatched && self.watch_over().is_err() { SleepOn::Descriptor } else { on }
     }
 
@@ -318,7 +334,7 @@ impl<D: Doorbell> ShmWay<D> {
     #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
         let read = self.consumer.head();
-        if D::SLEEPS && read - self.rung_at >= worth.max(1) {
+        if D::SLEEPS && self.rings && read - self.rung_at >= worth.max(1) {
             self.rung_at = read;
             if let Some(sleeper) = self.ringer.owes_for_room(&self.memory.peer) {
                 // A bell that cannot be rung belongs to an end that is going away.
@@ -362,6 +378,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
         self.producer.publish(&self.memory.own, header);
         if D::SLEEPS
+            && self.rings
             && let Some(sleeper) = self.ringer.owes_for_message(&self.memory.peer)
         {
             self.doorbell.ring_for(&self.memory, sleeper)?;
@@ -431,10 +448,17 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        if D::THRIFTY && self.wait == WaitPolicy::Spin {
+            return None;
+        }
         self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
     }
 
     fn arm(&mut self, interest: Interest) -> bool {
+        if D::THRIFTY && self.wait == WaitPolicy::Spin {
+            // The other end was told that we never sleep.
+            return false;
+        }
         self.ring_for_room_if_owed(0);
         self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);

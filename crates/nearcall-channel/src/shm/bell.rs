@@ -58,9 +58,10 @@ pub(crate) trait Doorbell: Send {
     /// Whether an end ever sleeps. If not, nobody looks at sleep words.
     const SLEEPS: bool = true;
 
-    /// Whether the descriptor tells of the other end's death. If so, the other end is watched over
-    /// only from the first sleep on that does not use the descriptor.
-    const WATCHED_LATE: bool = false;
+    /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
+    /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
+    /// none for an end that has said that it only spins.
+    const THRIFTY: bool = false;
 
     /// Where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {

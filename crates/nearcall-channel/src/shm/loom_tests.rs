@@ -10,6 +10,8 @@
 //! what is to be modelled uses fences.
 //! Run with `cargo xtask loom`.
 
+use std::ops::Range;
+
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -19,7 +21,7 @@ use crate::limits;
 use crate::piece::PieceHeader;
 use crate::shm::bell::{Ringer, SleepOn, Sleeper};
 use crate::shm::layout::{
-    BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, SLEEP, frame_bytes,
+    BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, frame_bytes,
 };
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own, Peer};
@@ -101,6 +103,10 @@ impl Own for Words {
     fn store64(&self, at: usize, value: u64, order: Ordering) {
         self.word64(at).store(value, order);
     }
+
+    fn make_present(&self, _: Range<usize>) -> bool {
+        true
+    }
 }
 
 impl Peer for Words {
@@ -110,6 +116,10 @@ impl Peer for Words {
 
     fn load64(&self, at: usize, order: Ordering) -> u64 {
         self.word64(at).load(order)
+    }
+
+    fn make_present(&self, _: Range<usize>) -> bool {
+        true
     }
 }
 
@@ -139,12 +149,12 @@ fn loom_a_frame_is_seen_with_its_bytes() {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
-            let mut producer = Producer::new(capacity());
+            let mut producer = Producer::new(capacity(), Pages::First);
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
             }
         });
-        let mut consumer = Consumer::new(capacity());
+        let mut consumer = Consumer::new(capacity(), Pages::First);
         let mut expected = 1;
         while expected <= 2 {
             match try_pop(&mut consumer, &b, &a) {
@@ -170,7 +180,8 @@ fn loom_no_wake_up_for_a_message_is_lost() {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
-            let (mut producer, mut ringer) = (Producer::new(capacity()), Ringer::default());
+            let (mut producer, mut ringer) =
+                (Producer::new(capacity(), Pages::First), Ringer::default());
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
                 if ringer.owes_for_message(&*writer_peer).is_some() {
@@ -178,7 +189,8 @@ fn loom_no_wake_up_for_a_message_is_lost() {
                 }
             }
         });
-        let (mut consumer, mut sleeper) = (Consumer::new(capacity()), Sleeper::default());
+        let (mut consumer, mut sleeper) =
+            (Consumer::new(capacity(), Pages::First), Sleeper::default());
         for expected in 1..=2 {
             let value = loop {
                 if let Some(value) = try_pop(&mut consumer, &b, &a) {

@@ -37,7 +37,7 @@ impl Either {
 }
 
 impl Doorbell for Either {
-    const WATCHED_LATE: bool = true;
+    const THRIFTY: bool = true;
 
     fn sleeps_on(&self) -> SleepOn {
         match self.wait {
