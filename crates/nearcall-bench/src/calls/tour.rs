@@ -8,7 +8,7 @@ use crate::bench_plan::Shape;
 use crate::calls::CallsPlan;
 use crate::calls::part::Part;
 use crate::calls::route::{Caller, Route, frame_bytes};
-use crate::cell::{CellSpec, Subject};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::floor::{self, Floor};
 use crate::run::Kind;
 use crate::tour::Tour;
@@ -29,7 +29,8 @@ pub(crate) fn cells(
             continue;
         }
         calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
-            CellSpec { kind, subject: Subject::Call(route), shape, message_bytes, wait }
+            let (subject, scene) = (Subject::Call(route), Scene::default());
+            CellSpec { kind, subject, shape, message_bytes, wait, scene }
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
@@ -50,6 +51,7 @@ pub(crate) fn cells(
             shape: Shape::Call,
             message_bytes: 0,
             wait: WaitPolicy::Spin,
+            scene: Scene::default(),
         };
         tour.cells.extend(Part::ALL.map(part));
         tour.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));

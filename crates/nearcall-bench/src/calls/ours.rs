@@ -1,0 +1,30 @@
+//! Nearcall's own channel, as runs of budgets and waits measure it: the one place that names it.
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+/// How both ends of it wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By spinning.
+    Spin,
+    /// By sleeping.
+    Sleep,
+    /// As it is unless somebody says otherwise.
+    Usual,
+}
+
+impl Way {
+    /// The mechanism, and how a client without a loop waits.
+    pub(crate) const fn ours(self) -> (Mechanism, WaitPolicy) {
+        // Stand-ins until the mechanism `shm` is there.
+        match self {
+            Self::Spin => (Mechanism::ShmSpin, WaitPolicy::Spin),
+            Self::Sleep | Self::Usual => (Mechanism::ShmEventfd, WaitPolicy::Block),
+        }
+    }
+}
+
+/// Its ways to wait that are compared with each other.
+pub(crate) fn policies() -> Vec<(Mechanism, WaitPolicy)> {
+    [Way::Spin, Way::Sleep].map(Way::ours).to_vec()
+}
