@@ -1,0 +1,26 @@
+//! The program nearcall-peers: nearcall beside other IPC libraries, measured in one harness.
+//!
+//! Words become settings in `args.rs`; `rival.rs` lists what is measured, one file each below
+//! `rivals/`; `bench.rs` launches pairs of processes (`launch.rs`) which run `peer.rs`, with the
+//! loops of `measure.rs` in the client and the judge of `service.rs` in the server; `document.rs`
+//! is what is stored, `table.rs` what is read. Not here: nearcall's own benchmarks
+//! (`nearcall-bench`), whose payloads, statistics and noise grades are used.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod document;
+mod launch;
+mod measure;
+mod memory;
+mod peer;
+mod rival;
+mod rivals;
+mod service;
+mod table;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    args::run(std::env::args_os())
+}

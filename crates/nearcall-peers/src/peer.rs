@@ -1,0 +1,37 @@
+//! What each of the two processes of a launch runs.
+//!
+//! Reads its orders from standard input, pins itself, and plays its end of one rival.
+
+use std::io::BufRead;
+
+use anyhow::Context;
+use nearcall_os::cpu;
+
+use crate::launch::{Line, Orders, Role};
+use crate::rival;
+
+/// Plays one end. What goes wrong is on standard output too, for who started it.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let outcome = play();
+    if let Err(error) = &outcome {
+        Line::Failed(format!("{error:#}")).write()?;
+    }
+    outcome
+}
+
+fn play() -> anyhow::Result<()> {
+    let mut text = String::new();
+    std::io::stdin().lock().read_line(&mut text)?;
+    let orders: Orders = serde_json::from_str(&text).context("these are no orders")?;
+    drop(text);
+    if let Some(cpu) = orders.cpu {
+        // Before the rival has any thread, so that all of them inherit it.
+        cpu::pin_current(cpu)?;
+    }
+    let rivals = rival::all();
+    let rival = rivals.iter().find(|rival| rival.name == orders.rival).context("no such rival")?;
+    match orders.role {
+        Role::Server => (rival.serve)(&orders),
+        Role::Client => (rival.ask)(&orders),
+    }
+}

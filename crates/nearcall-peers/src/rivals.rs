@@ -1,0 +1,61 @@
+//! The rows, one file for each library: how both ends are set up, and how a call is made.
+//!
+//! Each file has a `serve` that answers until its process is killed, a client that implements
+//! [`Client`](crate::measure::Client), and the row itself, whose text lies in `about/`.
+
+pub(crate) mod bare;
+pub(crate) mod nearcall;
+pub(crate) mod tonic;
+
+use crate::service::Service;
+
+/// What raw messages ask for: the last byte of a request, where the library has no methods.
+pub(crate) mod ask {
+    /// Read it, answer with nothing.
+    pub(crate) const TAKE: u8 = 0;
+    /// Read it, give it back.
+    pub(crate) const ECHO: u8 = 1;
+    /// Answer with the number of messages that came, eight bytes.
+    pub(crate) const RECEIVED: u8 = 2;
+    /// Read it, answer nobody.
+    pub(crate) const NOTE: u8 = 3;
+}
+
+/// What a raw request is answered with.
+pub(crate) enum Answer<'a> {
+    /// An empty reply.
+    Empty,
+    /// These bytes of the request.
+    Echo(&'a [u8]),
+    /// The number of messages.
+    Received([u8; 8]),
+    /// Nobody waits.
+    None,
+}
+
+/// Serves one raw request: the payload, and one byte that says what is asked for.
+#[inline]
+pub(crate) fn answer<'a>(service: &mut Service, request: &'a [u8]) -> Answer<'a> {
+    let Some((&what, payload)) = request.split_last() else {
+        crate::service::give_up("a request without its last byte");
+    };
+    if what == ask::RECEIVED {
+        return Answer::Received(service.received().to_le_bytes());
+    }
+    service.take(payload);
+    match what {
+        ask::TAKE => Answer::Empty,
+        ask::ECHO => Answer::Echo(payload),
+        _ => Answer::None,
+    }
+}
+
+/// The byte for a call.
+pub(crate) fn call_byte(echo: bool) -> u8 {
+    if echo { ask::ECHO } else { ask::TAKE }
+}
+
+/// The runtime of both ends of async libraries: one thread, as each end has one connection.
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
