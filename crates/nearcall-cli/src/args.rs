@@ -242,7 +242,7 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) size: Option<Sizes>,
 
-    /// How the client waits: block (in a call), poll (in its loop), spin (the server too)
+    /// How the client waits: adaptive or spin (the server too), block (in a call), poll (in its loop)
     #[arg(
         long,
         value_name = "LIST",

@@ -6,11 +6,13 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use nearcall::{Client, EventLoop, Server};
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, WaitPolicy, connect};
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
 
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
 use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
 use crate::calls::generated_again;
+use crate::calls::peer::{calls_address, server_address};
+use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
@@ -112,12 +114,8 @@ pub(super) struct SameLoop {
 
 impl SameLoop {
     pub(super) fn new(orders: &Orders, mechanism: Mechanism) -> Result<Self, Failure> {
-        let at = format!("unix:@{}-calls", orders.meet_at);
-        let address = format!("{at}?via={mechanism}");
-        let (listen_at, address) = match orders.wait {
-            WaitPolicy::Spin => (format!("{at}?wait=spin"), format!("{address}&wait=spin")),
-            _ => (at, address),
-        };
+        let listen_at = server_address(orders);
+        let address = calls_address(orders, Route::SameLoop(mechanism));
         let one_loop = OneLoop::new(&listen_at, address, false)?;
         let caller = BenchCaller::new(&one_loop.client, &one_loop.address);
         let caller = caller.map_err(Failure::other)?;

@@ -2,6 +2,9 @@
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+/// Nearcall's own channel.
+pub(crate) const OURS: Mechanism = Mechanism::Shm;
+
 /// How both ends of it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -16,15 +19,16 @@ pub(crate) enum Way {
 impl Way {
     /// The mechanism, and how a client without a loop waits.
     pub(crate) const fn ours(self) -> (Mechanism, WaitPolicy) {
-        // Stand-ins until the mechanism `shm` is there.
-        match self {
-            Self::Spin => (Mechanism::ShmSpin, WaitPolicy::Spin),
-            Self::Sleep | Self::Usual => (Mechanism::ShmEventfd, WaitPolicy::Block),
-        }
+        let wait = match self {
+            Self::Spin => WaitPolicy::Spin,
+            Self::Sleep => WaitPolicy::Block,
+            Self::Usual => WaitPolicy::Adaptive,
+        };
+        (OURS, wait)
     }
 }
 
 /// Its ways to wait that are compared with each other.
 pub(crate) fn policies() -> Vec<(Mechanism, WaitPolicy)> {
-    [Way::Spin, Way::Sleep].map(Way::ours).to_vec()
+    [Way::Spin, Way::Sleep, Way::Usual].map(Way::ours).to_vec()
 }

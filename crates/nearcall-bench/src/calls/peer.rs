@@ -252,19 +252,30 @@ fn bare_address(orders: &Orders) -> Address {
 
 /// Where the server listens.
 pub(super) fn server_address(orders: &Orders) -> String {
-    let wait = match orders.subject {
-        Subject::Call(route) | Subject::Bare(route) => route.server_wait(orders.wait),
-        _ => orders.wait,
+    let route = match orders.subject {
+        Subject::Call(route) | Subject::Bare(route) => route,
+        Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
+        // Of these nobody listens.
+        Subject::Part(_) | Subject::Floor(_) => Route::Typed,
     };
-    let spin = if wait == WaitPolicy::Spin { "?wait=spin" } else { "" };
-    format!("unix:@{}-calls{spin}", orders.meet_at)
+    let at = format!("unix:@{}-calls", orders.meet_at);
+    match said(route, route.server_wait(orders.wait)) {
+        Some(wait) => format!("{at}?wait={wait}"),
+        None => at,
+    }
 }
 
 /// Where and how a client calls it.
 pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
     let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
-    let spin = if orders.wait == WaitPolicy::Spin { "&wait=spin" } else { "" };
-    format!("unix:@{}-calls{via}{spin}", orders.meet_at)
+    let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
+    format!("unix:@{}-calls{via}{wait}", orders.meet_at)
+}
+
+/// The way to wait as an address must say it; `None` where it goes without saying.
+fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
+    let adapts = |mechanism: Mechanism| mechanism.waits().contains(&WaitPolicy::Adaptive);
+    (wait == WaitPolicy::Spin || route.mechanism().is_some_and(adapts)).then_some(wait)
 }
 
 /// The client wants to know what the server has counted.

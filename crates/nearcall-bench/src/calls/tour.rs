@@ -6,6 +6,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::Shape;
 use crate::calls::CallsPlan;
+use crate::calls::ours::OURS;
 use crate::calls::part::Part;
 use crate::calls::route::{Caller, Route, frame_bytes};
 use crate::cell::{CellSpec, Scene, Subject};
@@ -177,8 +178,8 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     exchanges
 }
 
-/// With `--breakdown`: what an address without `via` gets, and the cheapest that a loop polls.
-const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [Mechanism::UnixStream, Mechanism::ShmEventfd];
+/// With `--breakdown`: what an address without `via` gets, and what any library could use.
+const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [OURS, Mechanism::UnixStream];
 
 /// A small record, a page of text, the largest that the thesis sent.
 const SIZES: [u64; 3] = [1 << 10, 64 << 10, 1 << 20];

@@ -1,7 +1,7 @@
 //! A mechanism's end as the measured loops use it: every byte written in place, every byte read.
 //!
-//! `adaptive`, `block` and `spin` wait inside the channel. `poll` waits as an event loop does: it announces the
-//! sleep, sleeps in epoll on the channel's descriptor, then asks without waiting.
+//! `adaptive`, `block` and `spin` wait inside the channel. `poll` waits as an event loop does: it
+//! announces the sleep, sleeps in epoll on the channel's descriptor, then asks without waiting.
 
 use nearcall_channel::{
     Deadline, Endpoint, Interest, Message, ReceiveError, SendError, WaitPolicy,

@@ -46,11 +46,12 @@ pub(super) fn print(out: &mut String, run: &Run) {
 
 fn row(budget: &Budget) -> Vec<String> {
     let amount = |value: Option<f64>| figure(value, |value| amount(&budget.unit, value));
-    let judged = |value: f64| judged(budget, value);
     let sign = if budget.at_least { "≥" } else { "≤" };
+    // Beside a ratio the sign that it is one would only take room.
+    let bare = |value: f64| judged(budget, value).replace('×', "");
     let limit = match budget.goal {
-        Some(goal) => format!("{sign} {} ({})", judged(budget.budget), judged(goal)),
-        None => format!("{sign} {}", judged(budget.budget)),
+        Some(goal) => format!("{sign} {} ({})", bare(budget.budget), bare(goal)),
+        None => format!("{sign} {}", bare(budget.budget)),
     };
     let ratio = match budget.floor {
         Some(_) => figure(budget.value, number::ratio),
@@ -108,6 +109,7 @@ fn amount(unit: &str, value: f64) -> String {
         "bytes" => number::memory(value),
         "cpu_share" => format!("{} %", number::three_digits(value * 100.0)),
         "per_s_sleeps" => format!("{} /s", number::three_digits(value)),
+        "threads" => format!("{value:.0}"),
         _ => number::three_digits(value),
     }
 }

@@ -3,7 +3,7 @@
 //! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{figure, place};
+use super::cells::{OURS, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
 use super::notes::DISTURBED;
@@ -120,7 +120,7 @@ fn wait(cell: &Cell) -> &str {
 
 /// What is there for comparison stands below.
 fn is_other(cell: &Cell) -> bool {
-    !cell.mechanism.starts_with("shm")
+    cell.mechanism != OURS
 }
 
 fn order_of(wait: &str) -> usize {
