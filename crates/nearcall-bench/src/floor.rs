@@ -167,9 +167,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
     };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
-        (Kind::Throughput, DataPath::KernelCopies)
-            if matches!(cell.wait, WaitPolicy::Spin | WaitPolicy::Adaptive) =>
-        {
+        (Kind::Throughput, DataPath::KernelCopies) if spins(cell.wait) => {
             one_way_floor(cell.message_bytes)
         }
         (_, DataPath::KernelCopies) => kernel_floor(mechanism, cell.wait, small),
@@ -180,6 +178,11 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
     let floor = floor.cell(cell.kind, cell.shape, cell.message_bytes);
     let scene = Scene { one_cpu: cell.scene.one_cpu, ..Scene::default() };
     Some(CellSpec { scene, ..floor })
+}
+
+/// Whether an end spins while the other one answers at once.
+fn spins(wait: WaitPolicy) -> bool {
+    matches!(wait, WaitPolicy::Spin | WaitPolicy::Adaptive)
 }
 
 /// Between ends that do not sleep. A floor of one word has no room for a second message.

@@ -34,7 +34,7 @@ pub(crate) struct Paced {
 pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
     let payload = job.payload();
     let rate = u64::from(job.cell.scene.rate_per_s.max(1));
-    let calls = (job.budget_ns / 1_000 * rate / 1_000_000).max(CALLS_MIN);
+    let calls = (job.budget_ns / 1_000 * rate / 1_000_000).max(CALLS_MIN).max(rate / SERIES_PER_S);
     let mut pacing = Pacing {
         end,
         payload: &payload,
@@ -160,6 +160,9 @@ fn reading_ns() -> u64 {
 /// Fewer calls have no median worth the name.
 const CALLS_MIN: u64 = 20;
 
+/// A series lasts at least as long as one of so many in a second.
+const SERIES_PER_S: u64 = 20;
+
 /// The warm-up has this part of the calls.
 const WARMUP_SHARE: u64 = 10;
 
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn no_more_calls_are_made_than_planned() {
-        let measured = paced(&mut Stalls(u64::MAX), &job(1_000, 1_000_000)).unwrap();
+        let measured = paced(&mut Stalls(u64::MAX), &job(400, 1_000_000)).unwrap();
         let paced = measured.paced.unwrap();
         assert_eq!(paced.planned, CALLS_MIN);
         assert!((1..=CALLS_MIN).contains(&paced.sent) && measured.messages == paced.sent);
