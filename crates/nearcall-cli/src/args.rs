@@ -111,7 +111,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) shape: Option<Vec<Shape>>,
 
-    /// How both ends wait: adaptive (spins, then sleeps), spin, block (in a call), poll (in epoll)
+    /// How both ends wait: adaptive, spin, block (in a call), poll (in epoll)
     #[arg(
         long,
         value_name = "LIST",
@@ -173,7 +173,7 @@ pub(crate) enum BenchCommand {
     )]
     Waits(WaitsArgs),
 
-    /// Measure other libraries beside nearcall, by the program nearcall-peers; options are its own
+    /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///
     /// Runs the program `nearcall-peers` that lies beside this one, or the one that the variable
     /// NEARCALL_PEERS names, with all that follows. Its exit code is passed on.
@@ -226,8 +226,7 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
     pub(crate) via: Option<Vec<Mechanism>>,
 
-    /// Who calls: blocking (no loop), loop, same-loop (the server too), typed and bytes (the short
-    /// circuits)
+    /// Who calls: blocking (no loop), loop, same-loop, typed, bytes (direct)
     #[arg(
         long,
         value_name = "LIST",
@@ -238,11 +237,11 @@ pub(crate) struct CallsArgs {
     )]
     pub(crate) caller: Option<Vec<Caller>>,
 
-    /// Argument sizes from 1 byte to 1 MiB, such as 1KiB,64KiB; empty and one-way calls come always
+    /// Argument sizes from 1 byte to 1 MiB, such as 1KiB,64KiB, beside empty calls
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) size: Option<Sizes>,
 
-    /// How the client waits: adaptive or spin (the server too), block (in a call), poll (in its loop)
+    /// How the client waits: adaptive, spin, block (in a call), poll (in its loop)
     #[arg(
         long,
         value_name = "LIST",
@@ -290,7 +289,7 @@ pub(crate) struct HowArgs {
     )]
     pub(crate) pin: Option<Pin>,
 
-    /// Launches of new processes per figure, as time allows [default: 5; tour and waits: 3]
+    /// Launches of new processes per figure [default: 5; tour, waits: 3]
     #[arg(
         long,
         value_name = "N",

@@ -18,7 +18,7 @@ pub(super) static ROWS: [Row; 23] = [
         name: "shm",
         summary: "a ring in shared memory; the waiter spins while that pays, then sleeps",
         data_path: DataPath::SharedMemory,
-        wake_up: "futex or unix socket, as the sleeper asks",
+        wake_up: "futex or unix socket",
         waits: &[Adaptive, Spin, Block, Poll],
         capabilities: Capabilities {
             pollable: true,
@@ -450,7 +450,7 @@ pub(super) static ROWS: [Row; 23] = [
         name: "shm-signal",
         summary: "a ring in shared memory; the waiter sleeps until a signal",
         data_path: DataPath::SharedMemory,
-        wake_up: "a signal to the sleeping thread",
+        wake_up: "a signal to the sleeper",
         waits: &[Block, Poll],
         capabilities: Capabilities {
             pollable: true,
