@@ -156,8 +156,11 @@ pub(crate) struct Task<'a> {
     /// `None`: as for mechanisms.
     pub(crate) extent: Option<Extent>,
     /// Told what was measured, cell by cell, before it becomes part of the run.
-    pub(crate) conclude: &'a dyn Fn(&mut Run, &[CellSpec], &mut [Cell]),
+    pub(crate) conclude: &'a Conclude<'a>,
 }
+
+/// Told cells with what was measured of them.
+type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
 
 /// Measures the cells of a task; `plan` says how and where, not what.
 pub(crate) fn bench_cells(

@@ -129,8 +129,8 @@ impl Route {
         matches!(self, Self::SameLoop(_) | Self::Typed | Self::Bytes)
     }
 
-    /// How the server waits for a client that waits by `client`: its loop spins if the client does,
-    /// adapts if the client does, polls what can be polled, and sleeps in the mechanism's receive otherwise.
+    /// How the server waits for a client that waits by `client`: its loop spins or adapts if the
+    /// client does, polls what can be polled, and sleeps in the mechanism's receive otherwise.
     #[must_use]
     pub fn server_wait(self, client: WaitPolicy) -> WaitPolicy {
         let waits = self.mechanism().map(Mechanism::waits).unwrap_or_default();

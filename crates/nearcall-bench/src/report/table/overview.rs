@@ -104,7 +104,8 @@ fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
     Some(groups)
 }
 
-/// What rows of a group are ordered by, after nearcall's own channel: the figure of the first column that it has.
+/// What rows of a group are ordered by, after nearcall's own channel: the figure of the first
+/// column that it has.
 fn cost(row: &Row<'_>) -> f64 {
     let cost = row.cells.values().next().and_then(|cell| match cell.kind {
         Kind::Latency => cell.rtt_ns.as_ref()?.p50,
