@@ -64,7 +64,7 @@ impl From<BadAddress> for Status {
 
 impl Address {
     /// The mechanism that is used where an address names none.
-    pub const MECHANISM_DEFAULT: Mechanism = Mechanism::UnixStream;
+    pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
     /// How messages travel to it.
     pub fn mechanism(&self) -> Mechanism {

@@ -55,7 +55,7 @@ pub(crate) struct Link {
     /// The peer's process, once it has greeted.
     peer_instance: Cell<Option<InstanceId>>,
     /// How the loop watches it.
-    pub(crate) watch: Cell<crate::reactor::Watch>,
+    pub(crate) watch: crate::reactor::Watch,
 }
 
 /// What moves messages: borrowed for one step at a time.
@@ -100,7 +100,7 @@ impl Link {
             ended: RefCell::default(),
             is_gone: Cell::new(false),
             peer_instance: Cell::new(None),
-            watch: Cell::default(),
+            watch: crate::reactor::Watch::default(),
         })
     }
 

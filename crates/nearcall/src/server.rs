@@ -403,9 +403,11 @@ impl ServerCore {
 
 /// The wait policies that a loop likes, the best first.
 pub(crate) fn loop_preference(wanted: Option<WaitPolicy>) -> &'static [WaitPolicy] {
+    use WaitPolicy::{Adaptive, Block, Poll, Spin};
     match wanted {
-        Some(WaitPolicy::Spin) => &[WaitPolicy::Spin, WaitPolicy::Poll, WaitPolicy::Block],
-        _ => &[WaitPolicy::Poll, WaitPolicy::Block, WaitPolicy::Spin],
+        Some(Spin) => &[Spin, Adaptive, Poll, Block],
+        Some(Poll | Block) => &[Poll, Block, Adaptive, Spin],
+        Some(Adaptive) | None => &[Adaptive, Poll, Block, Spin],
     }
 }
 
