@@ -156,6 +156,29 @@ impl Endpoint {
         self.channel.receive_into(into, until)
     }
 
+    /// Receives the next message into `into`, whose length is its room, and tells its length. Each
+    /// byte is copied once, also of a message that comes in parts and by and by.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in parts.
+    /// [`lend`](Self::lend) a buffer and call again: with the message `into` and that buffer change
+    /// places. Until then `Empty` says that it is not there as a whole.
+    #[inline]
+    pub fn receive_vec(
+        &mut self,
+        into: &mut Vec<u8>,
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        self.channel.receive_vec(into, until)
+    }
+
+    /// Lends a buffer for the next message that comes in parts, in exchange for the one that the
+    /// channel has now. Any will do: an empty one grows as the message comes.
+    pub fn lend(&mut self, buffer: &mut Vec<u8>) {
+        self.channel.lend(buffer);
+    }
+
     /// The descriptor to wait on in an event loop, where the mechanism has one.
     ///
     /// Call [`arm`](Self::arm) each time before sleeping on it.

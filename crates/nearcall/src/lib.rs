@@ -96,6 +96,8 @@ mod started;
 mod status;
 
 pub use address::{Address, BadAddress};
+pub use bytes;
+pub use bytes::Bytes;
 pub use client::Client;
 pub use codec::Message;
 pub use context::Context;

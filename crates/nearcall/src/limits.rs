@@ -60,6 +60,10 @@ pub(crate) const STRANGERS_PER_UID_MAX: usize = 96;
 /// Room for a received message at first, in bytes. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
 
+/// A received message of this length or more, in bytes, lies in a buffer that its `bytes` fields
+/// become slices of: sharing the buffer costs an allocation, about as much as copying so much.
+pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
+
 /// One-way messages to a server of the same loop that wait for its next turn. Above it, sending is
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;

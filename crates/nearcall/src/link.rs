@@ -27,7 +27,7 @@ mod outbox;
 mod receiving;
 mod sending;
 
-pub(crate) use self::calls::{Calls, Outcome, Ticket};
+pub(crate) use self::calls::{Calls, Outcome, Reply, Ticket};
 use self::outbox::Outbox;
 pub(crate) use self::receiving::{Arrival, Took};
 pub(crate) use self::sending::Outgoing;

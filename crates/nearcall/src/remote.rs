@@ -14,7 +14,7 @@ use nearcall_wire::Time;
 
 use crate::address::{Address, BadAddress};
 use crate::client::Client;
-use crate::codec::{self, Message};
+use crate::codec::{self, Body, Message};
 use crate::context::{Context, Origin};
 use crate::core::LocalOneway;
 use crate::dispatch::{
@@ -22,8 +22,8 @@ use crate::dispatch::{
     panicked, run, too_deep,
 };
 use crate::interface::{Interface, Method, object_id};
-use crate::limits::LOCAL_ONEWAYS_MAX;
-use crate::link::{Link, Outcome, Outgoing, Ticket};
+use crate::limits::{LOCAL_ONEWAYS_MAX, SHARED_BYTES_MIN};
+use crate::link::{Link, Outcome, Outgoing, Reply, Ticket};
 use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::options::CallOptions;
@@ -369,7 +369,7 @@ impl RemoteObject {
         let reply = LocalReply::default();
         let context = self.local_context(method, options, until);
         let to = ReplyTo::Local(Some(&reply));
-        let body = &buffer[..body_bytes];
+        let body = Body::copied(&buffer[..body_bytes]);
         run(core, &**dispatcher, Incoming { method: method.id, body, context, to });
         core.buffers.give(buffer);
         Ok(reply)
@@ -386,7 +386,7 @@ impl RemoteObject {
         }
         // An answer was judged when it was given, and may be taken late.
         match reply.take() {
-            Some(answer) => codec::decode(&answer?),
+            Some(answer) => codec::decode(Body::copied(&answer?)),
             None => Err(too_late()),
         }
     }
@@ -426,8 +426,13 @@ impl RemoteObject {
     pub(crate) fn result<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
         match outcome {
             Ok(reply) => {
-                let result = codec::decode(&reply.buffer[reply.body.clone()]);
-                self.client.core().buffers.give(reply.buffer);
+                let (buffers, Reply { buffer, body }) = (&self.client.core().buffers, reply);
+                if body.end >= SHARED_BYTES_MIN {
+                    let whole = buffers.share(buffer, body.end);
+                    return codec::decode(Body::sliced(&whole, body.start));
+                }
+                let result = codec::decode(Body::copied(&buffer[body]));
+                buffers.give(buffer);
                 result
             }
             Err(status) => Err(self.explain(status)),

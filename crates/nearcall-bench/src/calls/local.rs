@@ -8,7 +8,7 @@ use std::rc::Rc;
 use nearcall::{Client, EventLoop, Server};
 use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, WaitPolicy, connect};
 
-use crate::calls::end::{BothEnds, CallEnd};
+use crate::calls::end::{BothEnds, CallEnd, rewrite};
 use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
 use crate::calls::generated_again;
 use crate::calls::service::FakeService;
@@ -60,19 +60,19 @@ impl ShortCircuit {
         let (client, address) = (&self.one_loop.client, &self.one_loop.address);
         if self.typed {
             let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
-            let mut argument = Argument { data: vec![0; job.cell.bytes()] };
+            let mut argument = Argument { data: vec![0; job.cell.bytes()].into() };
             let nothing = || Ok(black_box(&caller).nothing(&())?);
             let take = |fill: &dyn Fn(&mut [u8])| {
-                fill(&mut argument.data);
+                rewrite(&mut argument.data, fill);
                 Ok(black_box(&caller).take(&argument)?)
             };
             return self.batches(job, nothing, take);
         }
         let caller = generated_again::BenchCaller::new(client, address).map_err(Failure::other)?;
-        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()] };
+        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()].into() };
         let nothing = || Ok(black_box(&caller).nothing(&())?);
         let take = |fill: &dyn Fn(&mut [u8])| {
-            fill(&mut argument.data);
+            rewrite(&mut argument.data, fill);
             Ok(black_box(&caller).take(&argument)?)
         };
         self.batches(job, nothing, take)

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_frame_is_as_long_as_the_runtime_makes_it() {
         for bytes in [1, 8, 127, 128, 1_024, 16_383, 16_384, 1 << 20, (1 << 21) - 1, 1 << 21] {
-            let argument = Argument { data: vec![0; bytes] };
+            let argument = Argument { data: vec![0; bytes].into() };
             let expected = HEADER_BYTES + argument.encoded_len();
             assert_eq!(frame_bytes(bytes as u64), expected as u64, "{bytes}");
         }

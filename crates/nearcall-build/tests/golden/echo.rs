@@ -6,8 +6,8 @@
 #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
 #[prost(prost_path = "::nearcall::prost")]
 pub struct Words {
-    #[prost(bytes = "vec", tag = "1")]
-    pub data: ::nearcall::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::nearcall::prost::bytes::Bytes,
     #[prost(uint64, tag = "2")]
     pub number: u64,
 }
@@ -41,7 +41,7 @@ pub struct Seen {
     #[prost(map = "string, bytes", tag = "5")]
     pub metadata: ::std::collections::HashMap<
         ::nearcall::prost::alloc::string::String,
-        ::nearcall::prost::alloc::vec::Vec<u8>,
+        ::nearcall::prost::bytes::Bytes,
     >,
     #[prost(string, tag = "6")]
     pub method: ::nearcall::prost::alloc::string::String,

@@ -27,8 +27,8 @@ pub mod option {
     #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
     #[prost(prost_path = "::nearcall::prost")]
     pub struct Some {
-        #[prost(bytes = "vec", tag = "1")]
-        pub r#type: ::nearcall::prost::alloc::vec::Vec<u8>,
+        #[prost(bytes = "bytes", tag = "1")]
+        pub r#type: ::nearcall::prost::bytes::Bytes,
     }
     /// The enum `Option.None`.
     #[derive(

@@ -1,20 +1,24 @@
 //! Receiving over a connection: one message at a time, judged, then treated while it is at hand.
 //!
-//! A message is copied once, out of the channel into a buffer of ours; a reply keeps that buffer
-//! until who asked for it takes it. Always true: the peer's bytes are looked at only in our copy.
+//! A message is copied once, out of the channel into a buffer of ours, also while its sender still
+//! writes; a reply keeps that buffer until who asked for it takes it, and long `bytes` fields of a
+//! long message are slices of it. Always true: the peer's bytes are looked at only in our copy.
 //! Not here: what a service does with a call (`dispatch.rs`), waiting for several connections
 //! (`reactor.rs`).
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearcall_channel::{Deadline, Interest, ReceiveError};
+use nearcall_channel::{Deadline, Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time};
 
 use super::calls::{Outcome, Reply, Ticket};
 use super::{Inner, Link, wake};
+use crate::buffers::SMALL_BYTES_MAX;
+use crate::codec::Body;
 use crate::dispatch;
+use crate::limits::SHARED_BYTES_MIN;
 use crate::options;
 use crate::status::Status;
 
@@ -181,7 +185,7 @@ impl Link {
         let inner = &mut *inner;
         let mut looks_left = looks;
         let message_bytes = loop {
-            match inner.endpoint.receive_into(buffer, until) {
+            match inner.endpoint.receive_vec(buffer, until) {
                 Ok(message_bytes) => break message_bytes,
                 Err(ReceiveError::Empty) if looks_left > 1 => {
                     looks_left -= 1;
@@ -190,7 +194,11 @@ impl Link {
                 Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
                 // The channel has judged the length: it is below the limit of the connection.
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
-                    self.core.buffers.grow(buffer, message_bytes);
+                    let is_small = (buffer.len()..=SMALL_BYTES_MAX).contains(&message_bytes);
+                    match is_small {
+                        true => self.core.buffers.grow(buffer, message_bytes),
+                        false => self.lend(&mut inner.endpoint, message_bytes),
+                    }
                 }
                 Err(ReceiveError::Aborted) => return Ok(None),
                 Err(error) => return Err(Unreceived::Channel(error)),
@@ -208,6 +216,14 @@ impl Link {
         event.map_err(Unreceived::Protocol)
     }
 
+    /// Has a message that comes in parts collected in a buffer of ours.
+    #[cold]
+    fn lend(&self, endpoint: &mut Endpoint, message_bytes: usize) {
+        let mut buffer = self.core.buffers.take_large(message_bytes);
+        endpoint.lend(&mut buffer);
+        self.core.buffers.give(buffer);
+    }
+
     /// Sends what the protocol answers by itself, and has its events looked at afterwards.
     #[cold]
     fn answer_by_itself(self: &Rc<Self>, inner: &mut Inner) {
@@ -222,11 +238,11 @@ impl Link {
         match *event {
             Event::Call { call, object, method, deadline, payload } => {
                 let what = dispatch::Arrived { call: Some(call), object, method, deadline };
-                dispatch::serve(self, &what, parts(buffer, payload));
+                self.serve(&what, payload, buffer);
             }
             Event::Oneway { object, method, deadline, payload } => {
                 let what = dispatch::Arrived { call: None, object, method, deadline };
-                dispatch::serve(self, &what, parts(buffer, payload));
+                self.serve(&what, payload, buffer);
             }
             Event::Ended { call, end: End::Reply(payload) } => {
                 let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
@@ -238,6 +254,27 @@ impl Link {
             }
             event => self.treat_rare(event),
         }
+    }
+
+    #[inline(always)]
+    fn serve(self: &Rc<Self>, what: &dispatch::Arrived, payload: Payload, buffer: &mut Vec<u8>) {
+        if payload.message_bytes() >= SHARED_BYTES_MIN {
+            return self.serve_large(what, payload, buffer);
+        }
+        let (metadata, body) = parts(buffer, payload);
+        dispatch::serve(self, what, metadata, Body::copied(body));
+    }
+
+    #[inline(never)]
+    fn serve_large(
+        self: &Rc<Self>,
+        what: &dispatch::Arrived,
+        payload: Payload,
+        buffer: &mut Vec<u8>,
+    ) {
+        let whole = self.core.buffers.share(std::mem::take(buffer), payload.message_bytes());
+        let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+        dispatch::serve(self, what, &whole[HEADER_BYTES..start], Body::sliced(&whole, start));
     }
 
     #[cold]
@@ -292,10 +329,7 @@ impl Link {
     }
 
     /// Uses the channel itself, for what only the loop needs of it.
-    pub(crate) fn with_endpoint<T>(
-        &self,
-        use_it: impl FnOnce(&mut nearcall_channel::Endpoint) -> T,
-    ) -> T {
+    pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)
     }
 

@@ -214,7 +214,10 @@ fn slow_counter() -> Scripted {
         base,
         say: Box::new(move |_, _| {
             let reply = words(notes.notes_in_order.get());
-            Ok(crate::echo::Words { data: notes.notes_sum.get().to_le_bytes().to_vec(), ..reply })
+            Ok(crate::echo::Words {
+                data: notes.notes_sum.get().to_le_bytes().to_vec().into(),
+                ..reply
+            })
         }),
     }
 }
@@ -226,7 +229,7 @@ fn all_oneways_arrive(client: &Client, at: &str, count: u64) {
     }
     let seen = echo.say(&words(0)).unwrap();
     assert_eq!(seen.number, count, "in order, {at}");
-    assert_eq!(seen.data, (count * (count - 1) / 2).to_le_bytes(), "{at}");
+    assert_eq!(seen.data, (count * (count - 1) / 2).to_le_bytes()[..], "{at}");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
 #[prost(prost_path = "::nearcall::prost")]
 pub struct Argument {
-    #[prost(bytes = "vec", tag = "1")]
-    pub data: ::nearcall::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::nearcall::prost::bytes::Bytes,
 }
 
 /// A server that does no work: it only reads what it gets.
