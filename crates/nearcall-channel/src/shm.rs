@@ -23,7 +23,7 @@ use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
 use std::sync::Arc;
 
-pub mod arena;
+pub(crate) mod arena;
 pub(crate) mod bell;
 pub(crate) mod condvar;
 pub(crate) mod layout;
