@@ -421,6 +421,25 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
         }
     }
 
+    #[inline]
+    fn has_come(&mut self, looks: u32) -> bool {
+        if self.sleeper.is_announced() {
+            return true;
+        }
+        for look in 0..looks {
+            if look > 0 {
+                std::hint::spin_loop();
+            }
+            if self.consumer.look(&self.memory.peer) != 0 {
+                return true;
+            }
+        }
+        if D::THRIFTY {
+            self.look_in_vain();
+        }
+        self.life.is_gone()
+    }
+
     #[inline(always)]
     fn is_whole(&mut self, _piece_bytes: usize) -> bool {
         true
@@ -430,6 +449,14 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let (start, bytes) = self.current;
         Ok(self.memory.peer.bytes(start..start + bytes))
+    }
+
+    #[inline(always)]
+    fn read(&mut self, into: &mut [u8], _until: Deadline) -> Result<(), ReceiveError> {
+        let start = self.current.0;
+        self.memory.peer.bytes(start..start + into.len()).copy_to(into);
+        self.consume(into.len());
+        Ok(())
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ mod open;
 mod session;
 mod transmits;
 
-pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked};
+pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked, TakenCall};
 
 use self::closed::Closed;
 use self::draining::Draining;
@@ -77,6 +77,29 @@ impl Connection {
             self.follow(result);
         }
         result
+    }
+
+    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is a call without a
+    /// deadline and nothing is wrong with it. Otherwise nothing has changed.
+    #[inline(always)]
+    pub fn take_call(&mut self, head: &[u8], message_bytes: usize) -> Option<TakenCall> {
+        let State::Open(open) = &mut self.state else { return None };
+        let (call, plain) = open.session.take_call(head.first_chunk()?, message_bytes)?;
+        let payload = plain.payload();
+        Some(TakenCall { call, object: plain.object, method: plain.method, payload })
+    }
+
+    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is the reply to a
+    /// call that is open and nothing is wrong with it. Otherwise nothing has changed.
+    #[inline(always)]
+    pub fn take_reply(
+        &mut self,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Option<(OutgoingCall, Payload)> {
+        let State::Open(open) = &mut self.state else { return None };
+        let (call, plain) = open.session.take_reply(head.first_chunk()?, message_bytes)?;
+        Some((call, plain.payload()))
     }
 
     #[cold]

@@ -181,6 +181,10 @@ impl RemoteObject {
             Ok(ticket) => (link, ticket),
             Err(status) => self.start_again(&link, status, &outgoing, request)?,
         };
+        let read = |body: &[u8]| codec::decode(Body::copied(body));
+        if let Some(result) = self.client.wait_near(&link, &ticket, until, read) {
+            return result;
+        }
         let outcome = self.client.wait(&link, &ticket, until);
         self.result(outcome)
     }

@@ -89,6 +89,21 @@ impl Incoming {
         Ok(IncomingCall(id))
     }
 
+    /// Opens a call without a deadline, if its id is sound. `None`: nothing has changed, and
+    /// [`handle_call`](Self::handle_call) says why.
+    #[inline(always)]
+    pub(crate) fn take_call(&mut self, id: CallId) -> Option<IncomingCall> {
+        let slot = self.slots.get_mut(usize::from(id.slot()))?;
+        if slot.state != State::Free || id.generation() <= slot.generation {
+            return None;
+        }
+        slot.generation = id.generation();
+        slot.state = State::Open;
+        slot.is_cancelled = false;
+        self.open += 1;
+        Some(IncomingCall(id))
+    }
+
     /// Judges the id of a cancel and ends its call, unless our answer has crossed it.
     pub(crate) fn handle_cancel(
         &mut self,

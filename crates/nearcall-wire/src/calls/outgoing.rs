@@ -98,6 +98,24 @@ impl Outgoing {
         })
     }
 
+    /// Ends the open call with this id as answered. `None`: nothing has changed, and
+    /// [`handle_answer`](Self::handle_answer) says why.
+    #[inline(always)]
+    pub(crate) fn take_answer(&mut self, id: CallId) -> Option<OutgoingCall> {
+        let generation = id.generation();
+        let slot = self.slots.get_mut(usize::from(id.slot()))?;
+        // Its id was given out, and it was not answered: it would not be open.
+        if !slot.is_open || slot.generation != generation || generation == GENERATION_MAX {
+            return None;
+        }
+        slot.answered_max = generation;
+        slot.is_open = false;
+        self.open -= 1;
+        self.deadlines.clear(id.slot());
+        self.free.push(id.slot());
+        Some(OutgoingCall(id))
+    }
+
     /// Ends a call, unless it has ended.
     #[inline]
     pub(crate) fn end(&mut self, call: OutgoingCall) -> Result<(), Ended> {
