@@ -47,8 +47,8 @@ pub fn address(bytes: &[u8]) {
 /// The bytes are steps of a first byte, which chooses, and what it needs:
 /// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have
 /// read so far, `3 length:u16` sends a piece, `4 length:u16` gives a reserved piece up, `5
-/// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are little-endian. An end stops at its first
-/// misdeed, as a channel does.
+/// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are
+/// little-endian. An end stops at its first misdeed, as a channel does.
 ///
 /// # Panics
 ///

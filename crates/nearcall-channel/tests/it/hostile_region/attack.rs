@@ -227,80 +227,77 @@ fn fifo() -> OwnedFd {
     pipe::fifo_unnamed(File::open(std::env::temp_dir()).unwrap()).unwrap()
 }
 
+const BYTES: usize = FRAMES + RING_BYTES as usize;
+
+/// What is no memory of ours at all.
+const OTHER_PARTS: &[Attack] = &[
+    ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
+    (
+        "two descriptors",
+        |line| answer(line, &[], &[good_region().1, good_region().1]),
+        Verdict::BadParts,
+    ),
+    (
+        "more descriptors than any mechanism",
+        |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
+        Verdict::BadPacket,
+    ),
+    (
+        "bytes that nobody asked for",
+        |line| answer(line, b"more", &[good_region().1]),
+        Verdict::BadParts,
+    ),
+    (
+        "memory without seals",
+        |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
+        Verdict::BadParts,
+    ),
+    (
+        "memory that cannot be sealed",
+        |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
+        Verdict::BadParts,
+    ),
+    (
+        "too little memory",
+        |line| {
+            let backing = nearcall_os::region::Backing::Reserved;
+            let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
+            answer(line, &[], &[small.unwrap().1]);
+        },
+        Verdict::BadParts,
+    ),
+    ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
+    ("a file in /dev/shm", |line| answer(line, &[], &[file("/dev/shm")]), Verdict::BadParts),
+    ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
+    ("a pipe", |line| answer(line, &[], &[pipe::create().unwrap().read]), Verdict::BadParts),
+];
+
+/// Memory of the right kind that holds something else.
+const OTHER_LAYOUTS: &[Attack] = &[
+    (
+        "memory without the mark",
+        |line| answer(line, &[], &[region(*b"nearshn\0", LAYOUT, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "the layout of another version",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT + 1, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "the layout of an older version",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT - 1, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "another ring than agreed",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT, 1 << 30).1]),
+        Verdict::BadParts,
+    ),
+];
+
 pub(super) fn bad_parts_are_refused(play: &mut Play) {
-    const BYTES: usize = FRAMES + RING_BYTES as usize;
-    act(
-        play,
-        &[
-            ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
-            (
-                "two descriptors",
-                |line| answer(line, &[], &[good_region().1, good_region().1]),
-                Verdict::BadParts,
-            ),
-            (
-                "more descriptors than any mechanism",
-                |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
-                Verdict::BadPacket,
-            ),
-            (
-                "bytes that nobody asked for",
-                |line| answer(line, b"more", &[good_region().1]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory without seals",
-                |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory that cannot be sealed",
-                |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
-                Verdict::BadParts,
-            ),
-            (
-                "too little memory",
-                |line| {
-                    let backing = nearcall_os::region::Backing::Reserved;
-                    let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
-                    answer(line, &[], &[small.unwrap().1]);
-                },
-                Verdict::BadParts,
-            ),
-            ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
-            (
-                "a file in /dev/shm",
-                |line| answer(line, &[], &[file("/dev/shm")]),
-                Verdict::BadParts,
-            ),
-            ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
-            (
-                "a pipe",
-                |line| answer(line, &[], &[pipe::create().unwrap().read]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory without the mark",
-                |line| answer(line, &[], &[region(*b"nearshn\0", LAYOUT, RING_BYTES).1]),
-                Verdict::BadParts,
-            ),
-            (
-                "the layout of another version",
-                |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT + 1, RING_BYTES).1]),
-                Verdict::BadParts,
-            ),
-            (
-                "the layout of an older version",
-                |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT - 1, RING_BYTES).1]),
-                Verdict::BadParts,
-            ),
-            (
-                "another ring than agreed",
-                |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT, 1 << 30).1]),
-                Verdict::BadParts,
-            ),
-        ],
-    );
+    act(play, &[OTHER_PARTS, OTHER_LAYOUTS].concat());
 }
 
 pub(super) fn bad_parts_of_shm_are_refused(play: &mut Play) {
