@@ -29,7 +29,8 @@ pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<Idle> {
     clock::pause(duration);
     let cpu_ns = counters::process_cpu_ns_of(pid)?.saturating_sub(cpu_ns);
     let elapsed_ns = clock::monotonic_ns().saturating_sub(begin_ns).max(1);
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("no smaps_rollup")?;
+    let text =
+        fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("no smaps_rollup")?;
     let threads = fs::read_dir(format!("/proc/{pid}/task"))?.count();
     Ok(Idle {
         private_bytes: field(&text, "Private_Clean") + field(&text, "Private_Dirty"),

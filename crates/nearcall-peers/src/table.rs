@@ -114,9 +114,8 @@ fn interval(cell: &Figures) -> String {
 
 fn ahead(cell: &Figures) -> String {
     let close = if cell.nearcall_apart == Some(false) { "≈" } else { "" };
-    cell.nearcall_ahead.map_or(number::MISSING.to_owned(), |times| {
-        format!("{close}{}", number::ratio(times))
-    })
+    cell.nearcall_ahead
+        .map_or(number::MISSING.to_owned(), |times| format!("{close}{}", number::ratio(times)))
 }
 
 fn idle(out: &mut String, rows: &[Row]) {

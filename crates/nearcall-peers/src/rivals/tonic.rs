@@ -109,14 +109,17 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let path = orders.folder.join("tonic");
         // The address is not used: the connector knows where to go.
-        let channel = Endpoint::from_static("http://rival")
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES)
-            .connect_with_connector(tower::service_fn(move |_: Uri| {
-                let path = path.clone();
-                async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
-            }))
-            .await?;
+        let channel =
+            Endpoint::from_static("http://rival")
+                .initial_stream_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES)
+                .connect_with_connector(tower::service_fn(move |_: Uri| {
+                    let path = path.clone();
+                    async move {
+                        Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?))
+                    }
+                }))
+                .await?;
         let limit = orders.message_bytes_max + SLACK_BYTES;
         let client = RivalClient::new(channel)
             .max_decoding_message_size(limit)
