@@ -167,6 +167,9 @@ pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed)
         launch_private_bytes: private,
         touched_bytes_per_connection: stats::median(&touched),
         launch_touched_bytes: touched,
+        shared_bytes_per_connection: stats::median(&values(|rest| {
+            rest.shared_bytes_per_connection
+        })),
     }
 }
 
