@@ -32,6 +32,12 @@ pub(super) fn print(out: &mut String, run: &Run) {
         if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
             grid.note(format!("  launches: {}", launches(budget)));
         }
+        if budget.name == "connection-memory"
+            && let Some(shared) = run.at_rest.iter().find_map(|one| one.shared_bytes_per_connection)
+        {
+            let shared = figure(Some(shared), number::memory);
+            grid.note(format!("  of it in memory that both ends map: {shared}"));
+        }
     }
     grid.print(out);
     out.push('\n');
