@@ -10,8 +10,10 @@
 pub(crate) mod breakdown;
 mod end;
 mod local;
+pub(crate) mod ours;
 pub mod part;
 pub(crate) mod peer;
+pub(crate) mod rest;
 pub mod route;
 mod service;
 pub(crate) mod tour;
@@ -22,7 +24,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::{BenchPlan, Place};
 use crate::run::{Kind, Run};
-use crate::runner::{self, BenchError, Extent, Hooks};
+use crate::runner::{self, BenchError, Extent, Hooks, Task};
 use route::Caller;
 
 /// Generated from `golden/bench.proto`.
@@ -77,6 +79,7 @@ pub fn bench(plan: &CallsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let extent = Extent {
         launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
         budget: plan.time_budget.unwrap_or(usual),
+        cell_max: None,
     };
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
@@ -92,7 +95,8 @@ pub fn bench(plan: &CallsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
-    let mut run = runner::bench_cells(&common, &find, Some(extent), hooks)?;
+    let task = Task { find: &find, extent: Some(extent), conclude: &|_, _, _| {} };
+    let mut run = runner::bench_cells(&common, &task, hooks)?;
     if plan.breakdown {
         breakdown::add(&mut run);
     }

@@ -31,12 +31,38 @@ pub struct CellSpec {
     /// How both ends wait; of a call, how the client waits.
     #[serde(with = "words")]
     pub wait: WaitPolicy,
+    /// Where and beside what.
+    #[serde(default)]
+    pub scene: Scene,
+}
+
+/// Where and beside what a cell is measured, where that differs from the rest of its run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scene {
+    /// Both ends are on the server's CPU, wherever those of the run are.
+    pub one_cpu: bool,
+    /// Other clients that are connected to the server and say nothing.
+    pub idle_connections: u32,
+    /// Calls that begin per second at set times; 0: each begins when the one before has ended.
+    pub rate_per_s: u32,
+}
+
+impl Scene {
+    /// What runs beside the measured calls, as it is stored.
+    #[must_use]
+    pub fn load(&self) -> String {
+        match self.idle_connections {
+            0 => "idle".to_owned(),
+            connections => format!("{connections} idle connections"),
+        }
+    }
 }
 
 impl CellSpec {
     /// What must be opened to measure it. Cells with the same unit share a launch.
     #[must_use]
-    pub fn unit(&self) -> (Subject, WaitPolicy) {
+    pub fn unit(&self) -> (Subject, WaitPolicy, Scene) {
         let subject = match self.subject {
             // In the same two processes, one after the other.
             Subject::Bare(route) => Subject::Call(route),
@@ -44,7 +70,8 @@ impl CellSpec {
             Subject::Part(_) => Subject::Part(Part::ALL[0]),
             other => other,
         };
-        (subject, self.wait)
+        // All paces are measured in the same two processes.
+        (subject, self.wait, Scene { rate_per_s: 0, ..self.scene })
     }
 
     /// Payload bytes as a length in this process's memory.
@@ -62,7 +89,9 @@ impl CellSpec {
     pub fn frame_bytes(&self) -> u64 {
         match self.subject {
             Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
-            Subject::Mechanism(_) | Subject::Floor(_) | Subject::Part(_) => self.message_bytes,
+            Subject::Mechanism(_) | Subject::Floor(_) | Subject::Part(_) | Subject::AtRest(_) => {
+                self.message_bytes
+            }
         }
     }
 
@@ -100,7 +129,18 @@ impl fmt::Display for CellSpec {
             Kind::Throughput => "throughput",
         };
         let bare = if matches!(self.subject, Subject::Bare(_)) { "bare " } else { "" };
-        write!(f, "{bare}{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)
+        write!(f, "{bare}{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)?;
+        let Scene { one_cpu, idle_connections, rate_per_s } = self.scene;
+        if one_cpu {
+            f.write_str(", one CPU")?;
+        }
+        if idle_connections > 0 {
+            write!(f, ", {idle_connections} idle connections")?;
+        }
+        if rate_per_s > 0 {
+            write!(f, ", {rate_per_s} per second")?;
+        }
+        Ok(())
     }
 }
 
@@ -118,6 +158,8 @@ pub enum Subject {
     Bare(Route),
     /// A part of an empty call, by itself.
     Part(Part),
+    /// A server over this mechanism that nobody calls.
+    AtRest(Mechanism),
 }
 
 impl Subject {
@@ -125,7 +167,7 @@ impl Subject {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Mechanism(mechanism) => mechanism.name(),
+            Self::Mechanism(mechanism) | Self::AtRest(mechanism) => mechanism.name(),
             Self::Floor(floor) => floor.name(),
             Self::Call(route) | Self::Bare(route) => route.name(),
             Self::Part(part) => part.name(),
@@ -145,6 +187,7 @@ impl From<Subject> for String {
             Subject::Call(route) => format!("call:{route}"),
             Subject::Bare(route) => format!("bare:{route}"),
             Subject::Part(part) => format!("part:{part}"),
+            Subject::AtRest(mechanism) => format!("rest:{mechanism}"),
             _ => subject.name().to_owned(),
         }
     }
@@ -158,6 +201,9 @@ impl TryFrom<String> for Subject {
             Some(("call", route)) => return route.parse().map(Self::Call),
             Some(("bare", route)) => return route.parse().map(Self::Bare),
             Some(("part", part)) => return part.parse().map(Self::Part),
+            Some(("rest", mechanism)) => {
+                return mechanism.parse().map(Self::AtRest).map_err(|error| format!("{error}"));
+            }
             _ => {}
         }
         match name.parse::<Floor>() {
@@ -203,6 +249,7 @@ mod tests {
             Subject::Call(Route::Looped(Mechanism::Pipe)),
             Subject::Bare(Route::SameLoop(Mechanism::ShmSpin)),
             Subject::Call(Route::Typed),
+            Subject::AtRest(Mechanism::ShmFutex),
         ] {
             let cell = CellSpec {
                 kind: Kind::Latency,
@@ -210,6 +257,7 @@ mod tests {
                 shape: Shape::Sink,
                 message_bytes: 65_537,
                 wait: WaitPolicy::Poll,
+                scene: Scene { one_cpu: true, idle_connections: 3, rate_per_s: 10 },
             };
             let text = serde_json::to_string(&cell).unwrap();
             assert_eq!(serde_json::from_str::<CellSpec>(&text).unwrap(), cell, "{text}");

@@ -12,7 +12,7 @@ use nearcall_channel::limits::PIECE_BYTES;
 use nearcall_channel::{DataPath, Mechanism, WaitPolicy};
 
 use crate::bench_plan::Shape;
-use crate::cell::{CellSpec, Subject};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::Kind;
 
 pub(crate) mod alone;
@@ -117,7 +117,14 @@ impl Floor {
             (Kind::Latency, _) if !sized => Shape::Echo,
             (Kind::Latency, _) => shape,
         };
-        CellSpec { kind, subject: Subject::Floor(self), shape, message_bytes, wait: self.wait() }
+        CellSpec {
+            kind,
+            subject: Subject::Floor(self),
+            shape,
+            message_bytes,
+            wait: self.wait(),
+            scene: Scene::default(),
+        }
     }
 }
 
@@ -156,11 +163,11 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         Subject::Call(route) | Subject::Bare(route) => {
             return crate::calls::tour::floor_of(cell, route);
         }
-        Subject::Floor(_) | Subject::Part(_) => return None,
+        Subject::Floor(_) | Subject::Part(_) | Subject::AtRest(_) => return None,
     };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
-        (Kind::Throughput, DataPath::KernelCopies) if cell.wait == WaitPolicy::Spin => {
+        (Kind::Throughput, DataPath::KernelCopies) if spins(cell.wait) => {
             one_way_floor(cell.message_bytes)
         }
         (_, DataPath::KernelCopies) => kernel_floor(mechanism, cell.wait, small),
@@ -168,7 +175,14 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         (Kind::Throughput, DataPath::SharedMemory) => one_way_floor(cell.message_bytes),
         (Kind::Latency, DataPath::SharedMemory) => Floor::ChunkedCopy,
     };
-    Some(floor.cell(cell.kind, cell.shape, cell.message_bytes))
+    let floor = floor.cell(cell.kind, cell.shape, cell.message_bytes);
+    let scene = Scene { one_cpu: cell.scene.one_cpu, ..Scene::default() };
+    Some(CellSpec { scene, ..floor })
+}
+
+/// Whether an end spins while the other one answers at once.
+fn spins(wait: WaitPolicy) -> bool {
+    matches!(wait, WaitPolicy::Spin | WaitPolicy::Adaptive)
 }
 
 /// Between ends that do not sleep. A floor of one word has no room for a second message.
@@ -178,8 +192,8 @@ fn one_way_floor(message_bytes: u64) -> Floor {
 
 fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
     match (mechanism, wait) {
-        (_, WaitPolicy::Spin) if small => Floor::Spin,
-        (_, WaitPolicy::Spin) => Floor::ChunkedCopy,
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) if small => Floor::Spin,
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) => Floor::ChunkedCopy,
         (_, WaitPolicy::Poll) => Floor::UnixEpoll,
         (Mechanism::Pipe | Mechanism::Fifo | Mechanism::Vmsplice, WaitPolicy::Block) => Floor::Pipe,
         (_, WaitPolicy::Block) => Floor::Unix,
@@ -188,7 +202,8 @@ fn kernel_floor(mechanism: Mechanism, wait: WaitPolicy, small: bool) -> Floor {
 
 fn wake_up_floor(mechanism: Mechanism, wait: WaitPolicy) -> Floor {
     match (mechanism, wait) {
-        (_, WaitPolicy::Spin) => Floor::Spin,
+        // An end that adapts spins while the other one answers at once.
+        (_, WaitPolicy::Spin | WaitPolicy::Adaptive) => Floor::Spin,
         (_, WaitPolicy::Poll) => Floor::UnixEpoll,
         (Mechanism::ShmEventfd, WaitPolicy::Block) => Floor::Eventfd,
         (_, WaitPolicy::Block) => Floor::Futex,
@@ -208,7 +223,14 @@ mod tests {
     #[track_caller]
     fn check(kind: Kind, name: &str, wait: WaitPolicy, bytes: u64, expected: (Floor, u64)) {
         let subject = Subject::Mechanism(name.parse().unwrap());
-        let cell = CellSpec { kind, subject, shape: Shape::Sink, message_bytes: bytes, wait };
+        let cell = CellSpec {
+            kind,
+            subject,
+            shape: Shape::Sink,
+            message_bytes: bytes,
+            wait,
+            scene: Scene::default(),
+        };
         let floor = floor_of(&cell).unwrap();
         assert_eq!((floor.subject, floor.message_bytes), (Subject::Floor(expected.0), expected.1));
         assert_eq!(floor_of(&floor), None);
@@ -237,7 +259,8 @@ mod tests {
             {
                 let subject = Subject::Mechanism(mechanism);
                 let (kind, shape) = (Kind::Throughput, Shape::Sink);
-                let cell = CellSpec { kind, subject, shape, message_bytes, wait };
+                let scene = Scene::default();
+                let cell = CellSpec { kind, subject, shape, message_bytes, wait, scene };
                 let floor = floor_of(&cell).unwrap();
                 let words = [Floor::Spin, Floor::Futex, Floor::Eventfd, Floor::Call];
                 assert!(words.iter().all(|&word| floor.subject != Subject::Floor(word)), "{cell}");

@@ -7,7 +7,7 @@
 use nearcall_channel::WaitPolicy;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{CellSpec, Subject, words};
+use crate::cell::{CellSpec, Scene, Subject, words};
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
 use crate::run::EffectiveSize;
@@ -19,6 +19,8 @@ pub(crate) struct Orders {
     pub(crate) subject: Subject,
     #[serde(with = "words")]
     pub(crate) wait: WaitPolicy,
+    /// Where and beside what.
+    pub(crate) scene: Scene,
     /// Where they meet, a name in the abstract namespace.
     pub(crate) meet_at: String,
     /// Where it runs; `None` wherever the scheduler wants.

@@ -2,12 +2,15 @@
 //!
 //! Most modules are pure: statistics, payloads, warm-up, noise grades, plans, tours and tables are
 //! functions of their inputs. [`machine`], [`timers`], [`detector`] and [`doctor`] read this
-//! machine, through judgements that are pure. [`run::Run::load`] and [`run::Run::save`] touch a
-//! file. [`runner`] starts processes and waits for them, [`peer`] is what they run; `exchange` and
-//! [`floor`] hold the measured loops. [`calls`] measures calls of the runtime with all of that.
+//! machine, through judgements that are pure; [`memory`] and [`usage`] read other processes.
+//! [`run::Run::load`] and [`run::Run::save`] touch a file. [`runner`] starts processes and waits
+//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
+//! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, and [`waits`] how
+//! its waiting does at different paces.
 #![forbid(unsafe_code)]
 
 pub mod bench_plan;
+pub mod budgets;
 pub mod calls;
 pub mod cell;
 pub mod detector;
@@ -17,6 +20,7 @@ pub mod floor;
 pub mod histogram;
 pub mod launch;
 pub mod machine;
+pub mod memory;
 pub mod noise;
 pub mod payload;
 pub mod peer;
@@ -28,4 +32,6 @@ pub mod stats;
 pub mod system_files;
 pub mod timers;
 pub mod tour;
+pub mod usage;
+pub mod waits;
 pub mod warmup;

@@ -15,6 +15,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
 use crate::exchange::count::EndReport;
+use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
 use crate::exchange::stream::throughput;
@@ -59,6 +60,8 @@ fn play() -> Result<(), Failure> {
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Floor(floor), Role::Client) => floor_client(floor, &orders),
         (Subject::Floor(floor), Role::Server) => floor_server(floor, &orders),
+        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
+        (Subject::AtRest(_), Role::Server) => calls::rest::server(&orders),
         (Subject::Part(_), Role::Client) => calls::peer::parts(&orders),
         (Subject::Part(_), Role::Server) => calls::peer::stand_by(&orders),
         (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
@@ -251,6 +254,7 @@ impl Play for Server {
 /// The client's loop for the cell of this job.
 pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
     match job.cell.kind {
+        Kind::Latency if job.cell.scene.rate_per_s > 0 => paced(end, job),
         Kind::Latency => client::latency(end, job),
         Kind::Throughput => throughput(end, job, buffer_bytes),
     }

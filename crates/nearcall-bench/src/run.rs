@@ -4,13 +4,17 @@
 //! Programs that read a run must ignore fields they do not know. The file is written whole or not
 //! at all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
 
+mod budget;
 mod call;
 mod cell;
 mod file;
 mod machine;
+mod pace;
+mod rest;
 
 use serde::{Deserialize, Serialize};
 
+pub use budget::{Budget, Verdict};
 pub use call::{Breakdown, CallFacts, Part};
 pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
@@ -18,6 +22,8 @@ pub use cell::{
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
 pub use machine::{Machine, MachineState, UNKNOWN};
+pub use pace::{PaceFacts, WaitComparison};
+pub use rest::AtRest;
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";
@@ -61,6 +67,15 @@ pub struct Run {
     /// In a run of calls with a breakdown: where the time of one empty call goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
+    /// In a run of budgets or waits: servers that nobody called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_rest: Vec<AtRest>,
+    /// In a run of budgets: each figure, its floor and what it may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
+    /// In a run of waits: `adaptive` beside the better of the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitComparison>,
     /// What could not be measured, and why.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
@@ -146,6 +161,9 @@ impl Run {
             bare: Vec::new(),
             parts: Vec::new(),
             breakdowns: Vec::new(),
+            at_rest: Vec::new(),
+            budgets: Vec::new(),
+            waits: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),
         }

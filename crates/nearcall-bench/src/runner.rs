@@ -19,7 +19,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Line, Orders, Role};
-use crate::run::{Kind, Run, Settings, Skipped, Timer, Tool};
+use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;
@@ -135,7 +135,7 @@ impl std::error::Error for BenchError {}
 /// that failed is no error: it stands in [`Run::skipped`].
 pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
-    bench_cells(plan, &find, None, hooks)
+    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
 }
 
 /// How much is measured.
@@ -145,28 +145,42 @@ pub(crate) struct Extent {
     pub(crate) launches: u32,
     /// For all.
     pub(crate) budget: Duration,
+    /// For one cell in one launch; `None`: as for mechanisms.
+    pub(crate) cell_max: Option<Duration>,
 }
 
-/// Measures the cells that `find` gives, told why ends cannot spin, if they cannot; `plan` says how
-/// and where, not what.
+/// What to measure, and what to make of it.
+pub(crate) struct Task<'a> {
+    /// Gives the cells; told why ends cannot spin, if they cannot.
+    pub(crate) find: &'a dyn Fn(Option<&str>) -> Tour,
+    /// `None`: as for mechanisms.
+    pub(crate) extent: Option<Extent>,
+    /// Told what was measured, cell by cell, before it becomes part of the run.
+    pub(crate) conclude: &'a Conclude<'a>,
+}
+
+/// Told cells with what was measured of them.
+type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
+
+/// Measures the cells of a task; `plan` says how and where, not what.
 pub(crate) fn bench_cells(
     plan: &BenchPlan,
-    find: &dyn Fn(Option<&str>) -> Tour,
-    extent: Option<Extent>,
+    task: &Task<'_>,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let topology = Topology::read();
     let placed = placement::resolve(plan.placement, &cpu::allowed(), &topology)?;
-    let Tour { cells, skipped } = find(placed.no_spinning);
+    let Tour { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
-    let Extent { launches, budget } = extent.unwrap_or_else(|| {
+    let Extent { launches, budget, cell_max } = task.extent.unwrap_or_else(|| {
         let launches = launches_of(plan);
-        Extent { launches, budget: budget_of(plan, cells.len(), launches) }
+        let budget = budget_of(plan, cells.len(), launches);
+        Extent { launches, budget, cell_max: None }
     });
     let mut run = Run::new(
         machine::read(),
@@ -187,10 +201,14 @@ pub(crate) fn bench_cells(
         units,
         until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
         out_of_time: false,
-        cell_ns_max: if plan.time_budget.is_some() { CELL_NS_CEILING } else { CELL_NS_MAX },
+        cell_ns_max: match (cell_max, plan.time_budget) {
+            (Some(cell_max), _) => ns(cell_max),
+            (None, Some(_)) => CELL_NS_CEILING,
+            (None, None) => CELL_NS_MAX,
+        },
     };
     let reason = bench.measure(launches)?;
-    bench.fill(&mut run)?;
+    bench.fill(&mut run, task)?;
     if let Some(reason) = reason {
         run.mark_partial(reason);
     }
@@ -240,7 +258,7 @@ impl Bench<'_> {
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
             let launched = self.launch(launch.cell, order, cell_ns);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.placed);
+            let around = Around::of(&quiet, &after, &self.place(launch.cell));
             quiet = after;
             self.keep(launch.cell, order, launched, &around)?;
         }
@@ -260,14 +278,24 @@ impl Bench<'_> {
         (detector::watch(&self.placed.cpus(), WATCH), Counters::read())
     }
 
+    /// Where both ends of a unit run.
+    fn place(&self, unit: usize) -> Placed {
+        match self.units[unit][0].scene.one_cpu {
+            true => self.placed.on_one_cpu(),
+            false => self.placed.clone(),
+        }
+    }
+
     fn launch(&mut self, unit: usize, order: usize, cell_ns: u64) -> processes::Launched {
         let mut cells = self.units[unit].clone();
         self.rng.shuffle(&mut cells);
-        let (subject, wait) = cells[0].unit();
+        let (subject, wait, scene) = cells[0].unit();
+        let placed = self.place(unit);
         let orders = |role, cpu| Orders {
             role,
             subject,
             wait,
+            scene,
             meet_at: format!(
                 "nearcall-bench-{}-{order}-{:x}",
                 process::pid(),
@@ -280,8 +308,8 @@ impl Bench<'_> {
             tsc: self.tsc,
             fault: self.hooks.fault,
         };
-        let client = orders(Role::Client, self.placed.client);
-        let server = Orders { role: Role::Server, cpu: self.placed.server, ..client.clone() };
+        let client = orders(Role::Client, placed.client);
+        let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
         let planned = Duration::from_nanos(cell_ns.saturating_mul(cells.len() as u64));
         let patience = Patience {
@@ -338,18 +366,23 @@ impl Bench<'_> {
     }
 
     /// Puts cells, floors and failures into the run.
-    fn fill(&self, run: &mut Run) -> Result<(), BenchError> {
+    fn fill(&self, run: &mut Run, task: &Task<'_>) -> Result<(), BenchError> {
         let timer: Option<Timer> = run.timers.iter().find(|timer| timer.used).cloned();
         let (mut specs, mut cells) = (Vec::new(), Vec::new());
         for (unit, failure) in self.failures.iter().enumerate() {
+            let placed = self.place(unit);
             for (spec, launches) in self.units[unit].iter().zip(&self.found[unit]) {
                 let made = match launches.is_empty() {
                     true => Err(failure.as_ref().map(|failure| failure.text.clone())),
+                    false if matches!(spec.subject, Subject::AtRest(_)) => {
+                        run.at_rest.push(assemble::at_rest(spec, launches, &placed));
+                        continue;
+                    }
                     false => {
                         let timer = timer.as_ref();
                         let launches_asked = run.settings.launches;
                         let seed = self.plan.seed;
-                        assemble::cell(spec, launches, &self.placed, timer, seed, launches_asked)
+                        assemble::cell(spec, launches, &placed, timer, seed, launches_asked)
                             .map_err(Some)
                     }
                 };
@@ -377,12 +410,13 @@ impl Bench<'_> {
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
+        (task.conclude)(run, &specs, &mut cells);
         for (spec, cell) in specs.iter().zip(cells) {
             match spec.subject {
                 Subject::Floor(_) => run.floors.push(cell),
                 Subject::Mechanism(_) | Subject::Call(_) => run.cells.push(cell),
                 Subject::Bare(_) if spec.shape != Shape::Send => run.bare.push(cell),
-                Subject::Bare(_) | Subject::Part(_) => run.parts.push(cell),
+                Subject::Bare(_) | Subject::Part(_) | Subject::AtRest(_) => run.parts.push(cell),
             }
         }
         Ok(())
@@ -487,7 +521,7 @@ fn ns(duration: Duration) -> u64 {
 /// Rule R12.
 const LAUNCHES: u32 = 5;
 
-/// With 22 mechanisms and 90 seconds, more launches would leave each too little time.
+/// With 23 mechanisms and 90 seconds, more launches would leave each too little time.
 const LAUNCHES_TOUR: u32 = 3;
 
 /// Made even if the time is over: one launch says nothing about the next.

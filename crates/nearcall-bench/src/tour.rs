@@ -6,7 +6,7 @@
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::{BenchPlan, Shape};
-use crate::cell::{CellSpec, Subject};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::floor::{Floor, floor_of};
 use crate::run::{Kind, Skipped};
 
@@ -51,7 +51,8 @@ pub fn cells(
             }
             measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
                 let subject = Subject::Mechanism(mechanism);
-                CellSpec { kind, subject, shape, message_bytes, wait }
+                let scene = Scene::default();
+                CellSpec { kind, subject, shape, message_bytes, wait, scene }
             }));
         }
     }

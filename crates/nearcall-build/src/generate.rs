@@ -55,6 +55,8 @@ pub fn generate(
     }
     let mut config = Config::new();
     config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
+    // Received ones are slices of the buffer, and sent ones may be loaned: neither is copied.
+    config.bytes(["."]);
     config.service_generator(Box::new(Services { pool: pool.clone(), services }));
     let modules = config.generate(requests);
     // It fails for settings that contradict each other, and these are fixed.

@@ -112,6 +112,19 @@ pub trait Channel: Send {
     /// `DoesNotFit`: it is longer than `into`. It is still there for [`receive`](Channel::receive).
     fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
 
+    /// As [`receive_into`](Channel::receive_into), into a buffer whose length is its room.
+    ///
+    /// # Errors
+    ///
+    /// `DoesNotFit`: a message that is longer, or whose parts are still to come. Then
+    /// [`lend`](Channel::lend) a buffer and ask again: that one comes back in exchange for `into`,
+    /// with the message.
+    fn receive_vec(&mut self, into: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError>;
+
+    /// Lends a buffer to collect messages in, and gives back the one that was used before. It may be
+    /// empty: room is made as the message comes.
+    fn lend(&mut self, buffer: &mut Vec<u8>);
+
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);
 

@@ -2,20 +2,31 @@
 //!
 //! It is a SOCK_SEQPACKET socket: one packet is one message with its descriptors, so there is no
 //! framing that a stranger could attack. It carries the handshake, then descriptors that the
-//! users pass to each other. Its hang-up is how an end learns that the other is gone.
+//! users pass to each other and the segments of shared memory. Its hang-up is how an end learns
+//! that the other is gone.
+//! Users' descriptors and segments come in one order; who looks for one kind keeps the other for
+//! whom it concerns.
 //! Always true: sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.
-//! Not here: what the packets of the handshake mean (`handshake.rs`).
+//! Not here: what the packets of the handshake mean (`handshake.rs`), and those of segments
+//! (`shm/segments.rs`).
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::error::{Misdeed, ReceiveError, SendError};
-use crate::limits::{HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_MAX};
+use crate::limits::{
+    CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
+    PASSED_DESCRIPTORS_MAX,
+};
 use crate::settings::Parts;
+use crate::shm::segments::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
@@ -25,11 +36,25 @@ const PASSED: u8 = 0xD5;
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
+    /// What came and waits for whom it concerns. No lock on the path of a message: it is taken
+    /// when descriptors or segments come.
+    inbox: Mutex<Inbox>,
+    outbox: Mutex<Outbox>,
+    /// Descriptors that the users of this end have passed, a packet without any counted as one.
+    passed_descriptors: AtomicUsize,
+}
+
+/// What the line brought after the handshake.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    passed: VecDeque<Vec<OwnedFd>>,
+    pub(crate) segments: segments::Inbox,
 }
 
 impl Control {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { socket }
+        let (inbox, outbox) = (Mutex::default(), Mutex::default());
+        Self { socket, inbox, outbox, passed_descriptors: AtomicUsize::new(0) }
     }
 
     /// Sends one packet, or fails at once with `WouldBlock`.
@@ -58,6 +83,12 @@ impl Control {
             received => received,
         };
         let received = received?.ok_or(ReceiveError::Empty)?;
+        let whole = received.bytes < buffer.len();
+        if received.truncated && whole && received.fds.is_empty() && descriptors_max > 0 {
+            // Of descriptors that were sent none came: this process has room for no more.
+            let text = "no descriptor left to take one from the other end; raise the limit";
+            return Err(ReceiveError::Os(io::Error::other(text)));
+        }
         if received.truncated {
             return Err(Misdeed::BadPacket.into());
         }
@@ -74,15 +105,82 @@ impl Control {
                 message_bytes_max: PASSED_DESCRIPTORS_MAX,
             });
         }
-        Ok(self.send(&[PASSED], fds)?)
+        self.send(&[PASSED], fds)?;
+        self.passed_descriptors.fetch_add(fds.len().max(1), Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn take_descriptors(&self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
-        let parts = self.receive(until, PASSED_DESCRIPTORS_MAX)?;
+        for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
+            if let Some(fds) = self.inbox().pop_passed() {
+                return Ok(fds);
+            }
+            let parts = self.receive(until, PASSED_DESCRIPTORS_MAX)?;
+            self.inbox().put(parts)?;
+        }
+        Err(ReceiveError::Empty)
+    }
+
+    /// Takes packets that are there until `enough`, and keeps them for whom they concern.
+    pub(crate) fn take_packets(
+        &self,
+        enough: impl Fn(&segments::Inbox) -> bool,
+    ) -> Result<(), ReceiveError> {
+        for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
+            let inbox = self.inbox();
+            if enough(&inbox.segments) || inbox.is_full() {
+                break;
+            }
+            drop(inbox);
+            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+                Ok(parts) => self.inbox().put(parts)?,
+                // Whether the other end is gone tells whoever waits for a message of it.
+                Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on segments may come.
+    pub(crate) fn expect_segments(&self) {
+        self.inbox().segments.expect();
+    }
+
+    /// How many descriptors the users of this end have passed since the beginning.
+    pub(crate) fn passed_descriptors(&self) -> usize {
+        self.passed_descriptors.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inbox {
+    pub(crate) fn pop_passed(&mut self) -> Option<Vec<OwnedFd>> {
+        self.passed.pop_front()
+    }
+
+    fn put(&mut self, parts: Parts) -> Result<(), ReceiveError> {
         match parts.bytes[..] {
-            [PASSED] => Ok(parts.descriptors),
+            [PASSED] => {
+                self.passed.push_back(parts.descriptors);
+                Ok(())
+            }
+            [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
             _ => Err(Misdeed::BadPacket.into()),
         }
+    }
+
+    /// Whether no more packets may be kept: the next one could bring as many as one may.
+    fn is_full(&self) -> bool {
+        let kept: usize = self.passed.iter().map(|fds| fds.len().max(1)).sum();
+        kept > PASSED_DESCRIPTORS_KEPT_MAX
     }
 }
 

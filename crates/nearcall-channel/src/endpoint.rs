@@ -14,6 +14,7 @@ use crate::error::{ReceiveError, SendError};
 use crate::interrupt::Interrupter;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
+use crate::shm::arena::{Borrower, Lender};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
@@ -155,6 +156,29 @@ impl Endpoint {
         self.channel.receive_into(into, until)
     }
 
+    /// Receives the next message into `into`, whose length is its room, and tells its length. Each
+    /// byte is copied once, also of a message that comes in parts and by and by.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in parts.
+    /// [`lend`](Self::lend) a buffer and call again: with the message `into` and that buffer change
+    /// places. Until then `Empty` says that it is not there as a whole.
+    #[inline]
+    pub fn receive_vec(
+        &mut self,
+        into: &mut Vec<u8>,
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        self.channel.receive_vec(into, until)
+    }
+
+    /// Lends a buffer for the next message that comes in parts, in exchange for the one that the
+    /// channel has now. Any will do: an empty one grows as the message comes.
+    pub fn lend(&mut self, buffer: &mut Vec<u8>) {
+        self.channel.lend(buffer);
+    }
+
     /// The descriptor to wait on in an event loop, where the mechanism has one.
     ///
     /// Call [`arm`](Self::arm) each time before sleeping on it.
@@ -235,6 +259,15 @@ impl Endpoint {
                 format!("descriptors do not travel over tcp://, to {address}"),
             )),
         }
+    }
+
+    /// The memory that both ends lend each other, where the mechanism has such a thing: `shm`, whose
+    /// ends all do. Ask once, before the first message. Nothing is made before something is lent.
+    pub fn arena(&self) -> Option<(Lender, Borrower)> {
+        (self.mechanism == Mechanism::Shm).then(|| {
+            let lender = Lender::new(&self.control, self.message_bytes_max());
+            (lender, Borrower::new(&self.control))
+        })
     }
 
     /// What hangs up when the other end is gone, for an event loop that wants to hear of it itself:

@@ -76,6 +76,9 @@ pub enum Misdeed {
     BadAddress,
     /// Something on the control line that is not a packet of the handshake.
     BadPacket,
+    /// Shared memory that was handed over unsealed, too large or out of turn, or that was named
+    /// and never handed over.
+    BadSegment,
 }
 
 impl fmt::Display for Misdeed {
@@ -93,6 +96,7 @@ impl fmt::Display for Misdeed {
             Self::LostPacket => f.write_str("lost or repeated a packet"),
             Self::BadAddress => f.write_str("gave an address that cannot be read"),
             Self::BadPacket => f.write_str("sent a control packet that makes no sense"),
+            Self::BadSegment => f.write_str("handed over or named shared memory that cannot be"),
         }
     }
 }

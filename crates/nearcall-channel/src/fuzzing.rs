@@ -11,7 +11,7 @@ use crate::error::Misdeed;
 use crate::limits;
 use crate::packet::Packet;
 use crate::piece::{Assembly, PieceHeader};
-use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, piece_range};
+use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, Pages, piece_range};
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own};
 
@@ -92,8 +92,15 @@ impl Ends {
         let (own, _) = region_pair_private(capacity.region_bytes());
         let (hostile, peer) = region_pair_private(capacity.region_bytes());
         let assembly = Assembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
-        let reader = Some((Consumer::new(capacity), assembly));
-        Self { capacity, own, peer, hostile, reader, writer: Some(Producer::new(capacity)) }
+        let reader = Some((Consumer::new(capacity, Pages::First), assembly));
+        Self {
+            capacity,
+            own,
+            peer,
+            hostile,
+            reader,
+            writer: Some(Producer::new(capacity, Pages::First)),
+        }
     }
 
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {

@@ -34,6 +34,7 @@ use crate::open::OpenError;
 use crate::packet::{Packet, Refusal, VERSION, Version};
 use crate::remote;
 use crate::settings::{Parts, Peer, PeerIdentity, Settings};
+use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::Life;
 
@@ -45,6 +46,8 @@ pub struct Options {
     /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
     /// policy. For a server, which learns of the mechanism from its client.
     pub wait_preferred: &'static [WaitPolicy],
+    /// How long this end spins before it sleeps, where it waits by `adaptive`.
+    pub spin: SpinOptions,
     /// For a server in an event loop that sleeps in another connection already: a client that asks
     /// for an end without a descriptor to wait on is refused, and told so.
     pub pollable_only: bool,
@@ -61,6 +64,7 @@ impl Default for Options {
         Self {
             wait: None,
             wait_preferred: &[],
+            spin: SpinOptions::default(),
             pollable_only: false,
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
@@ -339,7 +343,7 @@ pub fn connect_over(
     }
     checked_limit(message_bytes_max).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
     checked_buffer(buffer_bytes).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
-    let settings = settings(&control, wait, message_bytes_max, buffer_bytes)?;
+    let settings = settings(&control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offered = Parts { bytes: parts, descriptors };
     let accepted = (mechanism.row().accept)(&settings, offered);
     let accepted = accepted.map_err(|error| MeetError::Open(mechanism, error));
@@ -386,7 +390,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
              none either; use a mechanism that is pollable, such as shm-eventfd or unix-stream"
         )));
     }
-    let settings = settings(control, wait, message_bytes_max, buffer_bytes)?;
+    let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
     let offer = offer.map_err(|error| MeetError::Open(mechanism, error))?;
     let Parts { bytes: parts, descriptors } = offer.parts;
@@ -455,6 +459,7 @@ fn send_parts(
 fn settings(
     control: &Arc<Control>,
     wait: WaitPolicy,
+    spin: SpinOptions,
     message_bytes_max: u32,
     buffer_bytes: u32,
 ) -> Result<Settings, MeetError> {
@@ -466,7 +471,7 @@ fn settings(
     let peer = Peer::Process(peer);
     let life = Arc::new(Life::default());
     let control = Arc::clone(control);
-    Ok(Settings { wait, message_bytes_max, buffer_bytes, peer, life, control })
+    Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, life, control })
 }
 
 pub(crate) fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {

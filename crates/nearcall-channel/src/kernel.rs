@@ -103,7 +103,7 @@ impl Patience {
                 self.sleep(line, interest, until, attempt)
             }
             (WaitPolicy::Spin, _) => self.spin(line, until, attempt),
-            (WaitPolicy::Block | WaitPolicy::Poll, _) => {
+            (WaitPolicy::Block | WaitPolicy::Poll | WaitPolicy::Adaptive, _) => {
                 // Whoever sends usually finds room; whoever receives usually has to wait.
                 if interest == Interest::Send
                     && let Some(done) = attempt(line, Try::Now)?

@@ -52,5 +52,38 @@ pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
 /// takes. Small enough for any receiver's free descriptors, below the kernel's 253.
 pub const PASSED_DESCRIPTORS_MAX: usize = 16;
 
+/// Most descriptors that an end keeps for its user while it looks for segments behind them; a
+/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. Whoever has passed more makes no more segments.
+///
+/// A sixteenth of the usual limit of 1,024 open descriptors.
+pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;
+
+/// Most packets that one look into the control line takes, so that a peer that goes on sending
+/// does not keep it going. A socket of the usual size holds fewer.
+pub const CONTROL_PACKETS_PER_LOOK_MAX: usize = 1024;
+
+/// Most slots for loans of one end of a connection. A slot is a segment of its own.
+///
+/// A service that keeps what it received holds this many messages at most; a pipeline of calls
+/// needs a few. Each is a mapping of both processes, which may have 65,530.
+pub const SLOTS_PER_END_MAX: usize = 64;
+
+/// Most bytes in the slots of one end, in bytes: sixteen messages of the usual limit.
+pub const SLOT_BYTES_PER_END_MAX: usize = 64 << 20;
+
+/// Fewest bytes of a slot: a page. A loan of less is memory of the heap, and copied when it is
+/// sent, which costs no more than to lend it.
+pub const SLOT_BYTES_MIN: usize = 4 << 10;
+
+/// How often places are borrowed between two looks at which segments were taken back: a look is a
+/// system call, and does not show in so many.
+pub(crate) const BORROWS_PER_TENDING: u32 = 64;
+
+/// Most segments that one end of a connection may have: its slots, and lanes for large messages.
+pub const SEGMENTS_PER_END_MAX: usize = SLOTS_PER_END_MAX + 8;
+
+/// Most bytes in the segments of one end, in bytes: the slots, and 8 MiB for lanes.
+pub const SEGMENT_BYTES_PER_END_MAX: usize = SLOT_BYTES_PER_END_MAX + (8 << 20);
+
 /// How often a spinning waiter looks whether the other end still lives, in rounds.
 pub const SPINS_PER_LIFE_CHECK: u32 = 64;

@@ -15,6 +15,8 @@ mod table;
 /// A way to move messages between two processes of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
+    /// Shared memory; the waiter spins while that pays, then sleeps on a futex or a descriptor.
+    Shm,
     /// Two anonymous pipes.
     Pipe,
     /// Two named pipes, whose names are gone before the first message.
@@ -254,7 +256,7 @@ mod tests {
             let polls = mechanism.waits().contains(&WaitPolicy::Poll);
             assert_eq!(polls, mechanism.capabilities().pollable, "{mechanism}");
         }
-        assert_eq!(Mechanism::all().len(), 22);
+        assert_eq!(Mechanism::all().len(), 23);
     }
 
     #[test]

@@ -91,6 +91,15 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
     }
 
     #[inline]
+    fn receive_vec(&mut self, into: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError> {
+        self.incoming.receive_vec(&mut self.way, into, until)
+    }
+
+    fn lend(&mut self, buffer: &mut Vec<u8>) {
+        self.incoming.lend(buffer);
+    }
+
+    #[inline]
     fn release(&mut self) {
         self.incoming.release(&mut self.way);
     }

@@ -185,6 +185,7 @@ fn endpoint(
     let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
     let settings = Settings {
         wait: wait_for(mechanism, options)?,
+        spin: options.spin,
         message_bytes_max,
         buffer_bytes,
         peer: Peer::Remote(peer),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::control::Control;
 use crate::open::OpenError;
+use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
 use crate::watch::Life;
 
@@ -59,6 +60,8 @@ impl Peer {
 pub struct Settings {
     /// How this end waits.
     pub wait: WaitPolicy,
+    /// How long this end spins before it sleeps, where it waits by `adaptive`.
+    pub spin: SpinOptions,
     /// The longest message, in bytes.
     pub message_bytes_max: u32,
     /// Room in each direction, in bytes.

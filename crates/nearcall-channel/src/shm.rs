@@ -5,7 +5,10 @@
 //! Not here: the bounded buffer and the queue under a mutex, which have their own structures
 //! (`shm/condvar.rs`, `shm/queue.rs`).
 
-use nearcall_os::region::SharedBytes;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nearcall_os::region::{OwnRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
@@ -14,20 +17,22 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::PieceHeader;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
-use crate::shm::bell::{Doorbell, Memory, Ringer, Sleeper};
-use crate::shm::layout::{Capacity, frame_bytes, piece_range};
+use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
+use crate::shm::layout::{Capacity, Pages, frame_bytes, piece_range};
 use crate::shm::ring::{Consumer, Producer};
+use crate::spin::Spinner;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
-use std::sync::Arc;
 
+pub(crate) mod arena;
 pub(crate) mod bell;
 pub(crate) mod condvar;
 pub(crate) mod layout;
 pub(crate) mod monitor;
 pub(crate) mod queue;
 pub(crate) mod ring;
+pub(crate) mod segments;
 
 /// One end: two rings and a doorbell.
 struct ShmWay<D> {
@@ -37,6 +42,8 @@ struct ShmWay<D> {
     consumer: Consumer,
     sleeper: Sleeper,
     ringer: Ringer,
+    /// Whether the other end may ever sleep.
+    rings: bool,
     /// Where the reserved piece begins, and its length.
     reserved: (usize, usize),
     /// Where the unread rest of the current piece begins, and its length.
@@ -46,8 +53,13 @@ struct ShmWay<D> {
     /// What we had read when we last rang for room.
     rung_at: u64,
     wait: WaitPolicy,
+    spinner: Spinner,
     life: Arc<Life>,
-    _watch: WatchGuard,
+    /// For the watch, if it begins late.
+    settings: Settings,
+    watch: Option<WatchGuard>,
+    /// Looks in vain that were not allowed to wait.
+    vain_looks: u32,
 }
 
 /// What two doorbells need to meet: made by the server, completed by the client.
@@ -61,14 +73,14 @@ pub(crate) trait Meet: Doorbell + Sized + 'static {
 /// Opens the server's end of the ring with doorbell `D`.
 pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
     let capacity = Capacity::at_least(settings.buffer_bytes);
-    let (own, fd) = layout::create(capacity)?;
+    let (own, fd) = create::<D>(capacity, settings)?;
     let (doorbell, mut parts) = D::offer(settings)?;
     parts.descriptors.insert(0, fd);
     let settings = settings.clone();
     let finish = move |mut answer: Parts| {
         let [fd] = answer.take_descriptors()?;
         answer.expect_nothing_more()?;
-        let peer = layout::open(fd, capacity)?;
+        let peer = layout::open(fd, capacity, pages::<D>())?;
         let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, &settings)?;
         let channel = PieceChannel::new(way, settings.message_bytes_max);
         Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
@@ -85,13 +97,24 @@ pub(crate) fn accept<D: Meet>(
     if parts.descriptors.is_empty() {
         return Err(OpenError::bad_parts("no shared memory"));
     }
-    let peer = layout::open(parts.descriptors.remove(0), capacity)?;
-    let (own, fd) = layout::create(capacity)?;
+    let peer = layout::open(parts.descriptors.remove(0), capacity, pages::<D>())?;
+    let (own, fd) = create::<D>(capacity, settings)?;
     let doorbell = D::accept(settings, parts)?;
     let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, settings)?;
     let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
     let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Accepted { parts, channel })
+}
+
+fn create<D: Doorbell>(
+    capacity: Capacity,
+    settings: &Settings,
+) -> Result<(OwnRegion, OwnedFd), OpenError> {
+    layout::create(capacity, pages::<D>(), D::THRIFTY && settings.wait == WaitPolicy::Spin)
+}
+
+fn pages<D: Doorbell>() -> Pages {
+    if D::THRIFTY { Pages::First } else { Pages::All }
 }
 
 impl<D: Doorbell> ShmWay<D> {
@@ -101,14 +124,12 @@ impl<D: Doorbell> ShmWay<D> {
         capacity: Capacity,
         settings: &Settings,
     ) -> Result<Self, OpenError> {
-        let waker = doorbell.waker(&memory);
-        let guard = watch(settings, move |_| waker())
-            .map_err(OpenError::doing("watching the other end"))?;
-        Ok(Self {
+        let mut way = Self {
+            rings: !D::THRIFTY || !layout::never_sleeps(&memory.peer),
             memory,
             doorbell,
-            producer: Producer::new(capacity),
-            consumer: Consumer::new(capacity),
+            producer: Producer::new(capacity, pages::<D>()),
+            consumer: Consumer::new(capacity, pages::<D>()),
             sleeper: Sleeper::default(),
             ringer: Ringer::default(),
             reserved: (layout::FRAMES, 0),
@@ -116,9 +137,23 @@ impl<D: Doorbell> ShmWay<D> {
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
             wait: settings.wait,
+            spinner: Spinner::new(settings.spin),
             life: Arc::clone(&settings.life),
-            _watch: guard,
-        })
+            settings: settings.clone(),
+            watch: None,
+            vain_looks: 0,
+        };
+        if !D::THRIFTY {
+            way.watch_over().map_err(OpenError::doing("watching the other end"))?;
+        }
+        Ok(way)
+    }
+
+    /// From now on the death of the other end wakes this one.
+    fn watch_over(&mut self) -> std::io::Result<()> {
+        let waker = self.doorbell.waker(&self.memory);
+        self.watch = Some(watch(&self.settings, move |_| waker())?);
+        Ok(())
     }
 
     /// Waits until `ready` gives anything but zero, as the policy says. Zero: the deadline has
@@ -135,7 +170,29 @@ impl<D: Doorbell> ShmWay<D> {
         }
         match ready(self) {
             0 if until != Deadline::Now => self.wait_long(interest, until, ready),
+            0 if D::THRIFTY => self.look_in_vain(),
             word => word,
+        }
+    }
+
+    /// Nothing there for a caller that does not wait: it may be one that spins, and never sleeps.
+    #[inline]
+    fn look_in_vain(&mut self) -> u64 {
+        self.vain_looks = self.vain_looks.wrapping_add(1);
+        if self.vain_looks.is_multiple_of(LOOKS_PER_TURN) {
+            self.look_around(self.vain_looks / LOOKS_PER_TURN);
+        }
+        0
+    }
+
+    /// What a spinning end has to look at now and then: `turn` counts such looks.
+    #[cold]
+    fn look_around(&mut self, turn: u32) {
+        // The other end may sleep for the room that we have made, and have nothing for us before.
+        self.ring_for_room_if_owed(0);
+        if D::THRIFTY && self.watch.is_none() && turn.is_multiple_of(TURNS_PER_BELL) {
+            // Nobody but the bell's hang-up would tell of a death.
+            self.doorbell.silence();
         }
     }
 
@@ -155,12 +212,14 @@ impl<D: Doorbell> ShmWay<D> {
     ) -> u64 {
         match self.wait {
             WaitPolicy::Spin => self.spin_until(until, ready),
+            WaitPolicy::Adaptive => self.spin_then_sleep_until(interest, until, ready),
             WaitPolicy::Block | WaitPolicy::Poll => self.sleep_until(interest, until, ready),
         }
     }
 
     #[inline(always)]
     fn spin_until(&mut self, until: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
+        let mut turn = 0_u32;
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
@@ -169,10 +228,51 @@ impl<D: Doorbell> ShmWay<D> {
                     return word;
                 }
             }
+            if D::THRIFTY {
+                turn = turn.wrapping_add(1);
+                self.look_around(turn);
+            }
             if self.life.is_gone() || until.has_passed() {
                 return ready(self);
             }
         }
+    }
+
+    #[inline(always)]
+    fn spin_then_sleep_until(
+        &mut self,
+        interest: Interest,
+        until: Deadline,
+        ready: impl Fn(&mut Self) -> u64,
+    ) -> u64 {
+        let mut plan = self.spinner.begin();
+        while plan.goes_on(&mut self.spinner) {
+            std::hint::spin_loop();
+            let word = ready(self);
+            if word != 0 {
+                self.spinner.found(plan);
+                return word;
+            }
+            if plan.is_at_clock() {
+                self.look_around(plan.turn());
+                if self.life.is_gone() || until.has_passed() {
+                    self.spinner.gave_up(plan);
+                    return ready(self);
+                }
+            }
+        }
+        let word = self.sleep_until(interest, until, ready);
+        if word != 0 {
+            self.spinner.woke(plan);
+        }
+        word
+    }
+
+    /// Where to sleep in here: on the futex only if somebody tells us there of the other's death.
+    fn sleeps_on(&mut self) -> SleepOn {
+        let on = self.doorbell.sleeps_on();
+        let unwatched = D::THRIFTY && on == SleepOn::Futex && self.watch.is_none();
+        if unwatched && self.watch_over().is_err() { SleepOn::Descriptor } else { on }
     }
 
     #[inline(never)]
@@ -183,18 +283,22 @@ impl<D: Doorbell> ShmWay<D> {
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
         self.ring_for_room_if_owed(0);
+        let on = self.sleeps_on();
         loop {
             self.doorbell.prepare(&self.memory);
             // Before the announcement: a ring for this very sleep must not be in the ticket.
             let ticket = self.doorbell.ticket(&self.memory);
-            self.sleeper.begin(&self.memory.own, interest);
+            self.sleeper.begin(&self.memory.own, interest, on);
             let word = ready(self);
             if word != 0 {
                 self.sleeper.end(&self.memory.own);
                 return word;
             }
             let timeout = until.timeout();
-            let slept = self.life.sleep_with(|| self.doorbell.sleep(&self.memory, ticket, timeout));
+            let slept = self.life.sleep_with(|| match on {
+                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, timeout),
+                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(timeout),
+            });
             self.sleeper.end(&self.memory.own);
             let word = ready(self);
             if word != 0 {
@@ -231,11 +335,11 @@ impl<D: Doorbell> ShmWay<D> {
     #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
         let read = self.consumer.head();
-        if D::SLEEPS && read - self.rung_at >= worth.max(1) {
+        if D::SLEEPS && self.rings && read - self.rung_at >= worth.max(1) {
             self.rung_at = read;
-            if self.ringer.owes_for_room(&self.memory.peer) {
+            if let Some(sleeper) = self.ringer.owes_for_room(&self.memory.peer) {
                 // A bell that cannot be rung belongs to an end that is going away.
-                let _ = self.doorbell.ring(&self.memory);
+                let _ = self.doorbell.ring_for(&self.memory, sleeper);
             }
         }
     }
@@ -274,8 +378,11 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
         self.producer.publish(&self.memory.own, header);
-        if D::SLEEPS && self.ringer.owes_for_message(&self.memory.peer) {
-            self.doorbell.ring(&self.memory)?;
+        if D::SLEEPS
+            && self.rings
+            && let Some(sleeper) = self.ringer.owes_for_message(&self.memory.peer)
+        {
+            self.doorbell.ring_for(&self.memory, sleeper)?;
         }
         Ok(())
     }
@@ -342,13 +449,20 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
+        if D::THRIFTY && self.wait == WaitPolicy::Spin {
+            return None;
+        }
         self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
     }
 
     fn arm(&mut self, interest: Interest) -> bool {
+        if D::THRIFTY && self.wait == WaitPolicy::Spin {
+            // The other end was told that we never sleep.
+            return false;
+        }
         self.ring_for_room_if_owed(0);
         self.doorbell.prepare(&self.memory);
-        self.sleeper.begin(&self.memory.own, interest);
+        self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);
         let ready = match interest {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
             // The largest frame: whoever waits for less finds room even earlier.
@@ -363,6 +477,12 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
         self.sleeper.is_announced()
     }
 }
+
+/// Looks in vain between two looks around, for callers that do not wait.
+const LOOKS_PER_TURN: u32 = 16;
+
+/// Looks around between two at the bell, which are system calls.
+const TURNS_PER_BELL: u32 = 64;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

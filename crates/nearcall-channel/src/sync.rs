@@ -4,6 +4,8 @@
 //! own words there. Always true: what is written through `Own` is written by this end only.
 //! Not here: the words' places (`shm/layout.rs`).
 
+use std::ops::Range;
+
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, fence};
 pub(crate) use std::sync::atomic::Ordering;
@@ -16,12 +18,16 @@ use nearcall_os::region::{OwnRegion, PeerRegion};
 pub(crate) trait Own {
     fn store32(&self, at: usize, value: u32, order: Ordering);
     fn store64(&self, at: usize, value: u64, order: Ordering);
+    /// Asks for pages; false if there are none.
+    fn make_present(&self, range: Range<usize>) -> bool;
 }
 
 /// Words that the other end writes; each load may give anything.
 pub(crate) trait Peer {
     fn load32(&self, at: usize, order: Ordering) -> u32;
     fn load64(&self, at: usize, order: Ordering) -> u64;
+    /// Asks for pages; false if there are none.
+    fn make_present(&self, range: Range<usize>) -> bool;
 }
 
 impl Own for OwnRegion {
@@ -34,6 +40,10 @@ impl Own for OwnRegion {
     fn store64(&self, at: usize, value: u64, order: Ordering) {
         self.word64(at).store(value, order);
     }
+
+    fn make_present(&self, range: Range<usize>) -> bool {
+        self.prefault_range(range).is_ok()
+    }
 }
 
 impl Peer for PeerRegion {
@@ -45,5 +55,9 @@ impl Peer for PeerRegion {
     #[inline]
     fn load64(&self, at: usize, order: Ordering) -> u64 {
         Self::load64(self, at, order)
+    }
+
+    fn make_present(&self, range: Range<usize>) -> bool {
+        self.prefault_range(range).is_ok()
     }
 }

@@ -13,6 +13,8 @@ use nearcall_os::clock;
 /// How an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WaitPolicy {
+    /// Spin as long as that pays on this machine, then sleep; see [`Spinner`](crate::Spinner).
+    Adaptive,
     /// Ask again and again; the fastest answer for a whole CPU.
     Spin,
     /// Sleep in a blocking call of the mechanism.
@@ -23,11 +25,12 @@ pub enum WaitPolicy {
 
 impl WaitPolicy {
     /// All policies, in the order in which they are listed to users.
-    pub const ALL: [Self; 3] = [Self::Spin, Self::Block, Self::Poll];
+    pub const ALL: [Self; 4] = [Self::Adaptive, Self::Spin, Self::Block, Self::Poll];
 
     /// The word for it on the command line and in addresses.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Adaptive => "adaptive",
             Self::Spin => "spin",
             Self::Block => "block",
             Self::Poll => "poll",
@@ -47,7 +50,7 @@ pub struct UnknownWaitPolicy(pub String);
 
 impl fmt::Display for UnknownWaitPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown wait policy `{}`: use spin, block or poll", self.0)
+        write!(f, "unknown wait policy `{}`: use adaptive, spin, block or poll", self.0)
     }
 }
 

@@ -73,6 +73,16 @@ pub(crate) trait PieceWay: Send {
         Ok(())
     }
 
+    /// Copies some of the next bytes of the current piece, which has at least as many left as
+    /// `into` takes: at least one. How many.
+    fn read_some(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
+        let here = self.bytes(until)?;
+        let bytes = here.len().min(into.len());
+        here.slice(0..bytes).copy_to(&mut into[..bytes]);
+        self.consume(bytes);
+        Ok(bytes)
+    }
+
     /// Ends the current piece, read or not. Does not wait.
     fn finish(&mut self);
 

@@ -111,7 +111,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) shape: Option<Vec<Shape>>,
 
-    /// How both ends wait: spin, block (in a call), poll (in epoll)
+    /// How both ends wait: adaptive, spin, block (in a call), poll (in epoll)
     #[arg(
         long,
         value_name = "LIST",
@@ -121,6 +121,9 @@ pub(crate) struct BenchArgs {
         help_heading = WHAT
     )]
     pub(crate) wait: Option<Vec<WaitPolicy>>,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
@@ -145,6 +148,75 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Calls(CallsArgs),
+
+    /// Measure what calls cost against what they may cost: each budget beside its floor
+    ///
+    /// Every figure and the floor that it is judged by come from the same run: interleaved launches
+    /// of new processes on two pinned CPUs, or on one where a row says so. The ratio is the median
+    /// over launches of the ratios of one round. Servers at rest are judged too: CPU time,
+    /// wake-ups, threads, memory.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = BUDGETS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Budgets(BudgetsArgs),
+
+    /// Measure latency and CPU time of calls at 10 to 100,000 per second, by how both ends wait
+    ///
+    /// A client makes calls at set times; a time counts from when its call should have begun.
+    /// Across two CPUs and on one. What adapts stands beside the better of spinning and sleeping.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = WAITS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Waits(WaitsArgs),
+
+    /// Measure other libraries beside nearcall, by the program nearcall-peers
+    ///
+    /// Runs the program `nearcall-peers` that lies beside this one, or the one that the variable
+    /// NEARCALL_PEERS names, with all that follows. Its exit code is passed on.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = RIVALS_EXAMPLES,
+        disable_help_flag = true,
+        verbatim_doc_comment
+    )]
+    Rivals(RivalsArgs),
+}
+
+/// Options of `bench budgets`.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetsArgs {
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// Options of `bench waits`.
+#[derive(Debug, Args)]
+pub(crate) struct WaitsArgs {
+    /// How both ends wait: those of spin, block and adaptive that shall be measured
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::wait(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) wait: Option<Vec<WaitPolicy>>,
+
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// What `bench rivals` passes on.
+#[derive(Debug, Args)]
+pub(crate) struct RivalsArgs {
+    /// Words for nearcall-peers; `--help` tells which
+    #[arg(value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Options of `bench calls`.
@@ -154,8 +226,7 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
     pub(crate) via: Option<Vec<Mechanism>>,
 
-    /// Who calls: blocking (no loop), loop, same-loop (the server too), typed and bytes (the short
-    /// circuits)
+    /// Who calls: blocking (no loop), loop, same-loop, typed, bytes (direct)
     #[arg(
         long,
         value_name = "LIST",
@@ -166,11 +237,11 @@ pub(crate) struct CallsArgs {
     )]
     pub(crate) caller: Option<Vec<Caller>>,
 
-    /// Argument sizes from 1 byte to 1 MiB, such as 1KiB,64KiB; empty and one-way calls come always
+    /// Argument sizes from 1 byte to 1 MiB, such as 1KiB,64KiB, beside empty calls
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) size: Option<Sizes>,
 
-    /// How the client waits: block (in a call), poll (in its loop), spin (the server too)
+    /// How the client waits: adaptive, spin, block (in a call), poll (in its loop)
     #[arg(
         long,
         value_name = "LIST",
@@ -186,7 +257,24 @@ pub(crate) struct CallsArgs {
     pub(crate) breakdown: bool,
 
     #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
     pub(crate) how: HowArgs,
+}
+
+/// Where both ends run, for what is measured in one place only.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// Both ends on the same CPU, cross CPUs, or not pinned (none)
+    #[arg(
+        long,
+        value_name = "PLACE",
+        hide_possible_values = true,
+        conflicts_with = "pin",
+        help_heading = WHERE
+    )]
+    pub(crate) placement: Option<PlaceWord>,
 }
 
 /// Where, how long, and what becomes of the result: the same for all that is measured.
@@ -197,16 +285,11 @@ pub(crate) struct HowArgs {
         long,
         value_name = "CLIENT,SERVER",
         allow_negative_numbers = true,
-        conflicts_with = "placement",
         help_heading = WHERE
     )]
     pub(crate) pin: Option<Pin>,
 
-    /// Both ends on the same CPU, cross CPUs, or not pinned (none)
-    #[arg(long, value_name = "PLACE", hide_possible_values = true, help_heading = WHERE)]
-    pub(crate) placement: Option<PlaceWord>,
-
-    /// Launches of new processes per figure, as time allows [default: 5; tour: 3]
+    /// Launches of new processes per figure [default: 5; tour, waits: 3]
     #[arg(
         long,
         value_name = "N",
@@ -329,6 +412,7 @@ Examples:
   nearcall bench                                 measure this machine, within 90 seconds
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall bench calls                           what calls cost beside the bare channel
+  nearcall bench budgets                         what calls cost beside what they may cost
   nearcall mechanisms                            what there is, and what works here
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
@@ -351,6 +435,26 @@ Examples:
   nearcall bench calls --caller typed,bytes      the short circuits
   nearcall bench calls --breakdown --via unix-stream
   nearcall bench calls --json | jq '.cells[] | [.mechanism, .call.ratio_to_bare]'";
+
+const BUDGETS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench budgets                         all of it, within 90 seconds
+  nearcall bench budgets --quick                 a first look
+  nearcall bench budgets --pin 0,1 --launches 10 --time 5m --out budgets.json
+  nearcall bench budgets --json | jq '.budgets[] | [.what, .value, .budget, .verdict]'";
+
+const WAITS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench waits                           all of it, within three minutes
+  nearcall bench waits --quick                   a first look, without the slowest pace
+  nearcall bench waits --wait block --time 1m --out waits.json
+  nearcall bench waits --json | jq '.waits[] | [.class, .rate_per_s, .latency_ratio]'";
+
+const RIVALS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench rivals                          all that nearcall-peers can measure here
+  nearcall bench rivals --help                   the words of nearcall-peers
+  NEARCALL_PEERS=target/release/nearcall-peers nearcall bench rivals";
 
 const MECHANISMS_EXAMPLES: &str = "\
 Examples:
@@ -399,7 +503,9 @@ mod tests {
     fn help_fits_100_columns_and_shows_examples_first() {
         let mut command = Words::command();
         command.build();
-        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+        let bench = command.find_subcommand("bench").expect("there is one").clone();
+        let all = command.get_subcommands().chain(bench.get_subcommands());
+        for command in std::iter::once(&command).chain(all) {
             if command.is_hide_set() {
                 continue;
             }

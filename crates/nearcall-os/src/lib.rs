@@ -25,6 +25,7 @@ pub mod process;
 pub mod pshared;
 pub mod region;
 pub mod signal;
+pub mod sink;
 pub mod socket;
 pub mod sysv;
 pub mod timerfd;

@@ -54,6 +54,8 @@ pub enum ProtocolError {
         /// Number of the kind.
         kind: u8,
     },
+    /// References that are none, too many, or do not lie in their order inside the body.
+    BadReferences,
     /// Header, announced metadata and announced body do not add up to the message.
     LengthMismatch {
         /// The sum.
@@ -122,6 +124,7 @@ impl fmt::Display for ProtocolError {
             Self::UnusedField { kind } => {
                 write!(f, "filled a field that frames of kind {kind} do not use")
             }
+            Self::BadReferences => f.write_str("sent references that make no sense"),
             Self::LengthMismatch { announced_bytes, message_bytes } => {
                 write!(f, "announced {announced_bytes} bytes and sent {message_bytes}")
             }

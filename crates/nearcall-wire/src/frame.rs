@@ -1,7 +1,7 @@
 //! The frame header of version 1, which opens every message but the greeting.
 //!
 //! ```text
-//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16 = 0
+//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bit 0 REFERENCES, the rest 0
 //!  4 metadata_bytes: u16 | 6 status: u16 | 8 body_bytes: u32 | 12 method: u32
 //! 16 call id: u64 (of a ping: its number)
 //! 24 object: u64
@@ -9,7 +9,8 @@
 //! 40 metadata, then body
 //! ```
 //!
-//! Little endian. Fields that a kind does not use are zero. Always true of a decoded [`Frame`]:
+//! With REFERENCES the body names memory outside of it (`references.rs`); calls, one-way messages and
+//! replies may have it. Little endian. Fields that a kind does not use are zero. Always true of a decoded [`Frame`]:
 //! each field was judged, and its lengths add up to the message.
 //! Not here: limits and whether the frame makes sense now (`connection.rs`), the greeting
 //! (`hello.rs`).
@@ -65,17 +66,20 @@ pub struct Payload {
     pub metadata_bytes: u16,
     /// Length of the body, in bytes.
     pub body_bytes: u32,
+    /// The body begins with a table of memory outside of it: [`References`](crate::References).
+    /// Only between ends that agreed on it ([`Limits::references`](crate::Limits::references)).
+    pub references: bool,
 }
 
 impl Payload {
     /// Nothing follows.
-    pub const EMPTY: Self = Self { metadata_bytes: 0, body_bytes: 0 };
+    pub const EMPTY: Self = Self { metadata_bytes: 0, body_bytes: 0, references: false };
 
     /// A payload of these lengths, unless no frame can hold as much.
     #[must_use]
     pub fn new(metadata_bytes: usize, body_bytes: usize) -> Option<Self> {
         let metadata_bytes = u16::try_from(metadata_bytes).ok()?;
-        Some(Self { metadata_bytes, body_bytes: u32::try_from(body_bytes).ok()? })
+        Some(Self { metadata_bytes, body_bytes: u32::try_from(body_bytes).ok()?, ..Self::EMPTY })
     }
 
     /// Length of the whole message, header included, in bytes.
@@ -247,9 +251,10 @@ impl Fields {
 
     #[inline(always)]
     fn write(&self, kind: Kind) -> Head {
-        let Payload { metadata_bytes, body_bytes } = self.payload;
+        let Payload { metadata_bytes, body_bytes, references } = self.payload;
         let first = u64::from(VERSION)
             | u64::from(kind as u8) << 8
+            | u64::from(references) << 16
             | u64::from(metadata_bytes) << 32
             | u64::from(self.status) << 48;
         let second = u64::from(body_bytes) | u64::from(self.method) << 32;
@@ -270,7 +275,7 @@ impl Fields {
             return Err(ProtocolError::WrongVersion { version });
         }
         let flags = u16::from_le_bytes(flags);
-        if flags != 0 {
+        if flags & !REFERENCES != 0 {
             return Err(ProtocolError::ReservedBits { flags });
         }
         let timeout_ns = word_at(head, 32);
@@ -282,6 +287,7 @@ impl Fields {
             payload: Payload {
                 metadata_bytes: u16::from_le_bytes([metadata_low, metadata_high]),
                 body_bytes: low(second),
+                references: flags == REFERENCES,
             },
             status: u16::from_le_bytes([status_low, status_high]),
             method: low(second >> 32),
@@ -313,6 +319,9 @@ impl Fields {
         let payload_word = u64::from(payload.metadata_bytes) | u64::from(payload.body_bytes);
         let status_word = u64::from(status);
         let bare = target | payload_word | status_word;
+        if payload.references && !matches!(kind, CALL | ONEWAY | REPLY) {
+            return Err(ProtocolError::ReservedBits { flags: REFERENCES });
+        }
         Ok(match kind {
             CALL if status_word == 0 => Frame::Call { id, object, method, timeout, payload },
             ONEWAY if status_word | word == 0 => Frame::Oneway { object, method, timeout, payload },
@@ -332,6 +341,9 @@ impl Fields {
     }
 }
 
+/// The flag of a body that names memory outside of it.
+const REFERENCES: u16 = 1;
+
 /// A timeout for the wire, where zero means that there is none.
 #[inline]
 fn timeout_word(timeout: Timeout) -> u64 {
@@ -348,6 +360,13 @@ fn timeout_word(timeout: Timeout) -> u64 {
 pub(crate) fn needs_time(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEADER_BYTES>() else { return false };
     word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
+}
+
+/// Whether the message with these first bytes names memory outside of it, if it is a frame.
+#[must_use]
+#[inline]
+pub fn has_references(head: &[u8]) -> bool {
+    matches!(head, [VERSION, _, flags, ..] if flags & 1 != 0)
 }
 
 #[inline]

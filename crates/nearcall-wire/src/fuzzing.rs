@@ -12,10 +12,12 @@ use crate::error::ReplyError;
 use crate::frame::{HEADER_BYTES, Head, Payload};
 use crate::hello::Hello;
 use crate::limits::Limits;
+use crate::references::References;
 use crate::status::Status;
 use crate::time::{Time, Timeout};
 
-/// An open connection, whose peer sends anything while calls of both are under way.
+/// Tries the bytes as a body with [`references`], and as steps in the life of an open connection,
+/// whose peer sends anything while calls of both are under way.
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs:
 /// `0 head:40` receives a message as long as its head says; `1 length:u32 bytes:u8 head` one of
@@ -27,6 +29,7 @@ use crate::time::{Time, Timeout};
 ///
 /// If the connection panics, or a call ends twice or never.
 pub fn frame(bytes: &[u8]) {
+    references(bytes);
     let (mut end, mut steps) = (End::new(), Steps(bytes));
     while end.step(&mut steps).is_some() {
         end.take_events();
@@ -36,6 +39,25 @@ pub fn frame(bytes: &[u8]) {
     end.take_events();
     end.check_books();
     assert!(end.open.is_empty() && end.serving.is_empty(), "a call has not ended");
+}
+
+/// Any bytes are a body with references or are refused; references lie in their order in the body.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn references(bytes: &[u8]) {
+    let Ok((references, inline)) = References::read(bytes, 1 << 20) else { return };
+    assert!(references.body_bytes() <= 1 << 20);
+    assert_eq!(bytes.len(), References::table_bytes(references.iter().len()) + inline.len());
+    let (mut end, mut outside) = (0, 0);
+    for reference in references.iter() {
+        assert!(reference.position as usize >= end && reference.bytes > 0);
+        end = reference.position as usize + reference.bytes as usize;
+        outside += reference.bytes as usize;
+    }
+    assert!(end <= references.body_bytes());
+    assert_eq!(outside + inline.len(), references.body_bytes());
 }
 
 /// Takes numbers off the front; `None` at the end.
@@ -100,7 +122,10 @@ impl End {
                 let head: Head = steps.take()?;
                 let metadata_bytes = u16::from_le_bytes([head[4], head[5]]);
                 let body_bytes = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-                self.receive(&head, Payload { metadata_bytes, body_bytes }.message_bytes());
+                self.receive(
+                    &head,
+                    Payload { metadata_bytes, body_bytes, ..Payload::EMPTY }.message_bytes(),
+                );
             }
             1 => {
                 let message_bytes = u32::from_le_bytes(steps.take()?) as usize;
@@ -192,8 +217,13 @@ fn payload_fits(payload: Payload) -> bool {
 }
 
 /// So small that the fuzzer meets every limit.
-const LIMITS: Limits =
-    Limits { message_bytes_max: 4096, metadata_bytes_max: 64, calls_in_max: 3, calls_out_max: 3 };
+const LIMITS: Limits = Limits {
+    message_bytes_max: 4096,
+    metadata_bytes_max: 64,
+    calls_in_max: 3,
+    calls_out_max: 3,
+    references: true,
+};
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +275,7 @@ mod tests {
     fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         let id = CallId::from_word(rng.u64(1..4) << 16 | rng.u64(0..3));
         let timeout = if rng.bool() { Timeout::NEVER } else { Timeout::from_ns(rng.u64(1..100)) };
-        let payload = Payload { metadata_bytes: 0, body_bytes: rng.u32(0..100) };
+        let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         match rng.u8(0..12) {
             0..6 => Frame::Call { id, object: 7, method: 3, timeout, payload },
             6 => Frame::Oneway { object: 7, method: 3, timeout, payload },

@@ -39,7 +39,7 @@
 //!     object: 7,
 //!     method: 3,
 //!     timeout: Timeout::from_ns(5_000_000),
-//!     payload: Payload { metadata_bytes: 0, body_bytes: 100 },
+//!     payload: Payload { body_bytes: 100, ..Payload::EMPTY },
 //! };
 //! let (_call, header) = client.start_call(now, &request).unwrap();
 //! let event = server.handle_message(now, &header, request.payload.message_bytes()).unwrap();
@@ -61,14 +61,16 @@ mod frame;
 pub mod fuzzing;
 mod hello;
 pub mod limits;
+mod references;
 mod status;
 mod time;
 
 pub use calls::{CallId, IncomingCall, OutgoingCall};
 pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked};
 pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION};
+pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references};
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;
+pub use references::{REFERENCE_BYTES, REFERENCES_MAX, Reference, References};
 pub use status::Status;
 pub use time::{Time, Timeout};

@@ -39,6 +39,9 @@ pub struct Limits {
     pub calls_in_max: u16,
     /// Calls that we may have open at the peer, if it allows as many.
     pub calls_out_max: u16,
+    /// The channel can hand over memory outside of its messages, and both ends know it. Without it
+    /// the peer breaks the rules by a message with references.
+    pub references: bool,
 }
 
 impl Default for Limits {
@@ -48,6 +51,7 @@ impl Default for Limits {
             metadata_bytes_max: METADATA_BYTES_MAX_DEFAULT,
             calls_in_max: CALLS_MAX_DEFAULT,
             calls_out_max: CALLS_MAX_DEFAULT,
+            references: false,
         }
     }
 }

@@ -1,10 +1,14 @@
-//! Buffers that messages are received into or marshalled in, used again and again.
+//! Buffers that messages are received into, used again and again.
 //!
 //! Always true: a buffer's length is its room, and its bytes mean nothing; few are kept. Fresh
-//! memory costs more than the copy into it: a page fault for each 4 KiB.
+//! memory costs more than the copy into it: a page fault for each 4 KiB. A large buffer may be
+//! shared with the messages that were read from it: the last of them gives it back, in any thread.
 //! Not here: whose message is in a buffer that is in use.
 
 use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
 
 use crate::limits::BUFFER_BYTES_MIN;
 
@@ -12,8 +16,21 @@ use crate::limits::BUFFER_BYTES_MIN;
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
-    /// Those above [`LARGE_BYTES`].
-    large: RefCell<Vec<Vec<u8>>>,
+    large: Arc<Large>,
+}
+
+/// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
+/// hundred times as much.
+#[derive(Debug, Default)]
+struct Large {
+    kept: Mutex<Vec<Vec<u8>>>,
+}
+
+/// A large buffer that messages have slices of.
+struct Shared {
+    buffer: Vec<u8>,
+    message_bytes: usize,
+    home: Arc<Large>,
 }
 
 impl Buffers {
@@ -23,7 +40,13 @@ impl Buffers {
         self.small.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES_MIN])
     }
 
-    /// Makes room for `bytes` in a buffer, or gives another one for it.
+    /// A buffer for a message of this length, which may never come: with as much room if there is
+    /// one, else with less. Does not allocate.
+    pub(crate) fn take_large(&self, message_bytes: usize) -> Vec<u8> {
+        self.large.take(message_bytes)
+    }
+
+    /// Makes room for `bytes` in a buffer, which are sure to come.
     #[inline]
     pub(crate) fn grow(&self, buffer: &mut Vec<u8>, bytes: usize) {
         if buffer.len() < bytes {
@@ -33,9 +56,8 @@ impl Buffers {
 
     #[cold]
     fn grow_further(&self, buffer: &mut Vec<u8>, bytes: usize) {
-        if bytes > LARGE_BYTES {
-            let large = self.large.borrow_mut().pop().unwrap_or_default();
-            self.give(std::mem::replace(buffer, large));
+        if bytes > SMALL_BYTES_MAX {
+            self.give(std::mem::replace(buffer, self.large.take(bytes)));
         }
         if buffer.len() < bytes {
             buffer.resize(bytes.next_power_of_two(), 0);
@@ -45,15 +67,53 @@ impl Buffers {
     /// Takes a buffer back, unless somebody has taken its memory. One too many is freed.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
-        let (list, kept_max) = match buffer.len() {
-            0 => return,
-            1..=LARGE_BYTES => (&self.small, SMALL_KEPT_MAX),
-            _ => (&self.large, LARGE_KEPT_MAX),
-        };
-        let mut list = list.borrow_mut();
-        if list.len() < kept_max {
-            list.push(buffer);
+        if buffer.len() > SMALL_BYTES_MAX {
+            return self.large.give(buffer);
         }
+        let mut small = self.small.borrow_mut();
+        if !buffer.is_empty() && small.len() < SMALL_KEPT_MAX {
+            small.push(buffer);
+        }
+    }
+
+    /// Makes the message in a large buffer something that can be sliced. The buffer comes back when
+    /// the last slice is gone.
+    pub(crate) fn share(&self, buffer: Vec<u8>, message_bytes: usize) -> Bytes {
+        let home = Arc::clone(&self.large);
+        Bytes::from_owner(Shared { buffer, message_bytes, home })
+    }
+}
+
+impl Large {
+    /// The smallest that is long enough, or else the longest.
+    fn take(&self, bytes: usize) -> Vec<u8> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let lengths = || kept.iter().map(Vec::len).enumerate();
+        let fitting = lengths().filter(|(_, len)| *len >= bytes).min_by_key(|(_, len)| *len);
+        match fitting.or_else(|| lengths().max_by_key(|(_, len)| *len)) {
+            Some((index, _)) => kept.swap_remove(index),
+            None => Vec::new(),
+        }
+    }
+
+    fn give(&self, buffer: Vec<u8>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = kept.iter().map(Vec::len).sum();
+        if kept.len() < LARGE_KEPT_MAX && bytes + buffer.len() <= LARGE_KEPT_BYTES_MAX {
+            kept.push(buffer);
+        }
+    }
+}
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.get(..self.message_bytes).unwrap_or_default()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.home.give(std::mem::take(&mut self.buffer));
     }
 }
 
@@ -62,11 +122,14 @@ impl Buffers {
 const SMALL_KEPT_MAX: usize = 64;
 
 /// A buffer above this length, in bytes, is large.
-const LARGE_BYTES: usize = 64 << 10;
+pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// Large buffers that are kept: one to receive in and one to marshal in, for each of two services
-/// inside each other. More would be memory that is never given back.
-const LARGE_KEPT_MAX: usize = 4;
+/// Large buffers that are kept: as many as calls in flight are usual.
+const LARGE_KEPT_MAX: usize = 64;
+
+/// The same in bytes: two of the largest default size to receive in for each of two services inside
+/// each other. More would be memory that is never given back.
+const LARGE_KEPT_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -97,13 +160,28 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_buffer_comes_back_with_its_last_slice() {
+        let buffers = Buffers::default();
+        let buffer = vec![9; 1 << 20];
+        let place = buffer.as_ptr();
+        let whole = buffers.share(buffer, 1000);
+        let slice = whole.slice(990..);
+        drop(whole);
+        assert!(buffers.take_large(1).is_empty(), "a slice is left");
+        std::thread::spawn(move || drop(slice)).join().unwrap();
+        assert_eq!(buffers.take_large(1).as_ptr(), place);
+    }
+
+    #[test]
     fn memory_is_not_hoarded() {
         let buffers = Buffers::default();
         for _ in 0..3 * SMALL_KEPT_MAX {
-            buffers.give(vec![0; 2 * LARGE_BYTES]);
+            buffers.give(vec![0; 2 * SMALL_BYTES_MAX]);
             buffers.give(vec![0; BUFFER_BYTES_MIN]);
         }
-        assert_eq!(buffers.large.borrow().len(), LARGE_KEPT_MAX);
+        assert_eq!(buffers.large.kept.lock().unwrap().len(), LARGE_KEPT_MAX);
         assert_eq!(buffers.small.borrow().len(), SMALL_KEPT_MAX);
+        buffers.give(vec![0; LARGE_KEPT_BYTES_MAX]);
+        assert_eq!(buffers.large.kept.lock().unwrap().len(), LARGE_KEPT_MAX);
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! Always true: everything else in this crate and all generated code name messages by what stands
 //! here, so that another library can take prost's place.
-//! Not here: frames and metadata.
+//! Not here: frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
+
+use bytes::{Buf, BufMut, Bytes};
 
 pub use prost::Message;
 
+use crate::lent::{LentBody, LentParts};
 use crate::status::Status;
 
 /// Length of `message` in bytes.
@@ -21,10 +24,82 @@ pub(crate) fn encode_into(message: &impl Message, mut into: &mut [u8]) -> Result
     encoded.map_err(|error| Status::internal(format!("cannot encode the message: {error}")))
 }
 
-/// Reads a message that a peer sent. Copies what the message owns.
+/// Writes `message` where there is always room.
 #[inline]
-pub(crate) fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, Status> {
-    M::decode(bytes).map_err(|error| bad_bytes(&error))
+pub(crate) fn encode_all(message: &impl Message, into: &mut impl BufMut) {
+    message.encode_raw(into);
+}
+
+/// The bytes of a message that a peer sent, as a codec reads them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Body<'a> {
+    rest: &'a [u8],
+    /// The buffer that they are part of, if long fields may become slices of it.
+    whole: Option<&'a Bytes>,
+    /// What lies in memory of the peer; `rest` is all the others.
+    lent: Option<&'a LentParts>,
+}
+
+impl<'a> Body<'a> {
+    /// Bytes that a message copies what it owns from.
+    #[inline]
+    pub(crate) fn copied(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, whole: None, lent: None }
+    }
+
+    /// All of `whole` behind its first `start` bytes.
+    pub(crate) fn sliced(whole: &'a Bytes, start: usize) -> Self {
+        Self { rest: whole.get(start..).unwrap_or_default(), whole: Some(whole), lent: None }
+    }
+
+    /// The rest of a message, and its lent parts.
+    pub(crate) fn lent(rest: &'a [u8], lent: &'a LentParts) -> Self {
+        Self { rest, whole: None, lent: Some(lent) }
+    }
+}
+
+impl Buf for Body<'_> {
+    #[inline]
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    #[inline]
+    fn chunk(&self) -> &[u8] {
+        self.rest
+    }
+
+    #[inline]
+    fn advance(&mut self, count: usize) {
+        self.rest.advance(count);
+    }
+
+    #[inline]
+    fn copy_to_bytes(&mut self, count: usize) -> Bytes {
+        match self.whole {
+            Some(whole) if count >= SLICE_BYTES_MIN && count <= self.rest.len() => {
+                let (field, rest) = self.rest.split_at(count);
+                self.rest = rest;
+                whole.slice_ref(field)
+            }
+            _ => self.rest.copy_to_bytes(count),
+        }
+    }
+}
+
+/// Reads a message that a peer sent. Copies what the message owns, but for long `bytes` fields of
+/// a long message and for those that were lent.
+#[inline]
+pub(crate) fn decode<M: Message + Default>(body: Body<'_>) -> Result<M, Status> {
+    match body.lent {
+        None => M::decode(body).map_err(|error| bad_bytes(&error)),
+        Some(lent) => decode_lent(LentBody::new(body.rest, lent)),
+    }
+}
+
+#[inline(never)]
+fn decode_lent<M: Message + Default>(body: LentBody<'_>) -> Result<M, Status> {
+    M::decode(body).map_err(|error| bad_bytes(&error))
 }
 
 #[cold]
@@ -38,5 +113,27 @@ fn bad_bytes(error: &prost::DecodeError) -> Status {
     Status::internal(format!("the message cannot be decoded: {text}"))
 }
 
+/// A shorter field is copied even from a buffer that could be sliced, in bytes: a slice that is
+/// kept keeps the whole buffer, and a copy of a page costs no more than counting its users.
+const SLICE_BYTES_MIN: usize = 4 << 10;
+
 /// What is kept of the library's error text, in characters: two lines of a terminal.
 const ERROR_CHARS_MAX: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_fields_are_slices_and_short_ones_are_copies() {
+        let whole = Bytes::from(vec![7; 3 * SLICE_BYTES_MIN]);
+        let mut body = Body::sliced(&whole, 10);
+        let short = body.copy_to_bytes(SLICE_BYTES_MIN - 1);
+        let long = body.copy_to_bytes(SLICE_BYTES_MIN);
+        assert_eq!(long.as_ptr(), whole[10 + SLICE_BYTES_MIN - 1..].as_ptr());
+        assert_eq!((short.len(), long.len()), (SLICE_BYTES_MIN - 1, SLICE_BYTES_MIN));
+        assert_eq!(body.remaining(), SLICE_BYTES_MIN - 9);
+        let mut body = Body::copied(&whole);
+        assert_ne!(body.copy_to_bytes(SLICE_BYTES_MIN).as_ptr(), whole.as_ptr());
+    }
+}

@@ -11,6 +11,7 @@ use nearcall_wire::{InstanceId, Time};
 
 use crate::address::At;
 use crate::buffers::Buffers;
+use crate::codec::Body;
 use crate::context::{Context, Origin};
 use crate::dispatch::{self, Dispatcher, Incoming, ReplyTo};
 use crate::link::Link;
@@ -100,7 +101,7 @@ impl Core {
             let LocalOneway { dispatcher, method, deadline, metadata, body } = oneway;
             let (metadata, interface) = (Metadata::new(&metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, Origin::Local);
-            let (body, to) = (&body[..], ReplyTo::Local(None));
+            let (body, to) = (Body::copied(&body), ReplyTo::Local(None));
             dispatch::run(self, &*dispatcher, Incoming { method, body, context, to });
         }
     }

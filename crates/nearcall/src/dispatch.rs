@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 
 use nearcall_wire::{IncomingCall, Time};
 
-use crate::codec::{self, Message};
+use crate::codec::{self, Body, Message};
 use crate::context::{Context, Origin};
 use crate::core::Core;
 use crate::interface::Interface;
@@ -38,7 +38,7 @@ pub trait Dispatcher: 'static {
 /// A call or one-way message on its way into a service. Generated code consumes it.
 pub struct Incoming<'a> {
     pub(crate) method: u32,
-    pub(crate) body: &'a [u8],
+    pub(crate) body: Body<'a>,
     pub(crate) context: Context<'a>,
     pub(crate) to: ReplyTo<'a>,
 }
@@ -142,9 +142,9 @@ pub(crate) struct Arrived {
     pub(crate) deadline: Time,
 }
 
-/// Serves what came in over a connection: metadata and body.
+/// Serves what came in over a connection.
 #[inline]
-pub(crate) fn serve(link: &Rc<Link>, arrived: &Arrived, (metadata, body): (&[u8], &[u8])) {
+pub(crate) fn serve(link: &Rc<Link>, arrived: &Arrived, metadata: &[u8], body: Body<'_>) {
     let &Arrived { call, object, method, deadline } = arrived;
     let to = ReplyTo::Link(link, call);
     let server = link.server.as_ref().and_then(Weak::upgrade);

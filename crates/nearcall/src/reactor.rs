@@ -1,6 +1,6 @@
 //! Waits for everything that concerns one thread, and gives each connection its turn.
 //!
-//! One round: arm what was used, sleep until something happens, then serve what is ready, each
+//! One round: arm what was used, spin or sleep until something happens, then serve what is ready, each
 //! connection a few messages. Always true: nothing of ours is borrowed while a service runs, since
 //! a service may wait for calls of its own and so run rounds inside this one; a round is bounded.
 //! Connections over mechanisms without a descriptor: those that spin are looked at in each round,
@@ -30,6 +30,7 @@ use crate::local_reply::{LocalAnswer, LocalReply};
 use crate::options;
 use crate::status::Status;
 
+mod hot;
 mod links;
 mod mailbox;
 mod sources;
@@ -65,6 +66,8 @@ pub(crate) struct Reactor {
     ready: RefCell<VecDeque<Rc<Link>>>,
     /// Connections that were used since they were armed.
     used: RefCell<Vec<Rc<Link>>>,
+    /// Connections that were busy lately and may be spun for.
+    hot: hot::Hot,
     /// Connections that are looked at in each round.
     spinning: RefCell<Vec<Rc<Link>>>,
     /// The connection that the loop sleeps in.
@@ -102,6 +105,7 @@ impl Reactor {
             sources: RefCell::default(),
             ready: RefCell::default(),
             used: RefCell::default(),
+            hot: hot::Hot::default(),
             spinning: RefCell::default(),
             native: RefCell::default(),
             spins: Cell::new(0),
@@ -153,18 +157,35 @@ impl Reactor {
         let must_look = self.arm_used() || !core.local_oneways.borrow().is_empty();
         if !self.spinning.borrow().is_empty() {
             self.spin_round(must_look)?;
-        } else {
-            let until = if must_look { Time::from_ns(0) } else { until.min(self.next_due()) };
-            if self.native.borrow().is_some() {
-                self.sleep_in_native(until)?;
-            } else {
-                self.look(timeout_until(until))?;
-            }
+            self.sweep();
+        } else if !self.hot.is_empty() && (must_look || until == Time::from_ns(0)) {
+            self.sweep();
+            self.doze(Time::from_ns(0))?;
+        } else if self.hot.is_empty() || !self.spin_hot(until)? {
+            self.sleep(must_look, until)?;
         }
         self.run_due(core);
         self.serve_ready();
         core.serve_local_oneways();
         Ok(())
+    }
+
+    /// Sleeps until something is ready or `until`.
+    fn sleep(&self, must_look: bool, until: Time) -> io::Result<()> {
+        self.cool_all();
+        let must_look = must_look || !self.ready.borrow().is_empty();
+        self.doze(if must_look { Time::from_ns(0) } else { until.min(self.next_due()) })?;
+        self.learn_from_sleep();
+        Ok(())
+    }
+
+    /// Asks the kernel, or the connection that the loop sleeps in, until `until` at most.
+    fn doze(&self, until: Time) -> io::Result<()> {
+        let sleeps_in_one = self.sleeps_in_one();
+        match sleeps_in_one {
+            true => self.sleep_in_native(until),
+            false => self.look(timeout_until(until)),
+        }
     }
 
     /// Asks the kernel who is ready, and notes it. Runs no service.
@@ -256,6 +277,8 @@ impl Reactor {
             self.used(link);
             match link.take_message(Deadline::Now) {
                 Took::Message if link.is_gone() => return,
+                // A hot one is armed before the loop sleeps.
+                Took::Message if link.watch.is_hot.get() => {}
                 Took::Message => {
                     if self.arm(link) {
                         return;
@@ -264,7 +287,9 @@ impl Reactor {
                 Took::Nothing | Took::Gone => return,
             }
         }
-        self.make_ready(link);
+        if !link.watch.is_hot.get() {
+            self.make_ready(link);
+        }
     }
 
     /// Reports timers that are due, and ends calls whose time is up.
@@ -506,6 +531,7 @@ impl Reactor {
     /// something to do.
     pub(crate) fn prepare_for_host(&self, core: &Rc<Core>) -> io::Result<()> {
         self.watch_again(false);
+        self.cool_all();
         let must_look = self.arm_used()
             || !core.local_oneways.borrow().is_empty()
             || !self.user_events.borrow().is_empty()

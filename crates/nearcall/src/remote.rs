@@ -10,11 +10,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use nearcall_channel::Loan;
 use nearcall_wire::Time;
 
 use crate::address::{Address, BadAddress};
 use crate::client::Client;
-use crate::codec::{self, Message};
+use crate::codec::{self, Body, Message};
 use crate::context::{Context, Origin};
 use crate::core::LocalOneway;
 use crate::dispatch::{
@@ -22,8 +23,8 @@ use crate::dispatch::{
     panicked, run, too_deep,
 };
 use crate::interface::{Interface, Method, object_id};
-use crate::limits::LOCAL_ONEWAYS_MAX;
-use crate::link::{Link, Outcome, Outgoing, Ticket};
+use crate::limits::{LOCAL_ONEWAYS_MAX, SHARED_BYTES_MIN};
+use crate::link::{Link, Outcome, Outgoing, Reply, Ticket};
 use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
 use crate::options::CallOptions;
@@ -144,6 +145,20 @@ impl RemoteObject {
         }
         drop(self.way.replace(Way::Link(Rc::clone(&link))));
         Ok(Reached::Link(link))
+    }
+
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can (`shm`), and copied where not. Connects if there is no connection.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
+    /// of what it was lent before. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        match self.reach(inherited_deadline())? {
+            Reached::Link(link) => link.loan(bytes),
+            Reached::Local(_) => Ok(Loan::plain(bytes)),
+        }
     }
 
     /// Calls a method and waits for its end.
@@ -369,7 +384,7 @@ impl RemoteObject {
         let reply = LocalReply::default();
         let context = self.local_context(method, options, until);
         let to = ReplyTo::Local(Some(&reply));
-        let body = &buffer[..body_bytes];
+        let body = Body::copied(&buffer[..body_bytes]);
         run(core, &**dispatcher, Incoming { method: method.id, body, context, to });
         core.buffers.give(buffer);
         Ok(reply)
@@ -386,7 +401,7 @@ impl RemoteObject {
         }
         // An answer was judged when it was given, and may be taken late.
         match reply.take() {
-            Some(answer) => codec::decode(&answer?),
+            Some(answer) => codec::decode(Body::copied(&answer?)),
             None => Err(too_late()),
         }
     }
@@ -426,8 +441,18 @@ impl RemoteObject {
     pub(crate) fn result<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
         match outcome {
             Ok(reply) => {
-                let result = codec::decode(&reply.buffer[reply.body.clone()]);
-                self.client.core().buffers.give(reply.buffer);
+                let (buffers, Reply { buffer, body, lent }) = (&self.client.core().buffers, reply);
+                if let Some(lent) = lent {
+                    let result = codec::decode(Body::lent(&buffer[lent.rest.clone()], &lent));
+                    buffers.give(buffer);
+                    return result;
+                }
+                if body.end >= SHARED_BYTES_MIN {
+                    let whole = buffers.share(buffer, body.end);
+                    return codec::decode(Body::sliced(&whole, body.start));
+                }
+                let result = codec::decode(Body::copied(&buffer[body]));
+                buffers.give(buffer);
                 result
             }
             Err(status) => Err(self.explain(status)),

@@ -3,7 +3,8 @@
 //! To send is to call: when it returns, the reply is there. So the loops of `exchange/` measure
 //! calls without knowing it. Not here: who serves (`peer.rs`, `local.rs`).
 
-use nearcall::Status;
+use nearcall::bytes::BytesMut;
+use nearcall::{Bytes, Status};
 
 use crate::bench_plan::Shape;
 use crate::calls::generated::{Argument, BenchCaller};
@@ -33,8 +34,16 @@ impl<'a> CallEnd<'a> {
             (_, 0) => What::Empty,
             _ => What::Argument,
         };
-        Self { caller, argument: Argument { data: vec![0; cell.bytes()] }, what }
+        Self { caller, argument: Argument { data: vec![0; cell.bytes()].into() }, what }
     }
+}
+
+/// Writes into the bytes of a message that has been sent, so that nobody else has them any more.
+pub(super) fn rewrite(data: &mut Bytes, write: impl FnOnce(&mut [u8])) {
+    let own = std::mem::take(data).try_into_mut();
+    let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    write(&mut own);
+    *data = own.freeze();
 }
 
 impl End for CallEnd<'_> {
@@ -43,7 +52,7 @@ impl End for CallEnd<'_> {
         if let What::Empty = self.what {
             return Ok(self.caller.nothing(&())?);
         }
-        payload.fill(number, 0, &mut self.argument.data);
+        rewrite(&mut self.argument.data, |bytes| payload.fill(number, 0, bytes));
         match self.what {
             What::Oneway => Ok(self.caller.note(&self.argument)?),
             _ => Ok(self.caller.take(&self.argument)?),

@@ -6,11 +6,13 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use nearcall::{Client, EventLoop, Server};
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, WaitPolicy, connect};
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
 
-use crate::calls::end::{BothEnds, CallEnd};
+use crate::calls::end::{BothEnds, CallEnd, rewrite};
 use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
 use crate::calls::generated_again;
+use crate::calls::peer::{calls_address, server_address};
+use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
@@ -60,19 +62,19 @@ impl ShortCircuit {
         let (client, address) = (&self.one_loop.client, &self.one_loop.address);
         if self.typed {
             let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
-            let mut argument = Argument { data: vec![0; job.cell.bytes()] };
+            let mut argument = Argument { data: vec![0; job.cell.bytes()].into() };
             let nothing = || Ok(black_box(&caller).nothing(&())?);
             let take = |fill: &dyn Fn(&mut [u8])| {
-                fill(&mut argument.data);
+                rewrite(&mut argument.data, fill);
                 Ok(black_box(&caller).take(&argument)?)
             };
             return self.batches(job, nothing, take);
         }
         let caller = generated_again::BenchCaller::new(client, address).map_err(Failure::other)?;
-        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()] };
+        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()].into() };
         let nothing = || Ok(black_box(&caller).nothing(&())?);
         let take = |fill: &dyn Fn(&mut [u8])| {
-            fill(&mut argument.data);
+            rewrite(&mut argument.data, fill);
             Ok(black_box(&caller).take(&argument)?)
         };
         self.batches(job, nothing, take)
@@ -112,12 +114,8 @@ pub(super) struct SameLoop {
 
 impl SameLoop {
     pub(super) fn new(orders: &Orders, mechanism: Mechanism) -> Result<Self, Failure> {
-        let at = format!("unix:@{}-calls", orders.meet_at);
-        let address = format!("{at}?via={mechanism}");
-        let (listen_at, address) = match orders.wait {
-            WaitPolicy::Spin => (format!("{at}?wait=spin"), format!("{address}&wait=spin")),
-            _ => (at, address),
-        };
+        let listen_at = server_address(orders);
+        let address = calls_address(orders, Route::SameLoop(mechanism));
         let one_loop = OneLoop::new(&listen_at, address, false)?;
         let caller = BenchCaller::new(&one_loop.client, &one_loop.address);
         let caller = caller.map_err(Failure::other)?;

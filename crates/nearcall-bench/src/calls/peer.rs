@@ -29,6 +29,7 @@ use crate::calls::end::CallEnd;
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
 use crate::calls::part;
+use crate::calls::rest::{COUNT, IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
@@ -95,12 +96,12 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let server = Server::new(&event_loop);
     let service = FakeService::new();
     server.register(BenchDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
-    let spin = if wait == WaitPolicy::Spin { "?wait=spin" } else { "" };
-    let at = format!("{}{spin}", calls_address(orders));
-    server.listen(&at).map_err(Failure::other)?;
+    allow_descriptors(orders.scene.idle_connections);
+    server.listen(&server_address(orders)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
-    let mut serving = Serving { orders, meeting: &meeting, service: &service, bare };
+    let (meeting, service) = (&meeting, &*service);
+    let mut serving = Serving { orders, meeting, service, server: &server, bare };
     // Everything that concerns us comes over the meeting; calls are served inside.
     loop {
         match event_loop.next(Deadline::Never)? {
@@ -114,6 +115,7 @@ struct Serving<'a> {
     orders: &'a Orders,
     meeting: &'a Meeting,
     service: &'a FakeService,
+    server: &'a Server,
     bare: ChannelEnd,
 }
 
@@ -123,6 +125,10 @@ impl Serving<'_> {
         let text = self.meeting.hear()?;
         match text.as_str() {
             GOODBYE => return Ok(true),
+            COUNT => {
+                self.meeting.say(&self.server.connections().len().to_string())?;
+                return Ok(false);
+            }
             REPORT => {
                 let report = self.service.report()?;
                 self.meeting.say(&serde_json::to_string(&report)?)?;
@@ -164,12 +170,17 @@ fn remote(
         Route::Blocking(_) => Client::new(),
         _ => Client::in_loop(&event_loop),
     };
-    let spin = if orders.wait == WaitPolicy::Spin { "&wait=spin" } else { "" };
-    let address = format!("{}?via={mechanism}{spin}", calls_address(orders));
+    let address = calls_address(orders, route);
     let begin_ns = clock::monotonic_ns();
     client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let caller = BenchCaller::new(&client, &address).map_err(Failure::other)?;
+    let connections = orders.scene.idle_connections;
+    allow_descriptors(connections);
+    let _idle = IdleClients::connect(connections, &address)?;
+    if connections > 0 {
+        expect_connections(meeting, connections + 1)?;
+    }
     measure_all(orders, (Some(set_up_ns), sizes), |job| {
         meeting.say(&serde_json::to_string(&job.cell)?)?;
         if meeting.hear()? != READY {
@@ -239,8 +250,32 @@ fn bare_address(orders: &Orders) -> Address {
     Address::Abstract(format!("{}-bare", orders.meet_at))
 }
 
-fn calls_address(orders: &Orders) -> String {
-    format!("unix:@{}-calls", orders.meet_at)
+/// Where the server listens.
+pub(super) fn server_address(orders: &Orders) -> String {
+    let route = match orders.subject {
+        Subject::Call(route) | Subject::Bare(route) => route,
+        Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
+        // Of these nobody listens.
+        Subject::Part(_) | Subject::Floor(_) => Route::Typed,
+    };
+    let at = format!("unix:@{}-calls", orders.meet_at);
+    match said(route, route.server_wait(orders.wait)) {
+        Some(wait) => format!("{at}?wait={wait}"),
+        None => at,
+    }
+}
+
+/// Where and how a client calls it.
+pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
+    let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
+    let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
+    format!("unix:@{}-calls{via}{wait}", orders.meet_at)
+}
+
+/// The way to wait as an address must say it; `None` where it goes without saying.
+fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
+    let adapts = |mechanism: Mechanism| mechanism.waits().contains(&WaitPolicy::Adaptive);
+    (wait == WaitPolicy::Spin || route.mechanism().is_some_and(adapts)).then_some(wait)
 }
 
 /// The client wants to know what the server has counted.

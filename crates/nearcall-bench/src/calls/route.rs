@@ -129,24 +129,27 @@ impl Route {
         matches!(self, Self::SameLoop(_) | Self::Typed | Self::Bytes)
     }
 
-    /// How the server waits for a client that waits by `client`: its loop spins if the client does,
-    /// polls what can be polled, and sleeps in the mechanism's receive otherwise.
+    /// How the server waits for a client that waits by `client`: its loop spins or adapts if the
+    /// client does, polls what can be polled, and sleeps in the mechanism's receive otherwise.
     #[must_use]
     pub fn server_wait(self, client: WaitPolicy) -> WaitPolicy {
         let waits = self.mechanism().map(Mechanism::waits).unwrap_or_default();
         match client {
             WaitPolicy::Spin => WaitPolicy::Spin,
+            WaitPolicy::Adaptive if waits.contains(&WaitPolicy::Adaptive) => client,
             _ if waits.contains(&WaitPolicy::Poll) => WaitPolicy::Poll,
             _ => WaitPolicy::Block,
         }
     }
 
-    /// How a client on this route waits that may sleep, or the only way that there is.
+    /// How a client on this route waits unless somebody says otherwise: it adapts, or sleeps, or
+    /// does the only thing that there is.
     #[must_use]
     pub fn usual_wait(self) -> WaitPolicy {
         let waits = self.mechanism().map(Mechanism::waits).unwrap_or_default();
         let liked: &[WaitPolicy] = match self {
-            Self::Blocking(_) => &[WaitPolicy::Block],
+            Self::Blocking(_) => &[WaitPolicy::Adaptive, WaitPolicy::Block],
+            Self::Looped(_) => &[WaitPolicy::Adaptive, WaitPolicy::Poll, WaitPolicy::Block],
             _ => &[WaitPolicy::Poll, WaitPolicy::Block],
         };
         let found = liked.iter().copied().find(|wait| waits.contains(wait));
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn a_frame_is_as_long_as_the_runtime_makes_it() {
         for bytes in [1, 8, 127, 128, 1_024, 16_383, 16_384, 1 << 20, (1 << 21) - 1, 1 << 21] {
-            let argument = Argument { data: vec![0; bytes] };
+            let argument = Argument { data: vec![0; bytes].into() };
             let expected = HEADER_BYTES + argument.encoded_len();
             assert_eq!(frame_bytes(bytes as u64), expected as u64, "{bytes}");
         }
@@ -220,11 +223,14 @@ mod tests {
 
     #[test]
     fn ends_wait_as_the_runtime_has_them_wait() {
-        use WaitPolicy::{Block, Poll, Spin};
+        use WaitPolicy::{Adaptive, Block, Poll, Spin};
         let check = |route: Route, expected: (WaitPolicy, WaitPolicy)| {
             let client = route.usual_wait();
             assert_eq!((client, route.server_wait(client)), expected, "{route}");
         };
+        check(Route::Blocking(Mechanism::Shm), (Adaptive, Adaptive));
+        check(Route::Looped(Mechanism::Shm), (Adaptive, Adaptive));
+        assert_eq!(Route::Blocking(Mechanism::Shm).server_wait(Block), Poll);
         check(Route::Blocking(Mechanism::Pipe), (Block, Poll));
         check(Route::Looped(Mechanism::Pipe), (Poll, Poll));
         check(Route::Blocking(Mechanism::ShmFutex), (Block, Block));

@@ -6,9 +6,10 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::Shape;
 use crate::calls::CallsPlan;
+use crate::calls::ours::OURS;
 use crate::calls::part::Part;
 use crate::calls::route::{Caller, Route, frame_bytes};
-use crate::cell::{CellSpec, Subject};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::floor::{self, Floor};
 use crate::run::Kind;
 use crate::tour::Tour;
@@ -29,7 +30,8 @@ pub(crate) fn cells(
             continue;
         }
         calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
-            CellSpec { kind, subject: Subject::Call(route), shape, message_bytes, wait }
+            let (subject, scene) = (Subject::Call(route), Scene::default());
+            CellSpec { kind, subject, shape, message_bytes, wait, scene }
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
@@ -50,6 +52,7 @@ pub(crate) fn cells(
             shape: Shape::Call,
             message_bytes: 0,
             wait: WaitPolicy::Spin,
+            scene: Scene::default(),
         };
         tour.cells.extend(Part::ALL.map(part));
         tour.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
@@ -175,8 +178,8 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     exchanges
 }
 
-/// With `--breakdown`: what an address without `via` gets, and the cheapest that a loop polls.
-const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [Mechanism::UnixStream, Mechanism::ShmEventfd];
+/// With `--breakdown`: what an address without `via` gets, and what any library could use.
+const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [OURS, Mechanism::UnixStream];
 
 /// A small record, a page of text, the largest that the thesis sent.
 const SIZES: [u64; 3] = [1 << 10, 64 << 10, 1 << 20];

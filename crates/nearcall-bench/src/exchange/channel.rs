@@ -1,7 +1,7 @@
 //! A mechanism's end as the measured loops use it: every byte written in place, every byte read.
 //!
-//! `block` and `spin` wait inside the channel. `poll` waits as an event loop does: it announces the
-//! sleep, sleeps in epoll on the channel's descriptor, then asks without waiting.
+//! `adaptive`, `block` and `spin` wait inside the channel. `poll` waits as an event loop does: it
+//! announces the sleep, sleeps in epoll on the channel's descriptor, then asks without waiting.
 
 use nearcall_channel::{
     Deadline, Endpoint, Interest, Message, ReceiveError, SendError, WaitPolicy,
@@ -26,7 +26,7 @@ impl ChannelEnd {
     pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Failure> {
         let poller = match endpoint.wait_policy() {
             WaitPolicy::Poll => Some(Poller::new(&endpoint)?),
-            WaitPolicy::Spin | WaitPolicy::Block => None,
+            WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
         let until = if poller.is_some() { Deadline::Now } else { Deadline::Never };
         Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })

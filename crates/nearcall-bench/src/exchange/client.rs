@@ -5,8 +5,10 @@ use std::hint::black_box;
 use serde::{Deserialize, Serialize};
 
 use crate::bench_plan::Shape;
+use crate::calls::rest::Rest;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::count::{Counts, EndReport};
+use crate::exchange::paced::Paced;
 use crate::exchange::stamps::Stamps;
 use crate::exchange::{End, Failure, Got};
 use crate::histogram::{Histogram, StoredHistogram};
@@ -43,6 +45,10 @@ pub(crate) struct Measured {
     pub(crate) first_message_ns: Option<u64>,
     pub(crate) warmup_samples: u64,
     pub(crate) warmup_capped: bool,
+    /// Only where calls begin at set times.
+    pub(crate) paced: Option<Paced>,
+    /// Only of a server at rest.
+    pub(crate) rest: Option<Rest>,
 }
 
 impl Job {
@@ -110,6 +116,7 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
         first_message_ns: Some(first_message_ns),
         warmup_samples: warmup.samples,
         warmup_capped: warmup.capped,
+        ..Measured::default()
     })
 }
 
@@ -299,6 +306,7 @@ mod tests {
             shape: Shape::Echo,
             message_bytes: 8,
             wait: WaitPolicy::Block,
+            scene: crate::cell::Scene::default(),
         };
         let (stamps, fault) = (Stamps::Clock, Fault::None);
         let job = |shape| Job {

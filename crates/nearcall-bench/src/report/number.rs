@@ -33,6 +33,14 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// An amount of memory, rounded: `512 B`, `23.4 KiB`, `1.20 MiB`. A size that must stay exact is
+/// written by [`size`].
+#[must_use]
+pub fn memory(bytes: f64) -> String {
+    let (kib, mib) = (1024.0, 1024.0 * 1024.0);
+    scaled(bytes, &[(1.0, "B"), (kib, "KiB"), (mib, "MiB"), (1024.0 * mib, "GiB")])
+}
+
 /// A ratio: `0.91×`, `1.04×`, `12.3×`, `845×`.
 #[must_use]
 pub fn ratio(value: f64) -> String {
@@ -126,6 +134,8 @@ mod tests {
         assert_eq!(message_rate(950.0), "950 /s");
         assert_eq!(message_rate(15_400_000.0), "15.4 M/s");
         assert_eq!(byte_rate(12.34e9), "12.3 GB/s");
+        assert_eq!(memory(65_536.0), "64.0 KiB");
+        assert_eq!(memory(1_258_291.2), "1.20 MiB");
         assert_eq!(ratio(1.044), "1.04×");
         assert_eq!(ratio(12.3), "12.3×");
         assert_eq!(ratio(f64::INFINITY), "–");

@@ -3,6 +3,7 @@
 //! [`table`] is the run in one table, [`details`] all about every cell. Text from the run file is
 //! made harmless before it is shown. Printing is left to the caller.
 
+mod budgets;
 mod calls;
 mod cells;
 mod details;
@@ -10,6 +11,7 @@ mod grid;
 mod head;
 mod notes;
 mod overview;
+mod waits;
 
 use crate::run::Run;
 
@@ -20,6 +22,18 @@ use crate::run::Run;
 pub fn table(run: &Run) -> String {
     let mut out = String::new();
     head::print_short(&mut out, run);
+    if budgets::is_of_budgets(run) {
+        out.push('\n');
+        budgets::print(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
+    if waits::is_of_waits(run) {
+        out.push('\n');
+        waits::print(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
     if calls::is_of_calls(run) {
         out.push('\n');
         calls::print_short(&mut out, run);
@@ -42,7 +56,15 @@ pub fn details(run: &Run) -> String {
     let mut out = String::new();
     head::print(&mut out, run);
     out.push('\n');
-    if calls::is_of_calls(run) {
+    if budgets::is_of_budgets(run) {
+        budgets::print(&mut out, run);
+        out.push('\n');
+        details::print(&mut out, run);
+    } else if waits::is_of_waits(run) {
+        waits::print(&mut out, run);
+        out.push('\n');
+        details::print(&mut out, run);
+    } else if calls::is_of_calls(run) {
         calls::print_full(&mut out, run);
     } else if run.cells.is_empty() && run.floors.is_empty() {
         out.push_str("Nothing was measured.\n");

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::noise::Grade;
 use crate::run::call::CallFacts;
+use crate::run::pace::PaceFacts;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +105,9 @@ pub struct Cell {
     /// What only calls, and the bare exchanges beside them, have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallFacts>,
+    /// What only calls have that begin at set times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceFacts>,
 }
 
 impl Cell {
@@ -149,6 +153,7 @@ impl Cell {
             tags: Vec::new(),
             noise: Vec::new(),
             call: None,
+            pace: None,
         }
     }
 }
@@ -169,7 +174,9 @@ pub enum Kind {
 pub enum Definition {
     /// From sending until the reply is there, by the client's clock; not halved.
     Rtt,
-    /// Half of that.
+    /// From when the call should have begun until the reply is there, by the client's clock.
+    FromIntended,
+    /// Half a round trip.
     RttHalf,
     /// One way, until the consumer confirms the last byte.
     OneWayThroughput,

@@ -2,16 +2,19 @@
 //!
 //! A function of its arguments: nothing is started or read here.
 
+use crate::calls::rest::Rest;
 use crate::calls::route::Route;
 use crate::calls::tour::bare_of;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::client::Measured;
 use crate::exchange::count::EndReport;
+use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
 use crate::histogram::Histogram;
 use crate::launch::ROOM_BYTES;
 use crate::run::{
-    CallFacts, Cell, CpuNsPerMessage, EffectiveSize, EndCounts, Kind, PerEnd, RttNs, Timer,
+    AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
+    PaceFacts, PerEnd, RttNs, Timer,
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
@@ -48,11 +51,15 @@ pub(crate) fn cell(
         add_call(&mut cell, spec, route);
     }
     cell.placement = placed.stored();
+    cell.load = spec.scene.load();
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
         Kind::Latency => add_times(&mut cell, launches, timer, seed)?,
         Kind::Throughput => add_rates(&mut cell, launches, seed)?,
+    }
+    if spec.scene.rate_per_s > 0 {
+        add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
     }
     add_ends(&mut cell, launches);
     let median = |of: fn(&CellLaunch) -> Option<u64>| {
@@ -111,6 +118,56 @@ fn add_times(
         cell.within_launch_variance = estimate.within_launch_variance;
     }
     Ok(())
+}
+
+/// What only calls have that begin at set times.
+fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result<(), String> {
+    let paced = || launches.iter().filter_map(|launch| launch.measured.paced.as_ref());
+    let mut times = Histogram::new();
+    for one in paced() {
+        times.merge(&one.service.to_histogram().map_err(|error| error.to_string())?);
+    }
+    let launch_service_medians_ns: Vec<f64> =
+        paced().filter_map(|one| one.service_median_ns).collect();
+    let sum = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>() as f64;
+    let (planned, sent) = (sum(|one| one.planned), sum(|one| one.sent));
+    let achieved_per_s = sent * 1e9 / sum(|one| one.elapsed_ns);
+    cell.definition = Definition::FromIntended;
+    cell.pace = Some(PaceFacts {
+        rate_per_s,
+        achieved_per_s: Some(achieved_per_s).filter(|rate| rate.is_finite()),
+        kept: sent >= planned * KEPT_MIN,
+        service_ns: RttNs::new(&times, None),
+        launch_service_medians_ns,
+    });
+    Ok(())
+}
+
+/// Makes what is stored of a server at rest.
+pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed) -> AtRest {
+    let rests = || launches.iter().filter_map(|launch| launch.measured.rest.as_ref());
+    let values = |of: fn(&Rest) -> Option<u64>| -> Vec<f64> {
+        rests().filter_map(of).map(|value| value as f64).collect()
+    };
+    let sum =
+        |of: fn(&Rest) -> Option<u64>| rests().map(of).try_fold(0_u64, |sum, one| Some(sum + one?));
+    let private = values(|rest| rest.private_bytes);
+    let touched = values(|rest| rest.touched_bytes_per_connection);
+    AtRest {
+        mechanism: spec.subject.name().to_owned(),
+        wait: spec.wait.name().to_owned(),
+        placement: placed.stored(),
+        idle_connections: spec.scene.idle_connections,
+        launches: u32::try_from(launches.len()).unwrap_or(u32::MAX),
+        observed_ns: rests().map(|rest| rest.observed_ns).sum(),
+        cpu_ns: sum(|rest| Some(rest.usage?.cpu_ns)),
+        voluntary_switches: sum(|rest| Some(rest.usage?.voluntary_switches)),
+        threads: rests().filter_map(|rest| Some(rest.usage?.threads)).max(),
+        private_bytes: stats::median(&private),
+        launch_private_bytes: private,
+        touched_bytes_per_connection: stats::median(&touched),
+        launch_touched_bytes: touched,
+    }
 }
 
 fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
@@ -310,6 +367,9 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     None
 }
 
+/// Rule R16: the part of the planned calls that must have begun.
+const KEPT_MIN: f64 = 0.999;
+
 /// Rule R5: 4 MiB must cost at least twice what 64 bytes cost.
 const RATIO_MIN: f64 = 2.0;
 
@@ -326,6 +386,7 @@ mod tests {
 
     use super::*;
     use crate::bench_plan::{Place, Shape};
+    use crate::cell::Scene;
     use crate::floor::Floor;
     use crate::runner::placement::resolve;
 
@@ -336,6 +397,7 @@ mod tests {
             shape: Shape::Echo,
             message_bytes,
             wait: WaitPolicy::Spin,
+            scene: Scene::default(),
         }
     }
 

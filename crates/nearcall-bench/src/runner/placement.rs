@@ -34,6 +34,12 @@ impl Placed {
         cpus
     }
 
+    /// The same with both ends on the server's CPU.
+    pub(crate) fn on_one_cpu(&self) -> Self {
+        let no_spinning = Some(self.no_spinning.unwrap_or(SHARED));
+        Self { client: self.server, class: PlacementClass::SameCpu.name(), no_spinning, ..*self }
+    }
+
     /// Both ends take the CPU from each other.
     pub(crate) fn is_shared(&self) -> bool {
         self.no_spinning.is_some()
@@ -73,8 +79,7 @@ pub(crate) fn resolve(
 
 fn pinned(client: usize, server: usize, topology: &Topology) -> Placed {
     let class = topology.class(client, server).name();
-    let no_spinning =
-        (client == server).then_some("both ends share a CPU, and it would spin on it");
+    let no_spinning = (client == server).then_some(SHARED);
     Placed { client: Some(client), server: Some(server), class, no_spinning }
 }
 
@@ -97,6 +102,8 @@ fn cross_pair(allowed: &[usize], topology: &Topology) -> Option<(usize, usize)> 
     let client = others.min_by_key(|&cpu| rank(topology.class(cpu, server)))?;
     Some((client, server))
 }
+
+const SHARED: &str = "both ends share a CPU, and it would spin on it";
 
 #[cfg(test)]
 mod tests {

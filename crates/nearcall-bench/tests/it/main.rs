@@ -3,3 +3,5 @@
 
 mod runner;
 mod table;
+mod table_budgets;
+mod table_waits;

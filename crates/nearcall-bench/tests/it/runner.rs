@@ -6,11 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
+use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::run::{Cell, Kind, Run};
+use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench};
+use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
 
@@ -341,4 +343,57 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
         assert!(run.skipped.iter().any(|one| one.mechanism == "unix-stream"));
     }
     no_children_are_left();
+}
+
+#[test]
+fn budgets_stand_beside_their_floors() {
+    let _alone = alone();
+    let plan = BudgetsPlan {
+        launches: Some(2),
+        time_budget: Some(Duration::from_secs(1)),
+        quick: true,
+        ..BudgetsPlan::default()
+    };
+    let run = budgets::bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    check_fields(&run);
+    assert_eq!(run.warnings, [""; 0]);
+    for budget in &run.budgets {
+        let needs = !has_two_cpus() && run.skipped.iter().any(|one| one.mechanism == budget.what);
+        assert!(budget.value.is_some() || needs, "{budget:?} {:?}", run.skipped);
+        assert_eq!(budget.verdict == Verdict::Unmeasured, budget.value.is_none());
+        assert_eq!(budget.floor.is_some(), budget.floor_value.is_some() || needs);
+    }
+    let beside: Vec<&Cell> =
+        run.cells.iter().filter(|cell| cell.load == "100 idle connections").collect();
+    assert_eq!(beside.len(), if has_two_cpus() { 2 } else { 0 });
+    let shared = |cell: &&Cell| cell.placement.class == "same_cpu";
+    assert!(run.cells.iter().any(|cell| shared(&cell)) && run.floors.iter().any(|c| shared(&c)));
+    let [rest] = &run.at_rest[..] else { panic!("{:?}", run.at_rest) };
+    assert_eq!((rest.idle_connections, rest.launches), (100, 2));
+}
+
+#[test]
+fn waits_have_a_pace_and_count_from_when_a_call_was_due() {
+    let _alone = alone();
+    let plan = WaitsPlan {
+        waits: Some(vec![WaitPolicy::Block]),
+        launches: Some(1),
+        time_budget: Some(Duration::from_secs(1)),
+        quick: true,
+        ..WaitsPlan::default()
+    };
+    let run = waits::bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    assert!(!run.cells.is_empty() && run.warnings.is_empty(), "{:?}", run.warnings);
+    for cell in &run.cells {
+        let pace = cell.pace.as_ref().unwrap();
+        assert_eq!((cell.definition, pace.rate_per_s >= 100), (Definition::FromIntended, true));
+        assert!(pace.achieved_per_s.unwrap() > 0.0 && pace.service_ns.p50.unwrap() > 0.0);
+        let both = cell.cpu_ns_per_message;
+        assert!(both.client.unwrap() > 0.0 && both.server.unwrap() > 0.0, "{both:?}");
+    }
+    let same = run.cells.iter().filter(|cell| cell.placement.class == "same_cpu").count();
+    assert_eq!(same, if has_two_cpus() { run.cells.len() / 2 } else { run.cells.len() });
+    assert!(run.at_rest.iter().all(|rest| rest.idle_connections == 0 && rest.observed_ns > 0));
 }

@@ -13,7 +13,7 @@ use nearcall_bench::run::{
 };
 
 #[track_caller]
-fn check(found: &str, golden: &str) {
+pub(crate) fn check(found: &str, golden: &str) {
     for line in found.lines() {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
         assert_eq!(line.trim_end(), line, "blanks at the end");
@@ -44,7 +44,7 @@ fn machine() -> Machine {
     }
 }
 
-fn empty() -> Run {
+pub(crate) fn empty() -> Run {
     let settings =
         Settings { touch: "full".to_owned(), launches: 5, seed: 42, ..Settings::default() };
     let mut run = Run::new(machine(), settings, 1_795_230_660);
@@ -59,7 +59,7 @@ fn empty() -> Run {
     run
 }
 
-fn place(cell: &mut Cell, wait: &str, cpu_ns: [f64; 2], grade: Grade) {
+pub(crate) fn place(cell: &mut Cell, wait: &str, cpu_ns: [f64; 2], grade: Grade) {
     wait.clone_into(&mut cell.wait);
     cell.placement =
         Placement { class: "same_llc".to_owned(), client_cpu: Some(0), server_cpu: Some(1) };
@@ -67,7 +67,13 @@ fn place(cell: &mut Cell, wait: &str, cpu_ns: [f64; 2], grade: Grade) {
     cell.grade = Some(grade);
 }
 
-fn latency(name: &str, bytes: u64, wait: &str, p50: f64, floor: Option<(&str, f64)>) -> Cell {
+pub(crate) fn latency(
+    name: &str,
+    bytes: u64,
+    wait: &str,
+    p50: f64,
+    floor: Option<(&str, f64)>,
+) -> Cell {
     let mut cell = Cell::new(Kind::Latency, name, bytes);
     place(&mut cell, wait, [p50 * 0.6, p50 * 0.4], Grade::B);
     cell.rtt_ns = Some(RttNs {

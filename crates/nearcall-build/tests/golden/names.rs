@@ -27,8 +27,8 @@ pub mod option {
     #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
     #[prost(prost_path = "::nearcall::prost")]
     pub struct Some {
-        #[prost(bytes = "vec", tag = "1")]
-        pub r#type: ::nearcall::prost::alloc::vec::Vec<u8>,
+        #[prost(bytes = "bytes", tag = "1")]
+        pub r#type: ::nearcall::prost::bytes::Bytes,
     }
     /// The enum `Option.None`.
     #[derive(
@@ -233,6 +233,18 @@ impl TCaller {
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
+    }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
     }
     /// Behind the method.
     ///
@@ -621,6 +633,18 @@ impl IdleCaller {
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
+    }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
     }
 }
 

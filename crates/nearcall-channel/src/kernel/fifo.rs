@@ -74,7 +74,7 @@ fn open(held: &OwnedFd, end: End) -> Result<OwnedFd, OpenError> {
 /// Each end has opened its own files, so O_NONBLOCK may be relied on where nothing blocks.
 fn how_now(wait: WaitPolicy) -> HowNow {
     match wait {
-        WaitPolicy::Block => HowNow::AskFirst,
+        WaitPolicy::Block | WaitPolicy::Adaptive => HowNow::AskFirst,
         WaitPolicy::Spin | WaitPolicy::Poll => HowNow::NeverBlocks,
     }
 }

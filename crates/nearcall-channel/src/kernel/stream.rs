@@ -329,6 +329,20 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
         }
     }
 
+    fn read_some(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
+        let Self { line, patience, outbox, inbox, .. } = self;
+        if !inbox.filled.is_empty() || into.len() < DIRECT_READ_BYTES_MIN {
+            let here = self.bytes(until)?;
+            let bytes = here.len().min(into.len());
+            here.slice(0..bytes).copy_to(&mut into[..bytes]);
+            self.consume(bytes);
+            return Ok(bytes);
+        }
+        let bytes = read_once(line, patience, outbox, into, until)?;
+        inbox.left_bytes -= bytes;
+        Ok(bytes)
+    }
+
     #[inline]
     fn finish(&mut self) {
         let Inbox { filled, left_bytes, skip_bytes, .. } = &mut self.inbox;

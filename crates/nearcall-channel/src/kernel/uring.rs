@@ -124,7 +124,7 @@ impl UringWay {
         match self.wait {
             _ if until == Deadline::Now => Ok(self.ring.is_done(direction)),
             WaitPolicy::Spin => Ok(self.spin(direction, until)),
-            WaitPolicy::Block | WaitPolicy::Poll => self.sleep(direction, until),
+            _ => self.sleep(direction, until),
         }
     }
 

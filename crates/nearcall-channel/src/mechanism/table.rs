@@ -5,14 +5,38 @@
 use super::{Capabilities, DataPath, Mechanism, Row};
 use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
 use crate::shm::{self, bell};
-use crate::wait::WaitPolicy::{Block, Poll, Spin};
+use crate::wait::WaitPolicy::{Adaptive, Block, Poll, Spin};
 
 fn always() -> Result<(), String> {
     Ok(())
 }
 
 /// In the order in which they are listed to users.
-pub(super) static ROWS: [Row; 22] = [
+pub(super) static ROWS: [Row; 23] = [
+    Row {
+        mechanism: Mechanism::Shm,
+        name: "shm",
+        summary: "a ring in shared memory; the waiter spins while that pays, then sleeps",
+        data_path: DataPath::SharedMemory,
+        wake_up: "futex or unix socket",
+        waits: &[Adaptive, Spin, Block, Poll],
+        capabilities: Capabilities {
+            pollable: true,
+            needs_spinning: false,
+            same_cpu_safe: true,
+            descriptor_passing: true,
+            survives_oversized: true,
+            atomic_message_bytes_max: None,
+            isolation: true,
+            tells_of_death: true,
+            delivers_after_death: true,
+            kill_safe: true,
+            vanishes_with_both: true,
+        },
+        probe: always,
+        offer: shm::offer::<bell::either::Either>,
+        accept: shm::accept::<bell::either::Either>,
+    },
     Row {
         mechanism: Mechanism::Pipe,
         name: "pipe",
@@ -426,7 +450,7 @@ pub(super) static ROWS: [Row; 22] = [
         name: "shm-signal",
         summary: "a ring in shared memory; the waiter sleeps until a signal",
         data_path: DataPath::SharedMemory,
-        wake_up: "a signal to the sleeping thread",
+        wake_up: "a signal to the sleeper",
         waits: &[Block, Poll],
         capabilities: Capabilities {
             pollable: true,

@@ -3,7 +3,8 @@
 //! With time to wait, a message is handed out at its first piece and read as the others come.
 //! Without, its pieces are collected until it is whole; one that is whole already is read in place.
 //! Who receives a whole message by a moment has it collected, too: what came too late for one
-//! call is there for the next.
+//! call is there for the next. Who lends the buffer that is collected in gets it back with the
+//! message, so that each byte is copied once.
 //! Always true: what is collected grows with what came, never by what was announced, and stays
 //! below the connection's limit; after a misdeed of the peer every later receive reports it.
 
@@ -20,12 +21,20 @@ use crate::way::PieceWay;
 /// a receive that must not wait busy for ever.
 const ABORTED_PER_RECEIVE_MAX: u32 = 64;
 
+/// Room that is made for a message of which nothing has come yet, in bytes: a piece of a ring.
+const COLLECTED_STEP_BYTES: usize = 16 << 10;
+
 /// What is being received.
 pub(super) struct Incoming {
     state: State,
     assembly: Assembly,
-    /// Kept between messages, so that collecting allocates only while messages grow.
+    /// Kept between messages, so that collecting allocates only while messages grow. Its length is
+    /// its room.
     collected: Vec<u8>,
+    /// How much of it is filled.
+    collected_bytes: usize,
+    /// It belongs to who receives, and goes there with the next long message.
+    is_lent: bool,
     broken: Option<Misdeed>,
     /// For an end that is called away: it must not wait for the rest of a message.
     whole_only: bool,
@@ -71,6 +80,8 @@ impl Incoming {
             state: State::Nothing,
             assembly: Assembly::new(message_bytes_max),
             collected: Vec::new(),
+            collected_bytes: 0,
+            is_lent: false,
             broken: None,
             whole_only: false,
         }
@@ -115,7 +126,7 @@ impl Incoming {
                 }
                 State::Collected { read_bytes, handed_out: false } => {
                     self.state = State::Collected { read_bytes, handed_out: true };
-                    Some(self.collected.len())
+                    Some(self.collected_bytes)
                 }
                 State::Streaming { .. } | State::Collected { .. } => {
                     self.release(way);
@@ -161,6 +172,79 @@ impl Incoming {
         self.receive_long(way, into, until)
     }
 
+    /// As `receive_into`, into a buffer that is exchanged for the one that was lent.
+    #[inline(always)]
+    pub(super) fn receive_vec(
+        &mut self,
+        way: &mut impl PieceWay,
+        into: &mut Vec<u8>,
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        if let (State::Nothing, None) = (self.state, self.broken) {
+            let header = match way.next(until) {
+                Ok(header) => header,
+                Err(error) => return Err(self.remember(error)),
+            };
+            let message_bytes = header.message_bytes as usize;
+            if self.assembly.is_whole_message(header)
+                && message_bytes <= into.len()
+                && (until == Deadline::Never || way.is_whole(message_bytes))
+            {
+                let outcome = way.read(&mut into[..message_bytes], until);
+                way.finish();
+                return match outcome {
+                    Ok(()) => Ok(message_bytes),
+                    Err(error) => Err(self.remember(error)),
+                };
+            }
+            let (message_bytes, step, piece) = self.judge(way, header)?;
+            if step != Step::Aborted {
+                self.state = State::Offered { piece, message_bytes };
+            }
+        }
+        self.receive_vec_long(way, into, until)
+    }
+
+    /// Collects, whatever the deadline: what has come when it passes is there for the next call.
+    #[inline(never)]
+    fn receive_vec_long(
+        &mut self,
+        way: &mut impl PieceWay,
+        into: &mut Vec<u8>,
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        if let State::Offered { piece, message_bytes } = self.state {
+            if !self.is_lent {
+                return Err(ReceiveError::DoesNotFit { message_bytes });
+            }
+            self.collected_bytes = 0;
+            self.state = State::Collecting { piece: Some(piece), message_bytes };
+        }
+        let message_bytes = self.receive_as(way, until, false)?;
+        if let State::Collected { .. } = self.state
+            && self.is_lent
+        {
+            self.is_lent = false;
+            self.state = State::Nothing;
+            std::mem::swap(&mut self.collected, into);
+            return Ok(message_bytes);
+        }
+        if message_bytes > into.len() {
+            into.resize(message_bytes, 0);
+        }
+        let outcome = self.read(way, &mut into[..message_bytes]);
+        self.release(way);
+        outcome.map(|()| message_bytes)
+    }
+
+    /// Exchanges `buffer` for the one that messages are collected in, unless one is under way.
+    pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
+        if let State::Nothing | State::Offered { .. } | State::Skipping = self.state {
+            self.is_lent = true;
+            std::mem::swap(&mut self.collected, buffer);
+        }
+    }
+
     #[inline(never)]
     fn receive_long(
         &mut self,
@@ -192,7 +276,8 @@ impl Incoming {
         way: &'a mut impl PieceWay,
     ) -> Result<SharedBytes<'a>, ReceiveError> {
         if let State::Collected { read_bytes, .. } = self.state {
-            return Ok(SharedBytes::from_slice(&self.collected[read_bytes..]));
+            let unread = &self.collected[read_bytes..self.collected_bytes];
+            return Ok(SharedBytes::from_slice(unread));
         }
         match self.current(way)? {
             (0, _) => Ok(SharedBytes::from_slice(&[])),
@@ -223,6 +308,9 @@ impl Incoming {
     ) -> Result<(), ReceiveError> {
         if let State::Collected { read_bytes, .. } = &mut self.state {
             let end = *read_bytes + into.len();
+            if end > self.collected_bytes {
+                return Err(ReceiveError::Aborted);
+            }
             into.copy_from_slice(&self.collected[*read_bytes..end]);
             *read_bytes = end;
             return Ok(());
@@ -364,7 +452,7 @@ impl Incoming {
             self.state = State::Streaming { piece: Some(piece), until };
             return Some(message_bytes);
         }
-        self.collected.clear();
+        self.collected_bytes = 0;
         self.state = State::Collecting { piece: Some(piece), message_bytes };
         None
     }
@@ -378,12 +466,8 @@ impl Incoming {
         let State::Collecting { piece, message_bytes } = self.state else { return Ok(None) };
         let piece = match piece {
             Some(Piece { left_bytes, last }) if left_bytes > 0 => {
-                let here = way.bytes(until)?;
-                let bytes = here.len().min(left_bytes);
-                let start = self.collected.len();
-                self.collected.resize(start + bytes, 0);
-                here.slice(0..bytes).copy_to(&mut self.collected[start..]);
-                way.consume(bytes);
+                let bytes = way.read_some(self.room_for(left_bytes), until)?;
+                self.collected_bytes += bytes;
                 Some(Piece { left_bytes: left_bytes - bytes, last })
             }
             Some(Piece { last, .. }) => {
@@ -404,6 +488,18 @@ impl Incoming {
         };
         self.state = State::Collecting { piece, message_bytes };
         Ok(None)
+    }
+
+    /// Room to collect some of the next `bytes` in. It doubles at most: the rest may never come.
+    #[inline]
+    fn room_for(&mut self, bytes: usize) -> &mut [u8] {
+        let start = self.collected_bytes;
+        let end = self.collected.len().max(start + start.max(COLLECTED_STEP_BYTES));
+        let end = end.min(start + bytes);
+        if self.collected.len() < end {
+            self.collected.resize(end.next_power_of_two(), 0);
+        }
+        &mut self.collected[start..end]
     }
 
     /// Drops the pieces of a message that the user is done with.

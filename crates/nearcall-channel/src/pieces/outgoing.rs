@@ -1,9 +1,13 @@
 //! The sending half: a message is written in place, piece by piece.
 //!
-//! Each full piece is on its way while the next is written. A long message that must not wait is
-//! staged in this process instead and moved on by `settle`.
-//! Always true: at most one message is being written and at most one is staged; a message of which
-//! a piece has been published ends with its last piece or with an abort.
+//! Each full piece is on its way while the next is written. What finds no room of a long message
+//! that must not wait is staged in this process; as much as there is room for by then goes on with
+//! each further piece, the rest by `settle`.
+//! Always true: at most one message is being written, and one of which something is staged ends
+//! before the next begins; a message of which a piece has been published ends with its last piece
+//! or with an abort.
+
+use std::ops::Range;
 
 use crate::error::SendError;
 use crate::piece::PieceHeader;
@@ -26,8 +30,8 @@ enum Writing {
     Nothing,
     /// Straight into the way.
     Direct(Direct),
-    /// Into `Staged`, of which so many bytes are written.
-    Staging { written_bytes: usize },
+    /// Into `Staged`; so many bytes are not written yet.
+    Staging { later_bytes: usize },
 }
 
 struct Direct {
@@ -41,12 +45,19 @@ struct Direct {
     begun: bool,
 }
 
-/// A committed message that goes out when there is room.
+/// The rest of a message that goes out when there is room.
 #[derive(Default)]
 struct Staged {
-    /// Kept between messages, so that staging allocates only while messages grow.
+    /// Kept between messages, so that staging allocates only while messages grow. Its length is
+    /// its room.
     bytes: Vec<u8>,
-    sent_bytes: usize,
+    /// What is written there and not sent.
+    filled: Range<usize>,
+    /// Length of the whole message.
+    message_bytes: usize,
+    /// Of these, those that no published piece has had.
+    left_bytes: usize,
+    /// All of it is written, and some is here.
     pending: bool,
 }
 
@@ -62,11 +73,16 @@ impl Outgoing {
         let piece_bytes = message_bytes.min(way.piece_bytes_max());
         let long = piece_bytes < message_bytes;
         if long && until == Deadline::Now && !way.has_room_for(message_bytes) {
-            self.staged.bytes.resize(message_bytes, 0);
-            self.writing = Writing::Staging { written_bytes: 0 };
-            return Ok(());
+            match way.reserve(piece_bytes, until) {
+                Err(SendError::Full) => {
+                    self.stage(message_bytes, message_bytes);
+                    return Ok(());
+                }
+                reserved => reserved?,
+            }
+        } else {
+            way.reserve(piece_bytes, until)?;
         }
-        way.reserve(piece_bytes, until)?;
         self.writing = Writing::Direct(Direct {
             until,
             message_bytes,
@@ -75,6 +91,15 @@ impl Outgoing {
             begun: false,
         });
         Ok(())
+    }
+
+    /// The rest of the message that is being written is staged from here on.
+    #[cold]
+    fn stage(&mut self, message_bytes: usize, later_bytes: usize) {
+        let Staged { filled, left_bytes, .. } = &mut self.staged;
+        (*filled, *left_bytes) = (0..0, later_bytes);
+        self.staged.message_bytes = message_bytes;
+        self.writing = Writing::Staging { later_bytes };
     }
 
     /// Claim, write and commit; for one piece without a detour through the state.
@@ -122,19 +147,28 @@ impl Outgoing {
         &'a mut self,
         way: &'a mut impl PieceWay,
     ) -> Result<&'a mut [u8], SendError> {
-        match &mut self.writing {
-            Writing::Nothing => Ok(&mut []),
-            Writing::Staging { written_bytes } => Ok(&mut self.staged.bytes[*written_bytes..]),
-            Writing::Direct(direct) => {
-                if direct.reserved.is_none() && direct.later_bytes > 0 {
-                    direct.reserve_next(way)?;
+        if let Writing::Direct(direct) = &mut self.writing
+            && direct.reserved.is_none()
+            && direct.later_bytes > 0
+        {
+            match direct.reserve_next(way) {
+                Err(SendError::Full) if direct.until == Deadline::Now => {
+                    let (message_bytes, later_bytes) = (direct.message_bytes, direct.later_bytes);
+                    self.stage(message_bytes, later_bytes);
                 }
-                match direct.reserved {
-                    Some((_, written_bytes)) => Ok(&mut way.room()[written_bytes..]),
-                    None => Ok(&mut []),
-                }
+                reserved => reserved?,
             }
         }
+        Ok(match &mut self.writing {
+            Writing::Nothing => &mut [],
+            Writing::Staging { later_bytes } => {
+                self.staged.room((*later_bytes).min(way.piece_bytes_max()))
+            }
+            Writing::Direct(direct) => match direct.reserved {
+                Some((_, written_bytes)) => &mut way.room()[written_bytes..],
+                None => &mut [],
+            },
+        })
     }
 
     #[inline]
@@ -145,9 +179,15 @@ impl Outgoing {
     ) -> Result<(), SendError> {
         match &mut self.writing {
             Writing::Nothing => Ok(()),
-            Writing::Staging { written_bytes } => {
-                *written_bytes += bytes;
-                Ok(())
+            Writing::Staging { later_bytes } => {
+                *later_bytes -= bytes;
+                self.staged.filled.end += bytes;
+                // The last piece waits for the commit here, too.
+                let kept_bytes = way.piece_bytes_max();
+                match self.staged.send(way, kept_bytes, Deadline::Now) {
+                    Err(SendError::Full) => Ok(()),
+                    outcome => outcome,
+                }
             }
             Writing::Direct(direct) => direct.written(way, bytes),
         }
@@ -164,7 +204,6 @@ impl Outgoing {
             }
             Writing::Staging { .. } => {
                 self.writing = Writing::Nothing;
-                self.staged.sent_bytes = 0;
                 self.staged.pending = true;
                 match self.settle(way, Deadline::Now) {
                     Err(SendError::Full) => Ok(()),
@@ -175,15 +214,23 @@ impl Outgoing {
     }
 
     pub(super) fn abort(&mut self, way: &mut impl PieceWay) {
-        if let Writing::Direct(direct) = std::mem::take(&mut self.writing) {
-            if direct.reserved.is_some() {
-                way.unreserve();
+        let begun = match std::mem::take(&mut self.writing) {
+            Writing::Nothing => None,
+            Writing::Direct(direct) => {
+                if direct.reserved.is_some() {
+                    way.unreserve();
+                }
+                direct.begun.then_some(direct.message_bytes)
             }
-            if direct.begun {
-                self.abort_owed = Some(direct.message_bytes);
-                // If there is no room now, the next claim or flush says it.
-                let _ = self.settle(way, Deadline::Now);
+            Writing::Staging { .. } => {
+                let Staged { message_bytes, left_bytes, .. } = self.staged;
+                (left_bytes < message_bytes).then_some(message_bytes)
             }
+        };
+        if begun.is_some() {
+            self.abort_owed = begun;
+            // If there is no room now, the next claim or flush says it.
+            let _ = self.settle(way, Deadline::Now);
         }
     }
 
@@ -207,15 +254,46 @@ impl Outgoing {
             self.abort_owed = None;
             way.publish(PieceHeader::aborted(message_bytes), until)?;
         }
-        while self.staged.pending {
-            let (whole, from) = (self.staged.bytes.len(), self.staged.sent_bytes);
-            let piece_bytes = (whole - from).min(way.piece_bytes_max());
+        if self.staged.pending {
+            self.staged.send(way, 0, until)?;
+            self.staged.pending = false;
+        }
+        Ok(())
+    }
+}
+
+impl Staged {
+    /// Room for the next `bytes`.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let Range { start, end } = self.filled;
+        if start > 0 && end - start <= bytes {
+            // Back to the start, so that a receiver that keeps up keeps us in the cache.
+            self.bytes.copy_within(start..end, 0);
+            self.filled = 0..end - start;
+        }
+        let end = self.filled.end;
+        if self.bytes.len() < end + bytes {
+            self.bytes.resize(end + bytes, 0);
+        }
+        &mut self.bytes[end..end + bytes]
+    }
+
+    /// Sends pieces while there is room, until at most `kept_bytes` are here.
+    fn send(
+        &mut self,
+        way: &mut impl PieceWay,
+        kept_bytes: usize,
+        until: Deadline,
+    ) -> Result<(), SendError> {
+        while self.filled.len() > kept_bytes {
+            let piece_bytes = self.filled.len().min(way.piece_bytes_max());
             way.reserve(piece_bytes, until)?;
-            way.room().copy_from_slice(&self.staged.bytes[from..from + piece_bytes]);
-            self.staged.sent_bytes += piece_bytes;
-            let left_bytes = whole - self.staged.sent_bytes;
-            self.staged.pending = left_bytes > 0;
-            way.publish(PieceHeader::data(whole, piece_bytes, left_bytes), until)?;
+            let start = self.filled.start;
+            way.room().copy_from_slice(&self.bytes[start..start + piece_bytes]);
+            self.filled.start += piece_bytes;
+            self.left_bytes -= piece_bytes;
+            let header = PieceHeader::data(self.message_bytes, piece_bytes, self.left_bytes);
+            way.publish(header, until)?;
         }
         Ok(())
     }

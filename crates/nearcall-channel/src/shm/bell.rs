@@ -3,10 +3,10 @@
 //! ```text
 //! who waits                                who has something
 //!   takes a ticket
-//!   sleep = number and reason                publishes a frame, or room
+//!   sleep = number, reason and way           publishes a frame, or room
 //!   fence                                    fence
 //!   looks once more: there is nothing        reads the other's sleep word: asleep, not yet rung
-//!   sleeps, unless rung since the ticket     rings
+//!   sleeps, unless rung since the ticket     rings, in the way that the word asks for
 //!   sleep = 0
 //! ```
 //!
@@ -31,6 +31,7 @@ use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
 
+pub(crate) mod either;
 pub(crate) mod eventfd;
 pub(crate) mod futex;
 pub(crate) mod pipe;
@@ -57,6 +58,16 @@ pub(crate) trait Doorbell: Send {
     /// Whether an end ever sleeps. If not, nobody looks at sleep words.
     const SLEEPS: bool = true;
 
+    /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
+    /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
+    /// none for an end that has said that it only spins.
+    const THRIFTY: bool = false;
+
+    /// Where this end sleeps when it sleeps in here, not in an event loop.
+    fn sleeps_on(&self) -> SleepOn {
+        SleepOn::Futex
+    }
+
     /// Called by the thread that is about to sleep, before it announces its sleep.
     #[inline]
     fn prepare(&self, _memory: &Memory) {}
@@ -70,8 +81,19 @@ pub(crate) trait Doorbell: Send {
     /// Sleeps until the other end rings, something else happens, or the time is over.
     fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()>;
 
+    /// As `sleep`, on the descriptor, for a doorbell that has both.
+    fn sleep_on_descriptor(&self, _timeout: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Wakes the other end. Never blocks, whatever the other end does.
     fn ring(&self, memory: &Memory) -> io::Result<()>;
+
+    /// As `ring`, for an end that said where it sleeps.
+    #[inline]
+    fn ring_for(&self, memory: &Memory, _sleeper: SleepOn) -> io::Result<()> {
+        self.ring(memory)
+    }
 
     /// What an event loop can wait on instead of `sleep`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -85,33 +107,49 @@ pub(crate) trait Doorbell: Send {
     fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
 }
 
+/// Where an end sleeps, as far as it has a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SleepOn {
+    /// In its call, on whatever the doorbell has for that.
+    Futex,
+    /// On the descriptor.
+    Descriptor,
+}
+
 /// The reasons for a sleep, in the low bits of the sleep word.
 const FOR_MESSAGE: u32 = 1;
 const FOR_ROOM: u32 = 2;
-const REASONS: u32 = FOR_MESSAGE | FOR_ROOM;
+/// In the sleep word: the sleeper waits on the descriptor.
+const ON_DESCRIPTOR: u32 = 4;
+/// What one sleep adds to the number above those bits.
+const NEXT_SLEEP: u32 = 8;
 
 /// Announces this end's sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
     number: u32,
-    /// What the announced sleep is for; zero while awake.
-    reasons: u32,
+    /// What the announced sleep is for, and where; zero while awake.
+    announced: u32,
 }
 
 impl Sleeper {
     /// From now on the other end rings when there is something. Look once more before sleeping.
     ///
     /// A sleep that is announced already goes on for its reason as well: an event loop may wait
-    /// for a message and for room at once.
+    /// for a message and for room at once. Both are on the same thing.
     #[inline]
-    pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest) {
-        self.number = self.number.wrapping_add(REASONS + 1);
+    pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest, on: SleepOn) {
+        self.number = self.number.wrapping_add(NEXT_SLEEP);
         let reason = match interest {
             Interest::Receive => FOR_MESSAGE,
             Interest::Send => FOR_ROOM,
         };
-        self.reasons |= reason;
-        own.store32(SLEEP, self.number | self.reasons, Ordering::Relaxed);
+        let way = match on {
+            SleepOn::Futex => 0,
+            SleepOn::Descriptor => ON_DESCRIPTOR,
+        };
+        self.announced |= reason | way;
+        own.store32(SLEEP, self.number | self.announced, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
@@ -119,7 +157,7 @@ impl Sleeper {
     #[inline]
     pub(crate) fn end(&mut self, own: &impl Own) {
         if self.is_announced() {
-            self.reasons = 0;
+            self.announced = 0;
             own.store32(SLEEP, 0, Ordering::Relaxed);
         }
     }
@@ -127,7 +165,7 @@ impl Sleeper {
     /// Whether a sleep is announced.
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
-        self.reasons != 0
+        self.announced != 0
     }
 }
 
@@ -139,28 +177,28 @@ pub(crate) struct Ringer {
 }
 
 impl Ringer {
-    /// After publishing a frame: whether to ring.
+    /// After publishing a frame: whom to ring, if anybody.
     #[inline]
-    pub(crate) fn owes_for_message(&mut self, peer: &impl Peer) -> bool {
+    pub(crate) fn owes_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
         self.owes(peer, FOR_MESSAGE)
     }
 
-    /// After freeing room, when there is enough of it: whether to ring.
+    /// After freeing room, when there is enough of it: whom to ring, if anybody.
     #[inline]
-    pub(crate) fn owes_for_room(&mut self, peer: &impl Peer) -> bool {
+    pub(crate) fn owes_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
         self.owes(peer, FOR_ROOM)
     }
 
     #[inline]
-    fn owes(&mut self, peer: &impl Peer, reason: u32) -> bool {
+    fn owes(&mut self, peer: &impl Peer, reason: u32) -> Option<SleepOn> {
         // One load, compared with our own note. A peer that lies costs itself a wake-up.
         let sleep = peer.load32(SLEEP, Ordering::Relaxed);
-        let owes = sleep & reason != 0 && sleep != self.rung;
-        if owes {
-            self.rung = sleep;
+        if sleep & reason == 0 || sleep == self.rung {
+            return None;
         }
-        owes
+        self.rung = sleep;
+        Some(if sleep & ON_DESCRIPTOR == 0 { SleepOn::Futex } else { SleepOn::Descriptor })
     }
 }

@@ -3,7 +3,7 @@
 //! Each end has one such memory file. It alone writes it; the other end maps it read-only.
 //!
 //! ```text
-//! byte    0  header    magic, version, room of the ring       written once, before it is sent
+//! byte    0  header    magic, version, ring, habits           written once, before it is sent
 //!       128  sleep     how the owner waits now, its thread    by the owner, when it waits
 //!       256  bell      goes up when the owner wakes the peer  by the owner, when it rings
 //!       384  consumed  what the owner has read of the PEER's ring, counted from the start
@@ -31,12 +31,13 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::limits;
 use crate::open::OpenError;
+use crate::shm::ring;
 
 /// Says that a memory file is one of ours: "nearshm" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearshm\0");
 
 /// Goes up with every change to this file's picture.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 
 /// Alignment of frames: a cache line.
 pub(crate) const FRAME_ALIGN: usize = 64;
@@ -53,6 +54,11 @@ pub(crate) const READY: u64 = 1 << 60;
 /// In the frame's word: nothing but the way to the ring's start.
 pub(crate) const PAD: u64 = 1 << 61;
 
+/// Pages that a ring has from the start, in bytes: the words and the window of small messages.
+const FIRST_BYTES: usize = 12 << 10;
+
+const _: () = assert!(FRAMES + ring::WINDOW_BYTES + FRAME_ALIGN <= FIRST_BYTES);
+
 #[repr(C, align(128))]
 struct Line<T>(T);
 
@@ -61,6 +67,7 @@ struct Header {
     magic: AtomicU64,
     version: AtomicU32,
     ring_bytes: AtomicU32,
+    habits: AtomicU32,
 }
 
 #[repr(C)]
@@ -92,9 +99,11 @@ pub(crate) const FRAMES: usize = size_of::<Layout>();
 
 const VERSION: usize = offset_of!(Header, version);
 const RING_BYTES: usize = offset_of!(Header, ring_bytes);
+/// Not zero: the owner never sleeps, so nobody needs to look at its sleep word.
+const HABITS: usize = offset_of!(Header, habits);
 
 const _: () = assert!(SLEEP == 128 && BELL == 256 && CONSUMED == 384 && FRAMES == 512);
-const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && THREAD == 132);
+const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && HABITS == 16 && THREAD == 132);
 const _: () = assert!(FRAMES.is_multiple_of(FRAME_ALIGN));
 const _: () = assert!(limits::BUFFER_BYTES_MIN as usize >= 16 * FRAME_ALIGN);
 
@@ -157,21 +166,51 @@ pub(crate) const fn piece_range(place: usize, piece_bytes: usize) -> Range<usize
     place + FRAME_WORD_BYTES..place + FRAME_WORD_BYTES + piece_bytes
 }
 
+/// How much of a ring has pages from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// All: no page fault inside a message, neither here nor there.
+    All,
+    /// Those that a connection with small messages uses; the ring asks for more when it needs more.
+    First,
+}
+
+impl Pages {
+    /// Where in the region the pages of a new ring end.
+    pub(crate) fn end(self, capacity: Capacity) -> usize {
+        match self {
+            Self::All => capacity.region_bytes(),
+            Self::First => FIRST_BYTES.min(capacity.region_bytes()),
+        }
+    }
+}
+
 /// Makes our memory file, and the descriptor for the other end.
-pub(crate) fn create(capacity: Capacity) -> Result<(OwnRegion, OwnedFd), OpenError> {
-    let (mut own, fd) =
-        OwnRegion::create("nearcall-ring", capacity.region_bytes(), Backing::Reserved)?;
-    // No page fault inside a message, neither here nor there.
-    own.prefault().map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
+pub(crate) fn create(
+    capacity: Capacity,
+    pages: Pages,
+    never_sleeps: bool,
+) -> Result<(OwnRegion, OwnedFd), OpenError> {
+    let backing = match pages {
+        Pages::All => Backing::Reserved,
+        Pages::First => Backing::Lazy,
+    };
+    let (own, fd) = OwnRegion::create("nearcall-ring", capacity.region_bytes(), backing)?;
+    own.prefault_range(0..pages.end(capacity)).map_err(|error| touching(error.into()))?;
     let ring_bytes = u32::try_from(capacity.bytes()).expect("a ring has at most BUFFER_BYTES_MAX");
     own.word64(0).store(MAGIC, Ordering::Relaxed);
     own.word32(VERSION).store(LAYOUT_VERSION, Ordering::Relaxed);
+    own.word32(HABITS).store(never_sleeps.into(), Ordering::Relaxed);
     own.word32(RING_BYTES).store(ring_bytes, Ordering::Release);
     Ok((own, fd))
 }
 
 /// Maps the other end's memory file, if it is what it must be.
-pub(crate) fn open(fd: impl AsFd, capacity: Capacity) -> Result<PeerRegion, OpenError> {
+pub(crate) fn open(
+    fd: impl AsFd,
+    capacity: Capacity,
+    pages: Pages,
+) -> Result<PeerRegion, OpenError> {
     let bytes = capacity.region_bytes();
     let peer = PeerRegion::open(fd, bytes..=bytes)?;
     let ring_bytes = peer.load32(RING_BYTES, Ordering::Acquire) as usize;
@@ -188,8 +227,17 @@ pub(crate) fn open(fd: impl AsFd, capacity: Capacity) -> Result<PeerRegion, Open
     if ring_bytes != capacity.bytes() {
         return Err(OpenError::bad_parts("shared memory with another room than agreed"));
     }
-    peer.prefault().map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
+    peer.prefault_range(0..pages.end(capacity)).map_err(|error| touching(error.into()))?;
     Ok(peer)
+}
+
+/// Whether the owner of this memory has said that it never sleeps. Who lies is not woken.
+pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
+    peer.load32(HABITS, Ordering::Relaxed) != 0
+}
+
+fn touching(error: std::io::Error) -> OpenError {
+    OpenError::doing("touching shared memory")(error)
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! Every interleaving that loom finds of the ring and of sleeping and waking.
 //!
 //! Two threads stand for two processes. Shared words are loom's; the futex is loom's mutex and
-//! condition variable around the same question that the kernel asks. A lost wake-up is a deadlock,
-//! which loom reports; a frame seen before its bytes is a wrong number.
+//! condition variable around the same question that the kernel asks, the socket another pair around
+//! the number of bytes in it, which stay until they are read. A lost wake-up is a deadlock, which
+//! loom reports; a frame seen before its bytes is a wrong number.
 //! The mutex is faithful: the kernel compares the word and queues the sleeper under one lock, which
 //! `FUTEX_WAKE` takes after the word went up. Two messages are needed: an end that is rung for a
 //! message it has read already must still be woken by the next.
 //! SeqCst fences are exact in loom; SeqCst loads and stores are only acquire and release there, so
 //! what is to be modelled uses fences.
+//! Each fence of `bell.rs` and `watch.rs` was taken out once, and each time a test failed.
 //! Run with `cargo xtask loom`.
+
+use std::ops::Range;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -17,9 +21,9 @@ use loom::thread;
 use crate::channel::Interest;
 use crate::limits;
 use crate::piece::PieceHeader;
-use crate::shm::bell::{Ringer, Sleeper};
+use crate::shm::bell::{Ringer, SleepOn, Sleeper};
 use crate::shm::layout::{
-    BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, SLEEP, frame_bytes,
+    BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, frame_bytes,
 };
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own, Peer};
@@ -38,6 +42,9 @@ struct Words {
     /// The kernel's queue of sleepers on our bell.
     kernel: Mutex<()>,
     woken: Condvar,
+    /// Bytes in our socket.
+    rings: Mutex<u32>,
+    readable: Condvar,
 }
 
 impl Words {
@@ -50,6 +57,8 @@ impl Words {
             bell: AtomicU32::new(0),
             kernel: Mutex::new(()),
             woken: Condvar::new(),
+            rings: Mutex::new(0),
+            readable: Condvar::new(),
         }
     }
 
@@ -86,6 +95,33 @@ impl Words {
         self.wake();
     }
 
+    /// What an end does to ring for `sleeper` at `peer`.
+    fn ring_for(&self, peer: &Self, sleeper: SleepOn) {
+        match sleeper {
+            SleepOn::Futex => self.ring(),
+            SleepOn::Descriptor => peer.send(),
+        }
+    }
+
+    /// What the kernel does for a `send` to our socket.
+    fn send(&self) {
+        *self.rings.lock().unwrap() += 1;
+        self.readable.notify_all();
+    }
+
+    /// What `poll` does on our socket.
+    fn poll(&self) {
+        let mut rings = self.rings.lock().unwrap();
+        while *rings == 0 {
+            rings = self.readable.wait(rings).unwrap();
+        }
+    }
+
+    /// What `recv` does on our socket.
+    fn silence(&self) {
+        *self.rings.lock().unwrap() = 0;
+    }
+
     /// What the kernel does for `futex(FUTEX_WAKE)`.
     fn wake(&self) {
         let _kernel = self.kernel.lock().unwrap();
@@ -101,6 +137,10 @@ impl Own for Words {
     fn store64(&self, at: usize, value: u64, order: Ordering) {
         self.word64(at).store(value, order);
     }
+
+    fn make_present(&self, _: Range<usize>) -> bool {
+        true
+    }
 }
 
 impl Peer for Words {
@@ -110,6 +150,10 @@ impl Peer for Words {
 
     fn load64(&self, at: usize, order: Ordering) -> u64 {
         self.word64(at).load(order)
+    }
+
+    fn make_present(&self, _: Range<usize>) -> bool {
+        true
     }
 }
 
@@ -139,12 +183,12 @@ fn loom_a_frame_is_seen_with_its_bytes() {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
-            let mut producer = Producer::new(capacity());
+            let mut producer = Producer::new(capacity(), Pages::First);
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
             }
         });
-        let mut consumer = Consumer::new(capacity());
+        let mut consumer = Consumer::new(capacity(), Pages::First);
         let mut expected = 1;
         while expected <= 2 {
             match try_pop(&mut consumer, &b, &a) {
@@ -170,22 +214,24 @@ fn loom_no_wake_up_for_a_message_is_lost() {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
-            let (mut producer, mut ringer) = (Producer::new(capacity()), Ringer::default());
+            let (mut producer, mut ringer) =
+                (Producer::new(capacity(), Pages::First), Ringer::default());
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
-                if ringer.owes_for_message(&*writer_peer) {
+                if ringer.owes_for_message(&*writer_peer).is_some() {
                     writer_own.ring();
                 }
             }
         });
-        let (mut consumer, mut sleeper) = (Consumer::new(capacity()), Sleeper::default());
+        let (mut consumer, mut sleeper) =
+            (Consumer::new(capacity(), Pages::First), Sleeper::default());
         for expected in 1..=2 {
             let value = loop {
                 if let Some(value) = try_pop(&mut consumer, &b, &a) {
                     break value;
                 }
                 let ticket = a.load32(BELL, Ordering::Acquire);
-                sleeper.begin(&*b, Interest::Receive);
+                sleeper.begin(&*b, Interest::Receive, SleepOn::Futex);
                 if consumer.look(&*a) == 0 {
                     a.futex_wait(ticket);
                 }
@@ -197,6 +243,162 @@ fn loom_no_wake_up_for_a_message_is_lost() {
     });
 }
 
+/// Waits as `shm.rs` does for one thing: on the futex in a call, on the descriptor in a loop.
+fn sleep_once(
+    sleeper: &mut Sleeper,
+    (own, peer): (&Words, &Words),
+    (interest, on): (Interest, SleepOn),
+    is_there: impl Fn() -> bool,
+) {
+    let ticket = peer.load32(BELL, Ordering::Acquire);
+    sleeper.begin(own, interest, on);
+    if !is_there() {
+        match on {
+            SleepOn::Futex => peer.futex_wait(ticket),
+            SleepOn::Descriptor => own.poll(),
+        }
+    }
+    sleeper.end(own);
+    if on == SleepOn::Descriptor {
+        own.silence();
+    }
+}
+
+/// Two messages to an end that sleeps on `ways[0]` for the first and on `ways[1]` for the second.
+fn messages_wake(ways: [SleepOn; 2]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
+        let writer = thread::spawn(move || {
+            let mut producer = Producer::new(capacity(), Pages::First);
+            let mut ringer = Ringer::default();
+            for value in 1..=2 {
+                push(&mut producer, &writer_own, &writer_peer, value);
+                if let Some(sleeper) = ringer.owes_for_message(&*writer_peer) {
+                    writer_own.ring_for(&writer_peer, sleeper);
+                }
+            }
+        });
+        let mut consumer = Consumer::new(capacity(), Pages::First);
+        let mut sleeper = Sleeper::default();
+        for (expected, on) in (1..).zip(ways) {
+            let value = loop {
+                if let Some(value) = try_pop(&mut consumer, &b, &a) {
+                    break value;
+                }
+                let look = || consumer.look(&*a) != 0;
+                sleep_once(&mut sleeper, (&b, &a), (Interest::Receive, on), look);
+            };
+            assert_eq!(value, expected);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_no_wake_up_of_a_loop_is_lost() {
+    messages_wake([SleepOn::Descriptor; 2]);
+}
+
+#[test]
+fn loom_no_wake_up_is_lost_when_the_sleeper_goes_from_a_loop_into_a_call() {
+    messages_wake([SleepOn::Descriptor, SleepOn::Futex]);
+}
+
+#[test]
+fn loom_no_wake_up_is_lost_when_the_sleeper_goes_from_a_call_into_a_loop() {
+    messages_wake([SleepOn::Futex, SleepOn::Descriptor]);
+}
+
+#[test]
+fn loom_a_loop_that_waits_for_a_message_and_for_room_gets_both() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        // `b` is the loop's end. The frames do not matter here: `a` answers and reads.
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (other_own, other_peer) = (Arc::clone(&a), Arc::clone(&b));
+        let other = thread::spawn(move || {
+            let mut producer = Producer::new(capacity(), Pages::First);
+            let mut ringer = Ringer::default();
+            push(&mut producer, &other_own, &other_peer, 1);
+            if let Some(sleeper) = ringer.owes_for_message(&*other_peer) {
+                other_own.ring_for(&other_peer, sleeper);
+            }
+            other_own.store64(CONSUMED, 64, Ordering::Release);
+            if let Some(sleeper) = ringer.owes_for_room(&*other_peer) {
+                other_own.ring_for(&other_peer, sleeper);
+            }
+        });
+        let mut consumer = Consumer::new(capacity(), Pages::First);
+        let mut sleeper = Sleeper::default();
+        let (mut has_message, mut has_room) = (false, false);
+        while !(has_message && has_room) {
+            has_message = has_message || try_pop(&mut consumer, &b, &a).is_some();
+            has_room = has_room || a.load64(CONSUMED, Ordering::Acquire) != 0;
+            // Each announcement is followed by its own look, as `arm` does it.
+            let mut may_sleep = true;
+            if !has_message {
+                sleeper.begin(&*b, Interest::Receive, SleepOn::Descriptor);
+                may_sleep &= consumer.look(&*a) == 0;
+            }
+            if !has_room {
+                sleeper.begin(&*b, Interest::Send, SleepOn::Descriptor);
+                may_sleep &= a.load64(CONSUMED, Ordering::Acquire) == 0;
+            }
+            if may_sleep && sleeper.is_announced() {
+                b.poll();
+            }
+            if sleeper.is_announced() {
+                sleeper.end(&*b);
+                b.silence();
+            }
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_two_ends_that_sleep_differently_answer_each_other() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (server_own, server_peer) = (Arc::clone(&b), Arc::clone(&a));
+        // A server in a loop, a client in a call.
+        let server = thread::spawn(move || {
+            serve_once((&server_own, &server_peer), SleepOn::Descriptor, false);
+        });
+        serve_once((&a, &b), SleepOn::Futex, true);
+        server.join().unwrap();
+    });
+}
+
+/// One end of a call: asks and waits for the answer, or waits and answers.
+fn serve_once((own, peer): (&Words, &Words), on: SleepOn, asks: bool) {
+    let mut producer = Producer::new(capacity(), Pages::First);
+    let mut consumer = Consumer::new(capacity(), Pages::First);
+    let (mut sleeper, mut ringer) = (Sleeper::default(), Ringer::default());
+    for sends in [asks, !asks] {
+        if sends {
+            push(&mut producer, own, peer, 5);
+            if let Some(sleeper) = ringer.owes_for_message(peer) {
+                own.ring_for(peer, sleeper);
+            }
+            continue;
+        }
+        loop {
+            if let Some(value) = try_pop(&mut consumer, own, peer) {
+                break assert_eq!(value, 5);
+            }
+            let look = || consumer.look(peer) != 0;
+            sleep_once(&mut sleeper, (own, peer), (Interest::Receive, on), look);
+        }
+    }
+}
+
 #[test]
 fn loom_no_wake_up_for_room_is_lost() {
     loom::model(|| {
@@ -206,14 +408,14 @@ fn loom_no_wake_up_for_room_is_lost() {
         let reader = thread::spawn(move || {
             let mut ringer = Ringer::default();
             reader_own.store64(CONSUMED, 64, Ordering::Release);
-            if ringer.owes_for_room(&*reader_peer) {
+            if ringer.owes_for_room(&*reader_peer).is_some() {
                 reader_own.ring();
             }
         });
         let mut sleeper = Sleeper::default();
         while b.load64(CONSUMED, Ordering::Acquire) == 0 {
             let ticket = b.load32(BELL, Ordering::Acquire);
-            sleeper.begin(&*a, Interest::Send);
+            sleeper.begin(&*a, Interest::Send, SleepOn::Futex);
             if b.load64(CONSUMED, Ordering::Acquire) == 0 {
                 b.futex_wait(ticket);
             }

@@ -18,18 +18,24 @@ use std::ops::Range;
 
 use crate::error::Misdeed;
 use crate::piece::PieceHeader;
-use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, READY, frame_bytes};
+use crate::shm::layout::{
+    CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, Pages, READY, frame_bytes,
+};
 use crate::sync::{Ordering, Own, Peer};
 
 /// How far into the ring small messages go before they wrap early, in bytes.
 ///
 /// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
 /// messages does not show.
-const WINDOW_BYTES: usize = 8 << 10;
+pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
 /// How many pieces of one size follow each other before they wrap early. A long message rotates
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
 const WINDOW_PIECES: usize = 8;
+
+/// How many bytes of a ring that takes its pages late get pages at once: a piece of a long message
+/// and a half, so that few system calls are needed.
+const GROW_BYTES: usize = 32 << 10;
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
@@ -49,10 +55,11 @@ pub(crate) struct Producer {
     wrap_at: u64,
     /// No piece is longer.
     piece_bytes_max: usize,
+    present: Present,
 }
 
 impl Producer {
-    pub(crate) fn new(capacity: Capacity) -> Self {
+    pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
         let piece_bytes_max = capacity.piece_bytes_max();
         Self {
             capacity,
@@ -62,6 +69,7 @@ impl Producer {
             plain_until: 0,
             wrap_at: WINDOW_BYTES as u64,
             piece_bytes_max,
+            present: Present::new(capacity, pages),
         }
     }
 
@@ -75,7 +83,7 @@ impl Producer {
 
     /// Up to where frames need no look at the consumer, no wrap and no pad.
     fn note_plain(&mut self) {
-        let end = self.tail + self.capacity.bytes_to_end(self.tail) as u64;
+        let end = self.tail + self.present.bytes_from(self.capacity.place(self.tail)) as u64;
         self.plain_until = (self.limit() - ALIGN).min(end).min(self.wrap_at);
     }
 
@@ -96,6 +104,12 @@ impl Producer {
             self.wrap_early(own, peer, frame)?;
         }
         let to_end = self.capacity.bytes_to_end(self.tail);
+        let place = if frame > to_end { FRAMES } else { self.capacity.place(self.tail) };
+        if frame > self.present.bytes_from(place)
+            && !self.present.grow(place + frame, |pages| own.make_present(pages))
+        {
+            return Ok(None);
+        }
         if frame > to_end {
             self.publish_word(own, READY | PAD, to_end);
         }
@@ -221,6 +235,47 @@ impl Producer {
     }
 }
 
+/// How far a ring has pages. A hostile peer may leave pages out; who reads them all the same would
+/// be killed if memory has run out, so both ends ask for them first.
+#[derive(Debug, Clone, Copy)]
+struct Present {
+    /// Where in the region the pages end.
+    end: usize,
+    /// Where frames end for which nothing has to be asked: the place behind has a page, too.
+    plain_end: usize,
+    region_bytes: usize,
+}
+
+impl Present {
+    fn new(capacity: Capacity, pages: Pages) -> Self {
+        let region_bytes = capacity.region_bytes();
+        Self { end: 0, plain_end: 0, region_bytes }.to(pages.end(capacity))
+    }
+
+    fn to(self, end: usize) -> Self {
+        // Behind the last frame of the ring comes its first place.
+        let plain_end = if end == self.region_bytes { end } else { end - FRAME_ALIGN };
+        Self { end, plain_end, ..self }
+    }
+
+    /// How many bytes of frames may begin at `place`.
+    #[inline(always)]
+    fn bytes_from(&self, place: usize) -> usize {
+        self.plain_end - place
+    }
+
+    /// Asks for pages for frames up to `end`. False: there are none.
+    #[cold]
+    fn grow(&mut self, end: usize, make_present: impl FnOnce(Range<usize>) -> bool) -> bool {
+        let wanted = (end + FRAME_ALIGN).next_multiple_of(GROW_BYTES).min(self.region_bytes);
+        let made = make_present(self.end..wanted);
+        if made {
+            *self = self.to(wanted);
+        }
+        made
+    }
+}
+
 /// A set of frame places, one bit each. Private to the producer.
 #[derive(Debug)]
 struct Places {
@@ -275,11 +330,14 @@ pub(crate) struct Consumer {
     frame: u64,
     /// No piece is longer.
     piece_bytes_max: usize,
+    present: Present,
 }
 
 impl Consumer {
-    pub(crate) fn new(capacity: Capacity) -> Self {
-        Self { capacity, head: 0, frame: 0, piece_bytes_max: capacity.piece_bytes_max() }
+    pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
+        let (piece_bytes_max, present) =
+            (capacity.piece_bytes_max(), Present::new(capacity, pages));
+        Self { capacity, head: 0, frame: 0, piece_bytes_max, present }
     }
 
     /// The word of the next frame: zero while nothing is there.
@@ -300,8 +358,7 @@ impl Consumer {
         let header = PieceHeader::plain(word)?;
         let piece_bytes = header.piece_bytes as usize;
         let frame = frame_bytes(piece_bytes);
-        let to_end = self.capacity.bytes_to_end(self.head);
-        if piece_bytes > self.piece_bytes_max || frame > to_end {
+        if piece_bytes > self.piece_bytes_max || frame > self.present.bytes_from(place) {
             return None;
         }
         self.frame = frame as u64;
@@ -317,7 +374,7 @@ impl Consumer {
     ) -> Result<Option<(PieceHeader, usize)>, Misdeed> {
         let word = self.look(peer);
         if word & PAD == 0 {
-            return if word == 0 { Ok(None) } else { self.judge(word).map(Some) };
+            return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
         }
         // A pad reaches to the end and is followed by a frame; two in a row would never end.
         let pad = self.capacity.bytes_to_end(self.head);
@@ -329,11 +386,11 @@ impl Consumer {
         match self.look(peer) {
             0 => Ok(None),
             word if word & PAD != 0 => Err(Misdeed::BadHeader),
-            word => self.judge(word).map(Some),
+            word => self.judge(peer, word).map(Some),
         }
     }
 
-    fn judge(&mut self, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
+    fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY) >> 32) as u32);
         let header = PieceHeader::from_words(low, high)?;
@@ -342,8 +399,15 @@ impl Consumer {
         if piece_bytes > self.piece_bytes_max || frame > self.capacity.bytes_to_end(self.head) {
             return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
         }
+        let place = self.capacity.place(self.head);
+        if frame > self.present.bytes_from(place)
+            && !self.present.grow(place + frame, |pages| peer.make_present(pages))
+        {
+            // An honest end has asked for them before.
+            return Err(Misdeed::BadIndex);
+        }
         self.frame = frame as u64;
-        Ok((header, self.capacity.place(self.head)))
+        Ok((header, place))
     }
 
     /// Ends the piece that was read and gives its room back.

@@ -72,6 +72,7 @@ macro_rules! mechanisms {
 const CASES: &[(&str, Case)] = for_each_case! { table all };
 
 mechanisms! {
+    shm Shm,
     pipe Pipe,
     fifo Fifo,
     unix_stream UnixStream,

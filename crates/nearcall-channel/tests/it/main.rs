@@ -11,4 +11,5 @@ mod hostile_region;
 mod interrupt;
 mod killed_peer;
 mod remote;
+mod shm_mixed;
 mod support;

@@ -3,8 +3,11 @@
 //! Always true: what can be refused is refused before the first measurement. What is measured how
 //! is `nearcall_bench`'s.
 
+mod budgets;
 mod calls;
 mod measure;
+mod rivals;
+mod waits;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,8 +26,12 @@ use crate::output;
 use crate::places;
 
 pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
-    if let Some(BenchCommand::Calls(calls)) = &args.what {
-        return calls::run(calls, words);
+    match &args.what {
+        Some(BenchCommand::Calls(args)) => return calls::run(args, words),
+        Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
+        Some(BenchCommand::Waits(args)) => return waits::run(args, words),
+        Some(BenchCommand::Rivals(args)) => return rivals::run(args),
+        None => {}
     }
     let plan = plan(args, words, &Cpus::read()).map_err(Usage)?;
     measure_and_deliver(&args.how, |interrupt| measure::measure(&plan, interrupt))
@@ -112,7 +119,7 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         sizes_bytes: args.sizes.clone().map(|sizes| sizes.0),
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
-        placement: place(how, cpus)?,
+        placement: place(how, args.place.placement, cpus)?,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
@@ -126,14 +133,14 @@ fn arguments(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn place(args: &HowArgs, cpus: &Cpus) -> Result<Place, String> {
+fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
     if let Some(pin) = args.pin {
         for cpu in [pin.client, pin.server] {
             cpus.check(cpu)?;
         }
         return Ok(Place::Pin { client: pin.client, server: pin.server });
     }
-    match args.placement {
+    match word {
         None => Ok(Place::Auto),
         Some(PlaceWord::Same) => Ok(Place::Same),
         Some(PlaceWord::None) => Ok(Place::None),

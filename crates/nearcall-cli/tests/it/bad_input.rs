@@ -38,7 +38,7 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "--sizes", "-8"], 2, &["\"-8\" is not a size"]),
         (&["bench", "--sizes", ""], 2, &["--sizes"]),
         (&["bench", "--shape", "ring"], 2, &["echo, sink"]),
-        (&["bench", "--wait", "spun"], 2, &["spin, block, poll"]),
+        (&["bench", "--wait", "spun"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "--placement", "far"], 2, &["same, cross, none"]),
         (&["bench", "--pin", "0"], 2, &["give two CPU numbers such as 0,1"]),
         (&["bench", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
@@ -56,12 +56,18 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
             &["unknown mechanism `pip`", "did you mean `pipe`"],
         ),
         (&["bench", "calls", "--caller", "nobody"], 2, &["blocking, loop, same-loop"]),
-        (&["bench", "calls", "--wait", "nap"], 2, &["spin, block, poll"]),
+        (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
         (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
         (&["bench", "calls", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
         (&["bench", "calls", "--mechanism", "pipe"], 2, &["'--mechanism'"]),
         (&["bench", "--sizes", "8", "calls"], 2, &["calls"]),
+        (&["bench", "budgets", "--wait", "spin"], 2, &["'--wait'"]),
+        (&["bench", "budgets", "--placement", "same"], 2, &["'--placement'"]),
+        (&["bench", "budgets", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["bench", "budgets", "--launches", "0"], 2, &["1..=1000"]),
+        (&["bench", "waits", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
+        (&["bench", "waits", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
         (&["show"], 2, &["RUN.json"]),
         (&["mechanisms", "--jsn"], 2, &["'--json'"]),
         (&["gen", "--out", "."], 2, &["FILE.proto"]),
@@ -148,4 +154,18 @@ fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
     let start = nearcall_os::clock::now();
     cases.iter().for_each(|&case| check(&folder, case));
     assert!(start.elapsed().as_secs() < 20, "measured first?");
+}
+
+#[test]
+fn rivals_without_their_program_end_with_1_and_say_how_to_build_it() {
+    let folder = Folder::new();
+    // Beside the program under test lies none; if somebody built it, there is nothing to test.
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_nearcall"));
+    if !program.with_file_name("nearcall-peers").exists() {
+        let build = "build it by `cargo build --release -p nearcall-peers`";
+        let ended = folder.run(&["bench", "rivals", "--quick"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(build), "{ended:?}");
+        assert_eq!(folder.run(&["bench", "rivals"]).stderr.lines().count(), 1);
+    }
 }

@@ -157,3 +157,66 @@ fn parent(pid: u32) -> Option<u32> {
     // The name in parentheses may hold anything, also blanks and parentheses.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
+
+#[test]
+fn budgets_are_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let words = ["bench", "budgets", "--quick", "--launches", "1", "--time", "1s"];
+    let ended = folder.run(&[&words[..], &["--out", "budgets.json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "budgets.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    assert!(shown.stdout.contains("short circuit, typed"), "{}", shown.stdout);
+    let json = folder.run(&["show", "--json", "budgets.json"]);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let budgets = document["budgets"].as_array().unwrap();
+    let words = ["goal", "within", "short", "unmeasured"];
+    for budget in budgets {
+        assert!(words.contains(&budget["verdict"].as_str().unwrap()), "{budget}");
+        assert!(budget["budget"].is_number() && budget["what"].is_string(), "{budget}");
+    }
+}
+
+#[test]
+fn one_cpu_is_enough_for_some_budgets() {
+    let folder = Folder::new();
+    let cpu = nearcall_os::cpu::allowed()[0];
+    let pin = format!("{cpu},{cpu}");
+    let words = ["bench", "budgets", "--quick", "--launches", "1", "--time", "1s", "--json"];
+    let ended = folder.run(&[&words[..], &["--pin", &pin]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let reason = |row: &Value| row["reason"].as_str().map(str::to_owned);
+    let rows = document["budgets"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert!(reason(row("spin")).unwrap().starts_with("needs two CPUs: "), "{rows:?}");
+    assert!(row("one-cpu")["value"].as_f64().unwrap() > 0.0, "{rows:?}");
+}
+
+#[test]
+fn waits_are_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let words = ["bench", "waits", "--quick", "--wait", "block", "--launches", "1"];
+    let ended = folder.run(&[&words[..], &["--time", "1s", "--out", "waits.json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "waits.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    assert!(shown.stdout.contains("1000 calls per second"), "{}", shown.stdout);
+}
+
+#[test]
+fn rivals_get_the_words_and_give_the_exit_code() {
+    let folder = Folder::new();
+    let script = folder.path().join("peers");
+    fs::write(&script, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    let mut mode = fs::metadata(&script).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    fs::set_permissions(&script, mode).unwrap();
+    let stdout = folder.home().join("stdout");
+    let mut command = folder.command(&["bench", "rivals", "--only", "x", "--help"]);
+    command.env("NEARCALL_PEERS", &script).stdout(File::create(&stdout).unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(7));
+    assert_eq!(fs::read_to_string(stdout).unwrap(), "--only x --help\n");
+}

@@ -25,11 +25,11 @@ fn text(ended: &Ended) -> &str {
 }
 
 #[test]
-fn the_mechanisms_as_json_are_22_with_every_field() {
+fn the_mechanisms_as_json_are_23_with_every_field() {
     let document = json(&Folder::new().run(&["mechanisms", "--json"]));
     assert_eq!(document["schema"], "nearcall.mechanisms/1");
     let rows = document["mechanisms"].as_array().unwrap();
-    assert_eq!(rows.len(), 22);
+    assert_eq!(rows.len(), 23);
     for row in rows {
         assert!(row["name"].is_string() && row["wake_up"].is_string(), "{row}");
         assert!(["kernel copies", "shared memory"].contains(&row["data_path"].as_str().unwrap()));
@@ -40,10 +40,10 @@ fn the_mechanisms_as_json_are_22_with_every_field() {
 }
 
 #[test]
-fn the_mechanisms_as_a_table_are_22_lines() {
+fn the_mechanisms_as_a_table_are_23_lines() {
     let ended = Folder::new().run(&["mechanisms"]);
     let lines = text(&ended).lines().filter(|line| line.ends_with(" yes") || line.ends_with(" no"));
-    assert_eq!(lines.count(), 22, "{}", ended.stdout);
+    assert_eq!(lines.count(), 23, "{}", ended.stdout);
 }
 
 #[test]

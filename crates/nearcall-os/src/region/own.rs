@@ -165,12 +165,31 @@ impl OwnRegion {
     ///
     /// When the memory for the pages cannot be found; some may be present then.
     pub fn prefault(&mut self) -> Result<(), Errno> {
-        if self.mapping.populate(self.range_in_mapping(), Access::ReadWrite)? {
+        self.prefault_range(0..self.bytes)
+    }
+
+    /// As [`prefault`](Self::prefault), for the pages of `range` only. For a region with
+    /// [`Backing::Lazy`]: where memory has run out this says so, and nobody is killed.
+    ///
+    /// # Errors
+    ///
+    /// As [`prefault`](Self::prefault).
+    ///
+    /// # Panics
+    ///
+    /// If `range` is not inside the region.
+    #[track_caller]
+    pub fn prefault_range(&self, range: Range<usize>) -> Result<(), Errno> {
+        check_range(&range, self.bytes);
+        let first = self.range_in_mapping().start;
+        if self.mapping.populate(first + range.start..first + range.end, Access::ReadWrite)? {
             return Ok(());
         }
-        let last_word = self.bytes.saturating_sub(size_of::<u64>()) / 8 * 8;
-        for at in (0..self.bytes / 8 * 8).step_by(rustix::param::page_size()).chain([last_word]) {
-            if self.bytes >= size_of::<u64>() {
+        // One word of each page, and the last one.
+        let words = range.start.next_multiple_of(8)..range.end / 8 * 8;
+        let last_word = words.end.saturating_sub(size_of::<u64>());
+        for at in words.clone().step_by(rustix::param::page_size()).chain([last_word]) {
+            if words.contains(&at) {
                 self.word64(at).fetch_or(0, Ordering::Relaxed);
             }
         }
@@ -185,6 +204,12 @@ impl OwnRegion {
     /// When the kernel refuses for another reason than the limit.
     pub fn lock(&self) -> Result<bool, Errno> {
         self.mapping.lock(self.range_in_mapping())
+    }
+
+    /// Where it begins. Valid for its length as long as the region lives.
+    #[inline]
+    pub(super) fn first_byte(&self) -> NonNull<u8> {
+        self.start
     }
 
     fn range_in_mapping(&self) -> Range<usize> {

@@ -135,11 +135,30 @@ impl PeerRegion {
     ///
     /// When the memory for the pages cannot be found; some may be present then.
     pub fn prefault(&self) -> Result<(), Errno> {
-        if self.mapping.populate(0..self.bytes, Access::ReadOnly)? {
+        self.prefault_range(0..self.bytes)
+    }
+
+    /// As [`prefault`](Self::prefault), for the pages of `range` only. Where the peer left pages
+    /// out and memory has run out, this says so, and nobody is killed.
+    ///
+    /// # Errors
+    ///
+    /// As [`prefault`](Self::prefault).
+    ///
+    /// # Panics
+    ///
+    /// If `range` is not inside the region.
+    #[track_caller]
+    pub fn prefault_range(&self, range: Range<usize>) -> Result<(), Errno> {
+        check_range(&range, self.bytes);
+        if self.mapping.populate(range.clone(), Access::ReadOnly)? {
             return Ok(());
         }
-        for at in (0..self.bytes).step_by(rustix::param::page_size()) {
-            self.bytes(at..at + 1).copy_to(&mut [0]);
+        let last = range.end.saturating_sub(1);
+        for at in range.clone().step_by(rustix::param::page_size()).chain([last]) {
+            if range.contains(&at) {
+                self.bytes(at..at + 1).copy_to(&mut [0]);
+            }
         }
         Ok(())
     }

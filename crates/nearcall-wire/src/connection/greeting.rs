@@ -59,7 +59,7 @@ impl Greeting {
             calls_out_max: hello.calls_in_max.min(self.limits.calls_out_max),
         };
         let greeting = (!self.is_sent).then(|| self.hello().encode());
-        let open = Open { session: Session::new(peer, self.limits.calls_in_max, greeting) };
+        let open = Open { session: Session::new(peer, self.limits, greeting) };
         let state =
             if self.drains { State::Draining(open.drain(false)) } else { State::Open(open) };
         Ok((state, peer))

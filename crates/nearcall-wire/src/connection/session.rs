@@ -12,6 +12,7 @@ use crate::calls::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCal
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Frame, HEADER_BYTES, Head, Payload};
 use crate::hello::is_greeting;
+use crate::limits::Limits;
 use crate::status::Status;
 use crate::time::{Time, Timeout};
 
@@ -21,6 +22,8 @@ pub(super) struct Session {
     pub(super) incoming: Incoming,
     transmits: Transmits,
     peer: Peer,
+    /// Whether messages may have references.
+    references: bool,
     /// Deadlines up to here have passed.
     passed: Time,
     /// Our greeting, if it is queued.
@@ -45,7 +48,8 @@ enum Ping {
 
 impl Session {
     /// `greeting` is ours if it has not been sent yet.
-    pub(super) fn new(peer: Peer, calls_in_max: u16, greeting: Option<Head>) -> Self {
+    pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
+        let Limits { calls_in_max, references, .. } = limits;
         let mut transmits = Transmits::new(peer.calls_out_max, calls_in_max);
         if greeting.is_some() {
             transmits.push(Transmit::Hello);
@@ -55,6 +59,7 @@ impl Session {
             incoming: Incoming::new(calls_in_max),
             transmits,
             peer,
+            references,
             passed: Time::from_ns(0),
             greeting,
             ping: Ping::Answered,
@@ -82,6 +87,9 @@ impl Session {
         if payload.metadata_bytes > self.peer.metadata_bytes_max {
             let metadata_bytes = payload.metadata_bytes;
             return Err(ProtocolError::MetadataTooLarge { metadata_bytes });
+        }
+        if payload.references && !self.references {
+            return Err(ProtocolError::ReservedBits { flags: 1 });
         }
         Ok(frame)
     }

@@ -19,7 +19,8 @@ fn check(frame: Frame, hex: &str) {
     assert_eq!(Frame::decode(&head, frame.payload().message_bytes()), Ok(frame));
 }
 
-const PAYLOAD: Payload = Payload { metadata_bytes: 0x0102, body_bytes: 0x0304_0506 };
+const PAYLOAD: Payload =
+    Payload { metadata_bytes: 0x0102, body_bytes: 0x0304_0506, ..Payload::EMPTY };
 
 fn id() -> CallId {
     CallId::from_word(0x1112_1314_1516_1718)
@@ -107,7 +108,9 @@ fn a_timeout_survives_as_well_as_it_can() {
 
 fn any_frame(rng: &mut fastrand::Rng) -> Frame {
     let id = CallId::from_word(rng.u64(..));
-    let payload = Payload { metadata_bytes: rng.u16(..), body_bytes: rng.u32(..) };
+    let payload =
+        Payload { metadata_bytes: rng.u16(..), body_bytes: rng.u32(..), references: rng.bool() };
+    let own = Payload { references: false, ..payload };
     let (object, method) = (rng.u64(..), rng.u32(..));
     let timeout = match rng.bool() {
         true => Timeout::NEVER,
@@ -117,7 +120,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         0 => Frame::Call { id, object, method, timeout, payload },
         1 => Frame::Oneway { object, method, timeout, payload },
         2 => Frame::Reply { id, payload },
-        3 => Frame::Error { id, status: Status::ALL[rng.usize(1..17)], payload },
+        3 => Frame::Error { id, status: Status::ALL[rng.usize(1..17)], payload: own },
         4 => Frame::Cancel { id },
         5 => Frame::Ping { number: rng.u64(..) },
         6 => Frame::Pong { number: rng.u64(..) },
@@ -195,7 +198,7 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if version != 1 {
         return Err(ProtocolError::WrongVersion { version });
     }
-    if flags != 0 {
+    if flags & !1 != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
     let timeout = match number(32, 8) {
@@ -209,9 +212,13 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if announced_bytes != message_bytes as u64 {
         return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
     }
+    if flags == 1 && !(1..=3).contains(&kind) {
+        return Err(ProtocolError::ReservedBits { flags });
+    }
     let payload = Payload {
         metadata_bytes: u16::try_from(number(4, 2)).unwrap(),
         body_bytes: u32::try_from(number(8, 4)).unwrap(),
+        references: head[2] == 1,
     };
     let status = u16::from_le_bytes([head[6], head[7]]);
     let (id, object) = (CallId::from_word(number(16, 8)), number(24, 8));
@@ -265,7 +272,8 @@ fn every_head_is_judged_as_by_encoding_it_again() {
         let head = any_head(&mut rng);
         let metadata_bytes = u16::from_le_bytes([head[4], head[5]]);
         let body_bytes = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        let mut message_bytes = Payload { metadata_bytes, body_bytes }.message_bytes();
+        let mut message_bytes =
+            Payload { metadata_bytes, body_bytes, ..Payload::EMPTY }.message_bytes();
         if rng.u8(0..32) == 0 {
             message_bytes = message_bytes.wrapping_add(rng.usize(0..3));
         }

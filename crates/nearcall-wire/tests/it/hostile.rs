@@ -10,8 +10,13 @@ use nearcall_wire::{
 };
 
 const NOW: Time = Time::from_ns(1_000);
-const LIMITS: Limits =
-    Limits { message_bytes_max: 4096, metadata_bytes_max: 64, calls_in_max: 4, calls_out_max: 4 };
+const LIMITS: Limits = Limits {
+    message_bytes_max: 4096,
+    metadata_bytes_max: 64,
+    calls_in_max: 4,
+    calls_out_max: 4,
+    references: false,
+};
 
 fn hello() -> Hello {
     Hello {
@@ -102,6 +107,39 @@ fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
     let mut victim = Connection::new([9; 16], LIMITS);
     assert_eq!(victim.handle_message(NOW, head, message_bytes), Err(expected));
     check_closed(&mut victim, 0, expected);
+}
+
+#[test]
+fn references_that_nobody_agreed_on() {
+    let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
+    let (timeout, id) = (Timeout::NEVER, id(1, 0));
+    let error = ProtocolError::ReservedBits { flags: 1 };
+    check(&[Frame::Call { id, object: 1, method: 2, timeout, payload }], error);
+    check(&[Frame::Oneway { object: 1, method: 2, timeout, payload }], error);
+    check(&[Frame::Reply { id, payload }], error);
+}
+
+#[test]
+fn references_where_none_can_be() {
+    let limits = Limits { references: true, ..LIMITS };
+    for frame in [Frame::Cancel { id: id(1, 0) }, Frame::Ping { number: 1 }, Frame::GoAway] {
+        let mut victim = Connection::new([9; 16], limits);
+        victim.handle_message(NOW, &hello().encode(), HEADER_BYTES).unwrap();
+        let mut head = frame.encode();
+        head[2] = 1;
+        let result = victim.handle_message(NOW, &head, HEADER_BYTES);
+        assert_eq!(result, Err(ProtocolError::ReservedBits { flags: 1 }), "{frame:?}");
+    }
+}
+
+#[test]
+fn references_that_both_agreed_on_are_told() {
+    let mut victim = Connection::new([9; 16], Limits { references: true, ..LIMITS });
+    victim.handle_message(NOW, &hello().encode(), HEADER_BYTES).unwrap();
+    let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
+    let (object, method, timeout) = (1, 2, Timeout::NEVER);
+    let event = send(&mut victim, Frame::Oneway { object, method, timeout, payload }).unwrap();
+    assert!(matches!(event, Some(Event::Oneway { payload: told, .. }) if told == payload));
 }
 
 #[test]
@@ -197,7 +235,7 @@ fn length_that_would_overflow() {
 
 #[test]
 fn length_short_of_the_end() {
-    let payload = Payload { metadata_bytes: 0, body_bytes: 2 };
+    let payload = Payload { metadata_bytes: 0, body_bytes: 2, ..Payload::EMPTY };
     let error = ProtocolError::LengthMismatch { announced_bytes: 41, message_bytes: 42 };
     check_bytes(Frame::Reply { id: id(1, 0), payload }, |head| head[8] = 1, error);
 }
@@ -210,14 +248,14 @@ fn metadata_longer_than_the_message() {
 
 #[test]
 fn metadata_above_the_limit() {
-    let payload = Payload { metadata_bytes: 65, body_bytes: 0 };
+    let payload = Payload { metadata_bytes: 65, body_bytes: 0, ..Payload::EMPTY };
     let error = ProtocolError::MetadataTooLarge { metadata_bytes: 65 };
     check(&[Frame::Reply { id: id(1, 0), payload }], error);
 }
 
 #[test]
 fn a_message_above_the_limit() {
-    let payload = Payload { metadata_bytes: 0, body_bytes: 4057 };
+    let payload = Payload { metadata_bytes: 0, body_bytes: 4057, ..Payload::EMPTY };
     let error = ProtocolError::MessageTooLarge { message_bytes: 4097 };
     check(&[Frame::Reply { id: id(1, 0), payload }], error);
 }

@@ -93,7 +93,7 @@ impl Link {
 
     /// A request without metadata and with 100 bytes of arguments.
     pub(crate) fn request(timeout: Timeout) -> Request {
-        let payload = Payload { metadata_bytes: 0, body_bytes: 100 };
+        let payload = Payload { metadata_bytes: 0, body_bytes: 100, ..Payload::EMPTY };
         Request { object: 7, method: 3, timeout, payload }
     }
 
@@ -149,7 +149,7 @@ impl Link {
             return;
         }
         let side = &mut self.sides[from];
-        let payload = Payload { metadata_bytes: 5, body_bytes: 9 };
+        let payload = Payload { metadata_bytes: 5, body_bytes: 9, ..Payload::EMPTY };
         let head = match status {
             Status::Ok => side.connection.reply(call, payload),
             status => side.connection.fail(call, status, payload),

@@ -41,7 +41,7 @@ fn check_end(link: &Link, call: OutgoingCall, end: End) {
     assert_eq!(ends.collect::<Vec<_>>(), [&Event::Ended { call, end }]);
 }
 
-const ANSWER: Payload = Payload { metadata_bytes: 5, body_bytes: 9 };
+const ANSWER: Payload = Payload { metadata_bytes: 5, body_bytes: 9, ..Payload::EMPTY };
 
 #[test]
 fn the_greeting_agrees_on_the_smaller_limits() {
@@ -51,6 +51,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
         metadata_bytes_max: 1,
         calls_in_max: 3,
         calls_out_max: 9,
+        references: false,
     };
     link.sides[SERVER].connection = Connection::new([2; 16], small);
     link.settle();
@@ -245,7 +246,7 @@ fn a_oneway_message_leaves_nothing_open() {
     let mut link = open();
     link.oneway(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
     link.settle();
-    let payload = Payload { metadata_bytes: 0, body_bytes: 100 };
+    let payload = Payload { metadata_bytes: 0, body_bytes: 100, ..Payload::EMPTY };
     let expected = Event::Oneway { object: 7, method: 3, deadline: Time::NEVER, payload };
     assert_eq!(link.sides[SERVER].events.last(), Some(&expected));
     assert!(link.sides[SERVER].serving.is_empty());
@@ -256,12 +257,12 @@ fn too_much_is_refused_where_it_starts() {
     let limits = Limits { message_bytes_max: 200, metadata_bytes_max: 10, ..Limits::default() };
     let mut link = Link::open(limits);
     let mut request = Link::request(Timeout::NEVER);
-    request.payload = Payload { metadata_bytes: 10, body_bytes: 150 };
+    request.payload = Payload { metadata_bytes: 10, body_bytes: 150, ..Payload::EMPTY };
     link.call(CLIENT, &request).unwrap();
     request.payload.body_bytes += 1;
     let too_large = StartError::TooLarge { message_bytes: 201, message_bytes_max: 200 };
     assert_eq!(link.call(CLIENT, &request), Err(too_large));
-    request.payload = Payload { metadata_bytes: 11, body_bytes: 0 };
+    request.payload = Payload { metadata_bytes: 11, body_bytes: 0, ..Payload::EMPTY };
     let refused = link.call(CLIENT, &request).unwrap_err();
     assert_eq!(
         refused,
@@ -269,7 +270,7 @@ fn too_much_is_refused_where_it_starts() {
     );
     link.settle();
     let served = *link.sides[SERVER].serving.first().unwrap();
-    let large = Payload { metadata_bytes: 0, body_bytes: 161 };
+    let large = Payload { metadata_bytes: 0, body_bytes: 161, ..Payload::EMPTY };
     let server = &mut link.sides[SERVER].connection;
     assert_eq!(server.reply(served, large), Err(ReplyError::TooLarge));
     assert!(server.fail(served, Status::ResourceExhausted, Payload::EMPTY).is_ok());

@@ -1,20 +1,23 @@
 //! Sending over a connection: requests, answers and what the protocol itself has to say.
 //!
 //! A message of up to two cache lines is put together on the stack; a longer one is marshalled in
-//! place, behind its header; one that the channel takes in several parts is marshalled aside first.
+//! place, behind its header; one that the channel takes in several parts goes part by part, so that
+//! the receiver copies the first while the next is marshalled.
 //! Always true: messages leave in the order in which the protocol made their headers; a header that
 //! was made is sent, kept in the outbox, or its call is ended.
 //! Not here: waiting until a full channel has room again (`reactor.rs`).
 
 use std::rc::Rc;
 
-use nearcall_channel::{Deadline, SendError};
+use bytes::BufMut;
+use nearcall_channel::{Claim, Deadline, SendError};
+use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time};
 
 use super::calls::State;
+use super::lending::Gathered;
 use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
-use crate::buffers::Buffers;
 use crate::codec::{self, Message};
 use crate::dispatch;
 use crate::options;
@@ -41,6 +44,12 @@ enum Unsent<E> {
     Message(Status),
 }
 
+impl<E> From<Status> for Unsent<E> {
+    fn from(status: Status) -> Self {
+        Self::Message(status)
+    }
+}
+
 impl Link {
     /// Starts a call. Waits for room until `until` at most.
     #[inline]
@@ -50,15 +59,26 @@ impl Link {
         body: &impl Message,
         until: Deadline,
     ) -> Result<Ticket, Status> {
-        let (now, request) = self.request(outgoing, body)?;
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.start_call_of(outgoing, body, true, until);
+            if let Some(started) = self.lend_with(outgoing.metadata, body, send) {
+                return started;
+            }
+        }
+        self.start_call_of(outgoing, body, false, until)
+    }
+
+    #[inline(always)]
+    fn start_call_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        until: Deadline,
+    ) -> Result<Ticket, Status> {
+        let (now, request) = self.request(outgoing, body, lends)?;
         let opening = NewCall { now, request };
-        let sent = self.inner.borrow_mut().send(
-            &self.core.buffers,
-            &opening,
-            outgoing.metadata,
-            body,
-            until,
-        );
+        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
             Ok(call) => {
                 self.core.touched(self, outgoing.until);
@@ -75,15 +95,26 @@ impl Link {
         body: &impl Message,
         until: Deadline,
     ) -> Result<(), Status> {
-        let (_, request) = self.request(outgoing, body)?;
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.send_oneway_of(outgoing, body, true, until);
+            if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
+                return sent;
+            }
+        }
+        self.send_oneway_of(outgoing, body, false, until)
+    }
+
+    #[inline(always)]
+    fn send_oneway_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        until: Deadline,
+    ) -> Result<(), Status> {
+        let (_, request) = self.request(outgoing, body, lends)?;
         let opening = NewOneway { request };
-        let sent = self.inner.borrow_mut().send(
-            &self.core.buffers,
-            &opening,
-            outgoing.metadata,
-            body,
-            until,
-        );
+        let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
             Ok(()) => {
                 self.core.touched(self, Time::NEVER);
@@ -98,6 +129,7 @@ impl Link {
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
+        lends: bool,
     ) -> Result<(Time, Request), Status> {
         if self.is_gone() {
             return Err(self.why_gone());
@@ -108,6 +140,7 @@ impl Link {
             let bytes = outgoing.metadata.len() + body_bytes;
             Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
         })?;
+        let payload = Payload { references: lends, ..payload };
         let &Outgoing { object, method, until, .. } = outgoing;
         // Without a deadline nobody asks for the time.
         let now = if until == Time::NEVER { Time::from_ns(0) } else { options::now() };
@@ -140,16 +173,28 @@ impl Link {
     /// Answers a call of the peer. Never waits: what finds no room is kept and sent later.
     #[inline]
     pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
-        let Some(payload) = Payload::new(0, codec::encoded_bytes(result)) else {
-            return self.fail(call, &too_large());
+        let lent = match self.lending.may_lend() {
+            true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
+            false => None,
         };
-        let opening = Answer { call, payload };
-        let sent =
-            self.inner.borrow_mut().send(&self.core.buffers, &opening, &[], result, Deadline::Now);
+        let sent = lent.unwrap_or_else(|| self.reply_of(call, result, false));
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
             Err(unsent) => self.not_answered(call, unsent),
         }
+    }
+
+    #[inline(always)]
+    fn reply_of(
+        &self,
+        call: IncomingCall,
+        result: &impl Message,
+        lends: bool,
+    ) -> Result<(), Unsent<ReplyError>> {
+        let payload = Payload::new(0, codec::encoded_bytes(result));
+        let payload = payload.ok_or_else(|| Unsent::Message(too_large()))?;
+        let opening = Answer { call, payload: Payload { references: lends, ..payload } };
+        self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now)
     }
 
     #[cold]
@@ -241,7 +286,6 @@ impl Inner {
     #[inline]
     fn send<O: Opening>(
         &mut self,
-        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
@@ -261,7 +305,7 @@ impl Inner {
             }
         }
         if message_bytes > SMALL_BYTES {
-            return self.send_large(buffers, opening, metadata, body, until);
+            return self.send_large(opening, metadata, body, until);
         }
         let opened = opening.open(&mut self.wire).map_err(Unsent::Protocol)?;
         let mut message = [0; SMALL_BYTES];
@@ -292,13 +336,12 @@ impl Inner {
     /// Claims room, marshals in place.
     fn send_large<O: Opening>(
         &mut self,
-        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
         until: Deadline,
     ) -> Result<O::Opened, Unsent<O::Refused>> {
-        match self.send_claimed(buffers, opening, metadata, body, until)? {
+        match self.send_claimed(opening, metadata, body, until)? {
             Some(opened) if until == Deadline::Never => Ok(opened),
             Some(opened) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
             None if until == Deadline::Now => self.keep(opening, metadata, body),
@@ -309,7 +352,6 @@ impl Inner {
     /// `None`: no room in time, and the protocol knows of nothing.
     fn send_claimed<O: Opening>(
         &mut self,
-        buffers: &Buffers,
         opening: &O,
         metadata: &[u8],
         body: &impl Message,
@@ -329,7 +371,7 @@ impl Inner {
             Err(error) => return Err(Unsent::Channel(error)),
         };
         let opened = opening.open(wire).map_err(Unsent::Protocol)?;
-        match fill(buffers, claim, opening, opened, metadata, body) {
+        match fill(claim, opening, opened, metadata, body) {
             Ok(()) => Ok(Some(opened)),
             Err(unsent) => {
                 opening.undo(wire, opened);
@@ -445,8 +487,7 @@ impl Inner {
 /// Writes a whole message into the room for it, and sends it.
 #[inline]
 fn fill<O: Opening>(
-    buffers: &Buffers,
-    mut claim: nearcall_channel::Claim<'_>,
+    mut claim: Claim<'_>,
     opening: &O,
     opened: O::Opened,
     metadata: &[u8],
@@ -458,15 +499,34 @@ fn fill<O: Opening>(
         marshal_into(space, opening, opened, metadata, body).map_err(Unsent::Message)?;
         claim.written(message_bytes).map_err(Unsent::Channel)?;
     } else {
-        let mut aside = buffers.take();
-        buffers.grow(&mut aside, message_bytes);
-        let message = &mut aside[..message_bytes];
-        marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
-        let written = claim.write(message);
-        buffers.give(aside);
-        written.map_err(Unsent::Channel)?;
+        let mut into = SinkBuf::new(Pieces { claim: &mut claim, failed: None });
+        into.put_slice(&opening.head(opened));
+        into.put_slice(metadata);
+        codec::encode_all(body, &mut into);
+        match into.finish().failed {
+            // The message has said less of its length than it has.
+            Some(SendError::TooLarge { .. }) => return Err(Unsent::Message(changed())),
+            Some(error) => return Err(Unsent::Channel(error)),
+            None if claim.left_bytes() > 0 => return Err(Unsent::Message(changed())),
+            None => {}
+        }
     }
     claim.commit().map_err(Unsent::Channel)
+}
+
+/// A long message on its way into a channel: each part leaves when it is full. After a failure the
+/// rest is dropped, since marshalling cannot be stopped.
+struct Pieces<'a, 'b> {
+    claim: &'a mut Claim<'b>,
+    failed: Option<SendError>,
+}
+
+impl Sink for Pieces<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.claim.write(bytes).err();
+        }
+    }
 }
 
 /// True: nothing is left in this process.
@@ -511,6 +571,11 @@ fn marshal_into<O: Opening>(
 ) -> Result<(), Status> {
     message[..HEADER_BYTES].copy_from_slice(&opening.head(opened));
     write_payload(&mut message[HEADER_BYTES..], metadata, body)
+}
+
+#[cold]
+fn changed() -> Status {
+    Status::internal("the message has another length than it says")
 }
 
 #[cold]

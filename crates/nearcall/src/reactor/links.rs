@@ -1,9 +1,10 @@
 //! How a loop watches a connection: by its descriptors, by spinning, or by sleeping in it.
 //!
-//! Always true: a connection is armed, or it is in `used` or `ready` and the loop does not sleep
+//! Always true: a connection is armed, or it is hot or in `used` or `ready` and the loop does not sleep
 //! before it was looked at; a loop sleeps in at most one connection.
-//! Not here: rounds (`reactor.rs`), the mechanisms (`nearcall-channel`).
+//! Not here: rounds (`reactor.rs`), which are hot (`hot.rs`), the mechanisms (`nearcall-channel`).
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -18,20 +19,30 @@ use crate::link::{Link, Took};
 use crate::options;
 
 /// How the loop watches a connection.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
+    pub(super) tokens: Cell<Tokens>,
+    /// It is in the queue of those that may have something.
+    pub(super) is_ready: Cell<bool>,
+    /// It is in the list of those that were used.
+    is_used: Cell<bool>,
+    /// It was armed and not used since.
+    pub(super) is_armed: Cell<bool>,
+    /// It is looked at before the loop sleeps.
+    pub(super) is_hot: Cell<bool>,
+    /// Looks in vain since it was last used.
+    pub(super) misses: Cell<u32>,
+}
+
+/// What the loop's epoll knows of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tokens {
     /// Of the descriptor that tells of messages.
     receive: Option<u64>,
     /// Of the descriptor that tells of room, while it is waited for and is another one.
     send: Option<u64>,
     /// The descriptor of messages is watched for room as well.
     both: bool,
-    /// It is in the queue of those that may have something.
-    is_ready: bool,
-    /// It is in the list of those that were used.
-    is_used: bool,
-    /// It was armed and not used since.
-    is_armed: bool,
 }
 
 /// The connection that the loop sleeps in.
@@ -69,7 +80,7 @@ impl Reactor {
         });
         let watched = match added {
             Ok(true) => {
-                link.watch.update(|watch| Watch { receive: Some(token), ..watch });
+                link.watch.tokens.update(|tokens| Tokens { receive: Some(token), ..tokens });
                 if link.mechanism == Mechanism::ShmSignal {
                     self.signalled.borrow_mut().push(Rc::clone(link));
                 }
@@ -107,6 +118,7 @@ impl Reactor {
     pub(crate) fn remove_link(&self, link: &Rc<Link>) {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        self.hot.forget(link);
         // Or its descriptors stay open until the next round.
         self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         let is_native =
@@ -116,9 +128,10 @@ impl Reactor {
             let native = self.native.borrow_mut().take();
             drop(native);
         }
-        let watch = link.watch.take();
+        let tokens = link.watch.tokens.take();
         self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-        for (interest, token) in [(Interest::Receive, watch.receive), (Interest::Send, watch.send)]
+        for (interest, token) in
+            [(Interest::Receive, tokens.receive), (Interest::Send, tokens.send)]
         {
             let Some(token) = token else { continue };
             self.sources.borrow_mut().remove(token);
@@ -128,7 +141,10 @@ impl Reactor {
                 }
             });
         }
-        link.watch.set(Watch::default());
+        for flag in [&link.watch.is_ready, &link.watch.is_used, &link.watch.is_armed] {
+            flag.set(false);
+        }
+        link.watch.is_hot.set(false);
     }
 
     /// All connections.
@@ -141,9 +157,9 @@ impl Reactor {
 
     /// A connection may have something.
     pub(super) fn make_ready(&self, link: &Rc<Link>) {
-        let watch = link.watch.get();
-        if !watch.is_ready && !link.is_gone() {
-            link.watch.set(Watch { is_ready: true, is_armed: false, ..watch });
+        if !link.watch.is_ready.get() && !link.is_gone() {
+            link.watch.is_ready.set(true);
+            link.watch.is_armed.set(false);
             self.ready.borrow_mut().push_back(Rc::clone(link));
         }
     }
@@ -159,11 +175,9 @@ impl Reactor {
 
     #[inline]
     pub(super) fn used(&self, link: &Rc<Link>) {
-        let watch = link.watch.get();
-        if watch.is_used {
-            link.watch.set(Watch { is_armed: false, ..watch });
-        } else if !link.is_gone() {
-            link.watch.set(Watch { is_used: true, is_armed: false, ..watch });
+        link.watch.is_armed.set(false);
+        if !self.warm(link) && !link.watch.is_used.get() && !link.is_gone() {
+            link.watch.is_used.set(true);
             self.used.borrow_mut().push(Rc::clone(link));
         }
     }
@@ -172,17 +186,17 @@ impl Reactor {
     #[inline]
     pub(super) fn arm(&self, link: &Rc<Link>) -> bool {
         let wants_room = link.wants_room();
-        let watch = link.watch.get();
-        if wants_room != (watch.both || watch.send.is_some()) {
+        let tokens = link.watch.tokens.get();
+        if wants_room != (tokens.both || tokens.send.is_some()) {
             self.watch_for_room(link, wants_room);
         }
-        if link.watch.get().receive.is_none() {
+        if tokens.receive.is_none() {
             // The loop sleeps in it, and looks there first. Room that came just now is what
             // somebody may wait for.
             return !link.has_postponed() && wants_room == link.wants_room();
         }
         let armed = link.arm();
-        link.watch.update(|watch| Watch { is_armed: armed, ..watch });
+        link.watch.is_armed.set(armed);
         armed
     }
 
@@ -193,9 +207,10 @@ impl Reactor {
             // A stack, so that none is moved; arming runs no service.
             loop {
                 let Some(link) = self.used.borrow_mut().pop() else { break };
-                let watch = link.watch.get();
-                link.watch.set(Watch { is_used: false, ..watch });
-                if link.is_gone() || watch.is_ready || watch.is_armed {
+                let watch = &link.watch;
+                watch.is_used.set(false);
+                let is_seen_to = watch.is_ready.get() || watch.is_armed.get() || watch.is_hot.get();
+                if link.is_gone() || is_seen_to {
                     continue;
                 }
                 if !self.arm(&link) {
@@ -208,8 +223,8 @@ impl Reactor {
 
     #[cold]
     fn watch_for_room(&self, link: &Rc<Link>, wanted: bool) {
-        let mut watch = link.watch.get();
-        let Some(receive) = watch.receive else {
+        let mut tokens = link.watch.tokens.get();
+        let Some(receive) = tokens.receive else {
             return self.watch_native_for_room(link, wanted);
         };
         link.with_endpoint(|endpoint| {
@@ -220,22 +235,22 @@ impl Reactor {
                 return;
             };
             if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
-                let interest = match (wanted, room.writable) {
-                    (true, true) => poll::Interest::Both,
-                    _ => poll::Interest::Readable,
-                };
-                let _ = self.epoll.modify(messages.fd, interest, receive);
-                watch.both = wanted;
+                let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
+                // A bell is heard in the same way, whatever it rings for.
+                if room.writable {
+                    let _ = self.epoll.modify(messages.fd, interest, receive);
+                }
+                tokens.both = wanted;
             } else if wanted {
                 let token = self.sources.borrow_mut().add(Source::Link(Rc::clone(link)));
                 let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
-                watch.send = Some(token);
-            } else if let Some(token) = watch.send.take() {
+                tokens.send = Some(token);
+            } else if let Some(token) = tokens.send.take() {
                 self.sources.borrow_mut().remove(token);
                 let _ = self.epoll.delete(room.fd);
             }
         });
-        link.watch.set(watch);
+        link.watch.tokens.set(tokens);
     }
 
     /// A connection without a descriptor cannot tell of room: look again soon.
@@ -309,7 +324,7 @@ impl Reactor {
 
 /// A connection has left the queue of those that may have something.
 pub(super) fn taken_from_ready(link: &Link) {
-    link.watch.update(|watch| Watch { is_ready: false, ..watch });
+    link.watch.is_ready.set(false);
 }
 
 fn kernel_interest(writable: bool) -> poll::Interest {

@@ -58,7 +58,7 @@ fn metadata_of_both_kinds_travel() {
         let seen = echo.look_with(&(), &options).unwrap();
         assert_eq!(seen.metadata.len(), 2);
         assert_eq!(seen.metadata["traceparent"], trace.as_bytes());
-        assert_eq!(seen.metadata["token-bin"], [0, 255, 10]);
+        assert_eq!(seen.metadata["token-bin"], &[0, 255, 10][..]);
         assert!(echo.look(&()).unwrap().metadata.is_empty());
     });
 }

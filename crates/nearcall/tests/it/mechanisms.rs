@@ -16,7 +16,7 @@ fn exchange(mechanism: Mechanism, parameters: &str) {
     echo.nothing(&()).unwrap();
     for bytes in [0, 1, 63, 5_000, 100_000, 1 << 20] {
         let data: Vec<u8> = (0..=250).cycle().take(bytes).collect();
-        let request = Words { data, number: bytes as u64 };
+        let request = Words { data: data.into(), number: bytes as u64 };
         let reply = echo.say(&request).unwrap();
         assert!(reply == request, "{mechanism}: {bytes} bytes came back changed");
     }
@@ -58,7 +58,7 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
             echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         }
         for bytes in [100, 100_000, 1 << 20] {
-            let request = Words { data: vec![7; bytes], number: 1 };
+            let request = Words { data: vec![7; bytes].into(), number: 1 };
             let reply = echo.say_with(&request, &options);
             let reply = reply.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
             assert!(reply == request, "{mechanism}: {bytes} bytes came back changed");

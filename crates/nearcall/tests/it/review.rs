@@ -205,7 +205,7 @@ fn blocking(go: mpsc::Receiver<()>) -> Served {
 }
 
 fn large(number: u64) -> Words {
-    Words { number, data: vec![7; 64 << 10] }
+    Words { number, data: vec![7; 64 << 10].into() }
 }
 
 #[test]
@@ -377,7 +377,8 @@ fn two_that_connect_at_once_share_the_connection() {
     in_time(|| {
         let served = Served::with(Limits::default(), "", |_, server, _| {
             let counted = server.clone();
-            let say = move |_: &Context<'_>, _: &Words| Ok(words(counted.connections() as u64));
+            let say =
+                move |_: &Context<'_>, _: &Words| Ok(words(counted.connections().len() as u64));
             server.register_as("s", EchoDispatcher::new(Scripted::new(say))).unwrap();
         });
         let event_loop = EventLoop::new().unwrap();
@@ -423,7 +424,7 @@ fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() 
             // Some of these are just longer than the room that is left.
             for data_bytes in (1..24).map(|step| step * (24 << 10)) {
                 echo.note_with(&words(0), &options).unwrap();
-                let data = vec![7; data_bytes];
+                let data = vec![7; data_bytes].into();
                 echo.note_with(&Words { number: 1, data }, &options).unwrap();
                 assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(0), "{way}");
                 let arrived = told.recv_timeout(PATIENCE / 4);
@@ -442,7 +443,7 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
             let served = blocking(wait);
             let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
             let first = echo.start_say(&words(3), &until(PATIENCE));
-            let data = vec![7; 3 << 20];
+            let data = nearcall::Bytes::from(vec![7; 3 << 20]);
             let status = echo.say_with(&Words { number: 4, data }, &until(SHORT)).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
             drop(go);
@@ -482,7 +483,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         turn_until(&event_loop, || client.is_finished());
         let status = client.join().unwrap().unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
-        turn_until(&event_loop, || server.connections() == 0);
+        turn_until(&event_loop, || server.connections().len() == 0);
         drop((near, far));
         drop(event_loop);
         passing.into_iter().for_each(|passing| passing.join().unwrap());
@@ -527,7 +528,7 @@ fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
         let options = until(PATIENCE);
         let first = echo.start_say(&words(1), &options);
         // None of these is read before the first ends, except for what may wait.
-        let data = vec![7; 3 << 20];
+        let data = nearcall::Bytes::from(vec![7; 3 << 20]);
         let mut sent = 0;
         let end = clock::now() + Duration::from_secs(1);
         while clock::now() < end && sent < 40 {

@@ -58,7 +58,7 @@ impl Echo for Service {
 
     fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
         let metadata =
-            context.metadata().iter().map(|(key, value)| (key.to_owned(), value.to_vec()));
+            context.metadata().iter().map(|(key, value)| (key.to_owned(), value.to_vec().into()));
         Ok(Seen {
             remaining_ns: context
                 .remaining()

@@ -6,8 +6,8 @@
 #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
 #[prost(prost_path = "::nearcall::prost")]
 pub struct Argument {
-    #[prost(bytes = "vec", tag = "1")]
-    pub data: ::nearcall::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::nearcall::prost::bytes::Bytes,
 }
 
 /// A server that does no work: it only reads what it gets.
@@ -103,6 +103,18 @@ impl BenchCaller {
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
+    }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
     }
     /// Nothing in, nothing out.
     ///

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{figure, place};
+use super::cells::{OURS, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
 use super::notes::DISTURBED;
@@ -132,7 +132,8 @@ fn columns(run: &Run, wanted: impl Fn(&Key) -> bool) -> Vec<Key> {
     keys
 }
 
-/// The calls of one kind of caller, a row for each mechanism and way to wait, the fastest first.
+/// The calls of one kind of caller, a row for each mechanism and way to wait: nearcall's own
+/// channel, then the fastest first.
 fn rows<'a>(run: &'a Run, caller: &str) -> Vec<BTreeMap<Key, &'a Cell>> {
     let mut rows: BTreeMap<(&str, &str), BTreeMap<Key, &Cell>> = BTreeMap::new();
     for cell in &run.cells {
@@ -144,7 +145,9 @@ fn rows<'a>(run: &'a Run, caller: &str) -> Vec<BTreeMap<Key, &'a Cell>> {
     let cost = |row: &BTreeMap<Key, &Cell>| {
         row.values().next().and_then(|cell| ns(cell)).unwrap_or(f64::INFINITY)
     };
-    rows.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let ours =
+        |row: &BTreeMap<Key, &Cell>| row.values().next().is_none_or(|cell| cell.mechanism != OURS);
+    rows.sort_by(|a, b| ours(a).cmp(&ours(b)).then(cost(a).total_cmp(&cost(b))));
     rows
 }
 

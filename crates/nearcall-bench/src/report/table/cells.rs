@@ -49,5 +49,8 @@ pub(super) fn print_skipped(out: &mut String, run: &Run) {
     }
 }
 
+/// Nearcall's own channel, which stands first.
+pub(super) const OURS: &str = "shm";
+
 /// Holds "floor-chunked-copy". A longer name is not one of ours.
 pub(super) const NAME_COLUMNS_MAX: usize = 18;

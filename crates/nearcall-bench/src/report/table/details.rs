@@ -33,6 +33,8 @@ struct Title {
     shape: String,
     placement: Placement,
     load: String,
+    /// Calls per second at set times.
+    rate_per_s: Option<u32>,
 }
 
 impl Title {
@@ -48,6 +50,7 @@ impl Title {
             },
             placement: cell.placement.clone(),
             load: cell.load.clone(),
+            rate_per_s: cell.pace.as_ref().map(|pace| pace.rate_per_s),
         }
     }
 
@@ -58,6 +61,10 @@ impl Title {
                 "closed_loop (one exchange at a time); from sending until the reply is there, \
                  not halved",
             ),
+            Definition::FromIntended => (
+                "Response time",
+                "constant rate; from when the call should have begun until the reply is there",
+            ),
             Definition::RttHalf => (
                 "Half a round trip",
                 "closed_loop (one exchange at a time); the round trip divided by two",
@@ -66,8 +73,9 @@ impl Title {
                 ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
             }
         };
+        let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
         let title = if self.is_cell {
-            format!("{name}{}", self.shape)
+            format!("{name}{}{pace}", self.shape)
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };

@@ -18,6 +18,7 @@ pub(super) struct Grid {
 
 enum Row {
     Heading(String),
+    Note(String),
     Cells(Vec<String>),
 }
 
@@ -37,6 +38,11 @@ impl Grid {
         self.rows.push(Row::Cells(cells));
     }
 
+    /// A line of text below the row before it.
+    pub(super) fn note(&mut self, text: String) {
+        self.rows.push(Row::Note(text));
+    }
+
     /// The grid as lines. A heading has an empty line before it.
     pub(super) fn print(&self, out: &mut String) {
         let mut widths: Vec<usize> = self.columns.iter().map(|&(_, width)| width).collect();
@@ -53,6 +59,7 @@ impl Grid {
                     out.push('\n');
                     print_line(out, &format!("  {text}"));
                 }
+                Row::Note(text) => print_line(out, &format!("    {text}")),
                 Row::Cells(cells) => print_line(out, &self.align(cells, &widths)),
             }
         }

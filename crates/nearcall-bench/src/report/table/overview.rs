@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{figure, micros, place};
+use super::cells::{OURS, figure, micros, place};
 use super::grid::{COLUMNS_MAX, clean, clip, print_line, print_wrapped};
 use crate::noise::{self, Grade};
 use crate::report::number::{self, MISSING};
@@ -93,7 +93,10 @@ fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
             }
         }
         let mut rows: Vec<Row<'_>> = rows.into_values().collect();
-        rows.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        rows.sort_by(|a, b| {
+            let ours = |row: &Row<'_>| row.name != OURS;
+            ours(a).cmp(&ours(b)).then(cost(a).total_cmp(&cost(b)))
+        });
         if !rows.is_empty() {
             groups.push((heading.to_owned(), rows));
         }
@@ -101,7 +104,8 @@ fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
     Some(groups)
 }
 
-/// What rows of a group are ordered by: the figure of the first column that it has.
+/// What rows of a group are ordered by, after nearcall's own channel: the figure of the first
+/// column that it has.
 fn cost(row: &Row<'_>) -> f64 {
     let cost = row.cells.values().next().and_then(|cell| match cell.kind {
         Kind::Latency => cell.rtt_ns.as_ref()?.p50,
@@ -260,8 +264,12 @@ fn print_legend(out: &mut String, run: &Run, keys: &[Key]) {
 }
 
 /// How ends wait, the fastest first.
-const WAITS: [(&str, &str); 3] =
-    [("spin", "spin"), ("block", "block"), ("poll", "poll (in epoll)")];
+const WAITS: [(&str, &str); 4] = [
+    ("adaptive", "adaptive (spins while that pays, then sleeps)"),
+    ("spin", "spin"),
+    ("block", "block"),
+    ("poll", "poll (in epoll)"),
+];
 
 const FLOORS: &str = "floors: the same exchange without nearcall";
 

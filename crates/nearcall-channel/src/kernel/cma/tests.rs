@@ -14,6 +14,7 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
     let (line, raw) = socket::unix_pair(socket::Kind::Stream).unwrap();
     let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
     let settings = Settings {
+        spin: crate::spin::SpinOptions::default(),
         wait: WaitPolicy::Block,
         message_bytes_max: 1 << 20,
         buffer_bytes: 4096,

@@ -140,7 +140,7 @@ impl Signal {
             WaitPolicy::Poll => {
                 Some(signal::signalfd(&set).map_err(OpenError::doing("making a signalfd"))?)
             }
-            WaitPolicy::Spin | WaitPolicy::Block => None,
+            WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
         let sleeper = Arc::new(AtomicI32::new(0));
         Ok(Self { set, peer_pid, sleeper, descriptor, wait: settings.wait })

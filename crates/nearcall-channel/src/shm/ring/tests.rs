@@ -39,7 +39,8 @@ impl Pair {
         let capacity = Capacity::at_least(buffer_bytes);
         let (frames, frames_read) = region_pair_private(capacity.region_bytes());
         let (progress, progress_read) = region_pair_private(capacity.region_bytes());
-        let (producer, consumer) = (Producer::new(capacity), Consumer::new(capacity));
+        let producer = Producer::new(capacity, Pages::First);
+        let consumer = Consumer::new(capacity, Pages::First);
         Self { producer, consumer, frames, frames_read, progress, progress_read }
     }
 

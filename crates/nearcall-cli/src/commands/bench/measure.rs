@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
+use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
 
 use crate::commands::Usage;
@@ -21,6 +23,16 @@ pub(super) fn measure(plan: &BenchPlan, interrupt: Interrupt) -> anyhow::Result<
 /// Measures the calls that the plan says, in the same way.
 pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| calls::bench(plan, hooks))
+}
+
+/// Measures the budgets, in the same way.
+pub(super) fn measure_budgets(plan: &BudgetsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| budgets::bench(plan, hooks))
+}
+
+/// Measures waiting, in the same way.
+pub(super) fn measure_waits(plan: &WaitsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| waits::bench(plan, hooks))
 }
 
 fn with_hooks(

@@ -65,7 +65,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
             }
             let echo = EchoCaller::new(&client, &address).unwrap();
             // The largest that fits: a header, and a tag and a length before the data.
-            let data = vec![1; (4 << 20) - 40 - 5];
+            let data = vec![1; (4 << 20) - 40 - 5].into();
             assert!(echo.say(&Words { data, ..Words::default() }).is_ok());
         }
     });
@@ -158,7 +158,7 @@ fn who_asks_and_does_not_read_is_refused_first() {
     server.while_a_good_client_calls(|| {
         for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex] {
             let mut endpoint = greeted(&server, mechanism);
-            let body = Words { data: vec![7; 64 << 10], ..Words::default() }.encode_to_vec();
+            let body = Words { data: vec![7; 64 << 10].into(), ..Words::default() }.encode_to_vec();
             for slot in 0..256 {
                 let call = call(1 << 16 | slot, "Say", &[], &body);
                 endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
@@ -186,7 +186,8 @@ fn who_asks_and_never_reads_is_cut_off() {
         for body_bytes in [0, 2000] {
             let mut endpoint = greeted(&server, Mechanism::UnixStream);
             server.wait_for_connections(2);
-            let body = Words { data: vec![7; body_bytes], ..Words::default() }.encode_to_vec();
+            let body =
+                Words { data: vec![7; body_bytes].into(), ..Words::default() }.encode_to_vec();
             let rss_before = rss_bytes();
             let end = clock::now() + 3 * PATIENCE;
             let mut calls = 0;

@@ -125,7 +125,7 @@ fn what_is_no_greeting_ends_the_connection() {
 fn misdeeds() -> Vec<(&'static str, Vec<u8>)> {
     let nothing = || call(1 << 16, "Nothing", &[], &[]);
     let id = CallId::from_word(7 << 16 | 3);
-    let payload = Payload { metadata_bytes: 0, body_bytes: 0 };
+    let payload = Payload { metadata_bytes: 0, body_bytes: 0, ..Payload::EMPTY };
     vec![
         ("no bytes", vec![]),
         ("half a header", nothing()[..HEADER_BYTES / 2].to_vec()),

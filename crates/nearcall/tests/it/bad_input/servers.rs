@@ -98,7 +98,7 @@ fn a_reply_that_cannot_be_decoded_is_an_error_of_the_call() {
         let Ok(Frame::Call { id, .. }) = Frame::decode(&call, call.len()) else {
             panic!("{call:?}")
         };
-        let payload = Payload { metadata_bytes: 0, body_bytes: 2 };
+        let payload = Payload { metadata_bytes: 0, body_bytes: 2, ..Payload::EMPTY };
         send(endpoint, &[&Frame::Reply { id, payload }.encode()[..], &[0x0a, 0x7f]].concat());
     };
     for in_loop in [false, true] {
@@ -115,7 +115,7 @@ fn a_text_from_a_server_is_bounded_and_harmless() {
         let bytes = receive(endpoint).unwrap();
         let Ok(Frame::Call { id, .. }) = Frame::decode(&bytes, bytes.len()) else { panic!() };
         let text = b"\x1b[2J\xff";
-        let payload = Payload { metadata_bytes: 0, body_bytes: 5 };
+        let payload = Payload { metadata_bytes: 0, body_bytes: 5, ..Payload::EMPTY };
         let frame = Frame::Error { id, status: Status::NotFound, payload };
         send(endpoint, &[&frame.encode()[..], text].concat());
     };

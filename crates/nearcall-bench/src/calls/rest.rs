@@ -1,0 +1,163 @@
+//! A server that nobody calls: what it costs in memory, CPU time and wake-ups, seen from outside.
+//!
+//! The client process makes one connection that calls, then as many as the cell says that do not,
+//! and reads the server's files in `/proc`; the server itself is not disturbed. Always true: each
+//! idle connection was greeted by the server, which is asked how many it has.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nearcall::event_loop::Interest;
+use nearcall::{Client, Event, EventLoop, Server};
+use nearcall_channel::{Deadline, Mechanism};
+use nearcall_os::{clock, process};
+use serde::{Deserialize, Serialize};
+
+use crate::calls::generated::{BenchCaller, BenchDispatcher};
+use crate::calls::peer::{calls_address, server_address};
+use crate::calls::route::Route;
+use crate::calls::service::FakeService;
+use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
+use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
+use crate::launch::{Line, Orders};
+use crate::memory;
+use crate::peer::{self, GOODBYE};
+use crate::usage::{self, ProcessUsage};
+
+/// What one launch says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Rest {
+    /// How long the server was watched.
+    pub(crate) observed_ns: u64,
+    /// What it used meanwhile; `None` where the kernel does not say.
+    pub(crate) usage: Option<ProcessUsage>,
+    /// Its own memory with one client that had called.
+    pub(crate) private_bytes: Option<u64>,
+    /// What one more connection touched in both processes.
+    pub(crate) touched_bytes_per_connection: Option<u64>,
+}
+
+/// The server.
+pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    allow_descriptors(orders.scene.idle_connections);
+    let event_loop = EventLoop::new()?;
+    let server = Server::new(&event_loop);
+    let dispatcher = BenchDispatcher::shared(FakeService::new());
+    server.register(dispatcher).map_err(Failure::other)?;
+    server.listen(&server_address(orders)).map_err(Failure::other)?;
+    event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
+    meeting.say(&process::pid().to_string())?;
+    loop {
+        let Some(Event::Descriptor(..)) = event_loop.next(Deadline::Never)? else { continue };
+        match meeting.hear()?.as_str() {
+            GOODBYE => return Ok(()),
+            COUNT => meeting.say(&server.connections().len().to_string())?,
+            text => return Err(Failure::other(format!("{text:?} is not for this end"))),
+        }
+    }
+}
+
+/// The clients, and who watches.
+pub(crate) fn client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    allow_descriptors(orders.scene.idle_connections);
+    let server_pid: u32 = meeting.hear()?.parse().map_err(Failure::other)?;
+    let address = calls_address(orders, Route::Blocking(mechanism));
+    peer::write(&peer::connected(orders, None, Vec::new()))?;
+    for &cell in &orders.cells {
+        let rest = observe(&meeting, server_pid, &address, &peer::job(orders, cell))?;
+        let measured = Measured { messages: CALLS, rest: Some(rest), ..Measured::default() };
+        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    meeting.say(GOODBYE)
+}
+
+fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Result<Rest, Failure> {
+    let client = Client::new();
+    client.hunt(address, MEET_TIMEOUT)?;
+    let caller = BenchCaller::new(&client, address).map_err(Failure::other)?;
+    for _ in 0..CALLS {
+        caller.nothing(&())?;
+    }
+    // The first reading maps what later ones find present.
+    let both = || Some(memory::pss_bytes(server_pid)? + memory::pss_bytes(std::process::id())?);
+    both();
+    clock::pause(SETTLE);
+    let (private_bytes, before) = (memory::private_bytes(server_pid), both());
+    let connections = job.cell.scene.idle_connections;
+    let idle = IdleClients::connect(connections, address)?;
+    expect_connections(meeting, connections + 1)?;
+    clock::pause(SETTLE);
+    let grown = before.zip(both()).map(|(before, after)| after.saturating_sub(before));
+    let touched_bytes_per_connection =
+        grown.filter(|_| connections > 0).map(|grown| grown / u64::from(connections));
+    clock::pause(SETTLE);
+    let window =
+        Duration::from_nanos(job.budget_ns).saturating_mul(4).clamp(OBSERVED_MIN, OBSERVED_MAX);
+    let (usage, begin_ns) = (usage::of(server_pid), clock::monotonic_ns());
+    clock::pause(window);
+    let (later, end_ns) = (usage::of(server_pid), clock::monotonic_ns());
+    drop(idle);
+    Ok(Rest {
+        observed_ns: end_ns.saturating_sub(begin_ns),
+        usage: usage.zip(later).map(|(before, after)| after.since(before)),
+        private_bytes,
+        touched_bytes_per_connection,
+    })
+}
+
+/// Clients that are connected and say nothing; gone when dropped.
+pub(super) struct IdleClients {
+    _clients: Vec<Client>,
+}
+
+impl IdleClients {
+    pub(super) fn connect(count: u32, address: &str) -> Result<Self, Failure> {
+        let connect = |_| {
+            let client = Client::new();
+            client.hunt(address, MEET_TIMEOUT)?;
+            Ok(client)
+        };
+        let clients = (0..count).map(connect).collect::<Result<_, Failure>>()?;
+        Ok(Self { _clients: clients })
+    }
+}
+
+/// Asks the server whether all connections are there.
+pub(super) fn expect_connections(meeting: &Meeting, expected: u32) -> Result<(), Failure> {
+    meeting.say(COUNT)?;
+    let found: u32 = meeting.hear()?.parse().map_err(Failure::other)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::other(format!("the server has {found} connections where {expected} were made")))
+}
+
+/// Room for so many connections. What is not allowed shows when they are made.
+pub(super) fn allow_descriptors(connections: u32) {
+    let wanted = DESCRIPTORS_BESIDE + DESCRIPTORS_PER_CONNECTION * u64::from(connections);
+    let _ = process::raise_descriptor_limit(wanted);
+}
+
+/// The server shall say how many connections it has.
+pub(super) const COUNT: &str = "count";
+
+/// Calls that make the server's memory what it is while it serves.
+const CALLS: u64 = 100;
+
+/// What a handshake leaves to do is done by then.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Shorter, a timer that ticks once in a while would not be seen.
+const OBSERVED_MIN: Duration = Duration::from_millis(500);
+
+/// Longer tells nothing more.
+const OBSERVED_MAX: Duration = Duration::from_secs(2);
+
+/// What a process has open beside connections.
+const DESCRIPTORS_BESIDE: u64 = 256;
+
+/// More than any mechanism has at one end.
+const DESCRIPTORS_PER_CONNECTION: u64 = 16;

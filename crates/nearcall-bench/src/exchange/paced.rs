@@ -1,0 +1,259 @@
+//! The client's loop for a pace: each call begins at a set time, whatever became of the one before.
+//!
+//! A time counts from when the call should have begun, so that a call which holds up the next ones
+//! shows in their times too; the time from when it did begin is kept beside it. CPU time of the
+//! client is that within calls: waiting for the next one is no part of them.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use nearcall_os::clock;
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::client::{Job, Measured};
+use crate::exchange::count::Counts;
+use crate::exchange::{End, Failure};
+use crate::histogram::{Histogram, StoredHistogram};
+use crate::payload::Payload;
+
+/// What only calls at set times have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Paced {
+    /// Calls that should have begun in the measured region.
+    pub(crate) planned: u64,
+    /// Calls that began.
+    pub(crate) sent: u64,
+    /// How long that took.
+    pub(crate) elapsed_ns: u64,
+    /// Times from when calls did begin.
+    pub(crate) service: StoredHistogram,
+    pub(crate) service_median_ns: Option<f64>,
+}
+
+/// Measures calls at the pace of the cell. The server has said that it is ready.
+pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
+    let payload = job.payload();
+    let rate = u64::from(job.cell.scene.rate_per_s.max(1));
+    let calls = (job.budget_ns / 1_000 * rate / 1_000_000).max(CALLS_MIN).max(rate / SERIES_PER_S);
+    let mut pacing = Pacing {
+        end,
+        payload: &payload,
+        number: 0,
+        interval_ns: NS_PER_S / rate,
+        reading_ns: reading_ns(),
+        times: Histogram::new(),
+        service: Histogram::new(),
+        cpu_ns: 0,
+    };
+    let first_message_ns = pacing.call(clock::monotonic_ns())?;
+    let warmup = (calls / WARMUP_SHARE).max(WARMUP_CALLS_MIN);
+    pacing.run(warmup)?;
+    (pacing.times, pacing.service, pacing.cpu_ns) = (Histogram::new(), Histogram::new(), 0);
+    pacing.mark()?;
+    let before = Counts::before()?;
+    let (process_ns, thread_ns) = (clock::process_cpu_ns(), clock::thread_cpu_ns());
+    let begin_ns = clock::monotonic_ns();
+    let sent = pacing.run(calls)?;
+    let elapsed_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+    let thread_ns = clock::thread_cpu_ns().saturating_sub(thread_ns);
+    let process_ns = clock::process_cpu_ns().saturating_sub(process_ns);
+    let mut client = before.report(black_box(pacing.number), 0)?;
+    // What other threads of this process did, they did for the channel.
+    client.cpu_ns = pacing.cpu_ns + process_ns.saturating_sub(thread_ns);
+    pacing.mark()?;
+    Ok(Measured {
+        client,
+        messages: sent,
+        elapsed_ns,
+        median_ns: pacing.times.median_ns(),
+        times: Some(pacing.times.to_stored()),
+        messages_per_sample: 1,
+        first_message_ns: Some(first_message_ns),
+        warmup_samples: warmup,
+        paced: Some(Paced {
+            planned: calls,
+            sent,
+            elapsed_ns,
+            service: pacing.service.to_stored(),
+            service_median_ns: pacing.service.median_ns(),
+        }),
+        ..Measured::default()
+    })
+}
+
+struct Pacing<'a, E> {
+    end: &'a mut E,
+    payload: &'a Payload,
+    number: u64,
+    interval_ns: u64,
+    /// What reading the thread's clock adds to the CPU time of a call.
+    reading_ns: u64,
+    times: Histogram,
+    service: Histogram,
+    cpu_ns: u64,
+}
+
+impl<E: End> Pacing<'_, E> {
+    /// Makes so many calls, or as many as begin while they should. Says how many.
+    fn run(&mut self, calls: u64) -> Result<u64, Failure> {
+        let begin_ns = clock::monotonic_ns() + self.interval_ns.min(BEGIN_NS_MAX);
+        let planned_ns = calls * self.interval_ns;
+        let until_ns = begin_ns + planned_ns + (planned_ns / GRACE_SHARE).max(GRACE_NS_MIN);
+        for call in 0..calls {
+            let intended_ns = begin_ns + call * self.interval_ns;
+            wait_until(intended_ns);
+            if clock::monotonic_ns() > until_ns {
+                return Ok(call);
+            }
+            self.call(intended_ns)?;
+        }
+        Ok(calls)
+    }
+
+    /// One call. Says how long it took from its beginning.
+    fn call(&mut self, intended_ns: u64) -> Result<u64, Failure> {
+        let cpu_ns = clock::thread_cpu_ns();
+        let start_ns = clock::monotonic_ns();
+        self.end.send(self.payload, self.number)?;
+        let end_ns = clock::monotonic_ns();
+        let cpu_ns = clock::thread_cpu_ns().saturating_sub(cpu_ns);
+        self.number += 1;
+        self.cpu_ns += cpu_ns.saturating_sub(self.reading_ns);
+        self.times.record(end_ns.saturating_sub(intended_ns));
+        let service_ns = end_ns.saturating_sub(start_ns);
+        self.service.record(service_ns);
+        Ok(service_ns)
+    }
+
+    fn mark(&mut self) -> Result<(), Failure> {
+        if self.end.send_mark(self.payload, self.number)? {
+            self.number += 1;
+        }
+        self.end.receive_empty()
+    }
+}
+
+/// Sleeps until shortly before the moment, then spins: a sleeper wakes up late.
+fn wait_until(moment_ns: u64) {
+    let left_ns = moment_ns.saturating_sub(clock::monotonic_ns());
+    if let Some(sleep_ns) = left_ns.checked_sub(SPIN_NS).filter(|&ns| ns > 0) {
+        clock::pause(Duration::from_nanos(sleep_ns));
+    }
+    while clock::monotonic_ns() < moment_ns {
+        clock::spin_hint();
+    }
+}
+
+/// What lies between two readings of the thread's clock that have nothing else between them.
+fn reading_ns() -> u64 {
+    let mut all: Vec<u64> = (0..READINGS)
+        .map(|_| {
+            let first = clock::thread_cpu_ns();
+            let (_, _) = (clock::monotonic_ns(), clock::monotonic_ns());
+            clock::thread_cpu_ns().saturating_sub(first)
+        })
+        .collect();
+    all.sort_unstable();
+    all[READINGS / 2]
+}
+
+/// Fewer calls have no median worth the name.
+const CALLS_MIN: u64 = 20;
+
+/// A series lasts at least as long as one of so many in a second.
+const SERIES_PER_S: u64 = 20;
+
+/// The warm-up has this part of the calls.
+const WARMUP_SHARE: u64 = 10;
+
+/// A channel that adapts needs some calls at this pace.
+const WARMUP_CALLS_MIN: u64 = 5;
+
+/// The first call of a series is not due at once.
+const BEGIN_NS_MAX: u64 = 1_000_000;
+
+/// How much later than planned, in parts of the planned time, calls may still begin.
+const GRACE_SHARE: u64 = 20;
+
+/// A pause of the machine is no fault of the mechanism's.
+const GRACE_NS_MIN: u64 = 20_000_000;
+
+/// The slack of a timer is 50 µs, and waking up takes as long again on a slow machine.
+const SPIN_NS: u64 = 120_000;
+
+const READINGS: usize = 101;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Mechanism, WaitPolicy};
+
+    use super::*;
+    use crate::bench_plan::Shape;
+    use crate::calls::route::Route;
+    use crate::cell::{CellSpec, Scene, Subject};
+    use crate::exchange::Got;
+    use crate::exchange::stamps::Stamps;
+    use crate::launch::Fault;
+    use crate::payload::Verifier;
+    use crate::run::Kind;
+
+    /// Calls that return at once, one of which takes long.
+    struct Stalls(u64);
+
+    impl End for Stalls {
+        fn send(&mut self, _payload: &Payload, number: u64) -> Result<(), Failure> {
+            if number == self.0 {
+                clock::pause(Duration::from_millis(30));
+            }
+            Ok(())
+        }
+
+        fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+            Ok(Got::Mark)
+        }
+
+        fn send_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+            Ok(false)
+        }
+    }
+
+    fn job(rate_per_s: u32, budget_ns: u64) -> Job {
+        let cell = CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Call(Route::Blocking(Mechanism::Pipe)),
+            shape: Shape::Call,
+            message_bytes: 0,
+            wait: WaitPolicy::Block,
+            scene: Scene { rate_per_s, ..Scene::default() },
+        };
+        Job { cell, seed: 1, budget_ns, stamps: Stamps::Clock, fault: Fault::None }
+    }
+
+    #[test]
+    fn a_stall_shows_in_all_calls_that_should_have_begun_meanwhile() {
+        // 100 calls in 50 ms; the stall lies after the 10 of the warm-up and the first.
+        let measured = paced(&mut Stalls(20), &job(2_000, 50_000_000)).unwrap();
+        let of = |stored: &StoredHistogram| stored.to_histogram().unwrap().quantile_ns(0.75);
+        let late = of(measured.times.as_ref().unwrap()).unwrap();
+        let service = of(&measured.paced.as_ref().unwrap().service).unwrap();
+        assert!(late > 1e6 && late > 2.0 * service, "{late} {service}");
+    }
+
+    #[test]
+    fn no_more_calls_are_made_than_planned() {
+        let measured = paced(&mut Stalls(u64::MAX), &job(400, 1_000_000)).unwrap();
+        let paced = measured.paced.unwrap();
+        assert_eq!(paced.planned, CALLS_MIN);
+        assert!((1..=CALLS_MIN).contains(&paced.sent) && measured.messages == paced.sent);
+    }
+}

@@ -1,0 +1,159 @@
+//! Budgets: each figure beside its floor, what it may be, and what comes of it.
+//!
+//! Under a row that falls short stands what its launches gave, and nothing that was not measured.
+//! Always true: rows that are judged by the same floor stand under one heading.
+
+use super::cells::{figure, place};
+use super::details::spread;
+use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::notes::DISTURBED;
+use crate::noise::Grade;
+use crate::report::number::{self, MISSING};
+use crate::run::{Budget, Run, Verdict};
+
+/// Whether the run is one of budgets.
+pub(super) fn is_of_budgets(run: &Run) -> bool {
+    !run.budgets.is_empty()
+}
+
+/// Adds the budgets in one table.
+pub(super) fn print(out: &mut String, run: &Run) {
+    if let Some(cell) = run.cells.iter().find(|cell| cell.placement.class != SAME_CPU) {
+        print_line(out, &format!("{}.", place(&cell.placement)));
+    }
+    let mut grid = Grid::new(&HEAD);
+    let mut against = "";
+    for budget in run.budgets.iter().take(ROWS_MAX) {
+        if budget.against != against {
+            grid.heading(clip(&clean(&budget.against), HEADING_COLUMNS_MAX));
+            against = &budget.against;
+        }
+        grid.row(row(budget));
+        if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
+            grid.note(format!("  launches: {}", launches(budget)));
+        }
+    }
+    grid.print(out);
+    out.push('\n');
+    print_wrapped(out, "  ", &summary(run));
+    print_wrapped(out, "  ", LEGEND);
+    let mut all = run.cells.iter().chain(&run.floors);
+    if all.any(|cell| cell.grade == Some(Grade::D)) {
+        print_wrapped(out, "  ", DISTURBED);
+    }
+    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+}
+
+fn row(budget: &Budget) -> Vec<String> {
+    let amount = |value: Option<f64>| figure(value, |value| amount(&budget.unit, value));
+    let sign = if budget.at_least { "≥" } else { "≤" };
+    // Beside a ratio the sign that it is one would only take room.
+    let bare = |value: f64| judged(budget, value).replace('×', "");
+    let limit = match budget.goal {
+        Some(goal) => format!("{sign} {} ({})", bare(budget.budget), bare(goal)),
+        None => format!("{sign} {}", bare(budget.budget)),
+    };
+    let ratio = match budget.floor {
+        Some(_) => figure(budget.value, number::ratio),
+        None => MISSING.to_owned(),
+    };
+    vec![
+        clip(&clean(&budget.what), WHAT_COLUMNS_MAX),
+        amount(budget.measured),
+        amount(budget.floor_value),
+        ratio,
+        spread(budget.value, budget.value_ci95),
+        limit,
+        verdict(budget),
+    ]
+}
+
+fn verdict(budget: &Budget) -> String {
+    let word = match (budget.verdict, budget.short_by) {
+        (Verdict::Goal, _) => "goal".to_owned(),
+        (Verdict::Within, _) => "within".to_owned(),
+        (Verdict::Short, Some(part)) if part.is_finite() && part < SHORT_MAX => {
+            format!("short {:.0} %", part * 100.0)
+        }
+        (Verdict::Short, _) => "short".to_owned(),
+        (Verdict::Unmeasured, _) => "–".to_owned(),
+    };
+    match budget.verdict {
+        Verdict::Unmeasured => word,
+        _ if budget.certain => word,
+        _ => word + " ?",
+    }
+}
+
+fn launches(budget: &Budget) -> String {
+    let shown = budget.launch_values.iter().take(LAUNCHES_SHOWN_MAX);
+    let mut texts: Vec<String> = shown.map(|&value| judged(budget, value)).collect();
+    if budget.launch_values.len() > LAUNCHES_SHOWN_MAX {
+        texts.push("…".to_owned());
+    }
+    texts.join(", ")
+}
+
+/// What is judged: the ratio to the floor, or the figure itself.
+fn judged(budget: &Budget, value: f64) -> String {
+    match budget.floor {
+        Some(_) => number::ratio(value),
+        None => amount(&budget.unit, value),
+    }
+}
+
+fn amount(unit: &str, value: f64) -> String {
+    match unit {
+        "ns" => number::time(value),
+        "per_s" => number::message_rate(value),
+        "bytes" => number::memory(value),
+        "cpu_share" => format!("{} %", number::three_digits(value * 100.0)),
+        "per_s_sleeps" => format!("{} /s", number::three_digits(value)),
+        "threads" => format!("{value:.0}"),
+        _ => number::three_digits(value),
+    }
+}
+
+fn summary(run: &Run) -> String {
+    let count = |of: &dyn Fn(&Budget) -> bool| run.budgets.iter().filter(|one| of(one)).count();
+    let within = count(&|one| matches!(one.verdict, Verdict::Goal | Verdict::Within));
+    let (short, missing) = (
+        count(&|one| one.verdict == Verdict::Short),
+        count(&|one| one.verdict == Verdict::Unmeasured),
+    );
+    let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
+    format!("{within} within budget, {short} short{missing}.")
+}
+
+/// The class of placement of both ends on one CPU.
+const SAME_CPU: &str = "same_cpu";
+
+const HEAD: [(&str, Align, usize); 7] = [
+    ("", Align::Left, 28),
+    ("measured", Align::Right, 8),
+    ("floor", Align::Right, 7),
+    ("ratio", Align::Right, 5),
+    ("± 95 %", Align::Right, 6),
+    ("budget (goal)", Align::Left, 13),
+    ("", Align::Left, 0),
+];
+
+const LEGEND: &str = "measured, floor: medians over launches, the same run; ratio: median of the \
+                      ratios of launches of one round; ?: the interval reaches across the budget; \
+                      as usual: the way to wait that a connection has without a wish; 100 idle \
+                      connections: made by the client's process, greeted, silent; launches: what \
+                      each round of a row that falls short gave.";
+
+/// Holds "one-way calls of 8 B, wait=spin".
+const WHAT_COLUMNS_MAX: usize = 32;
+
+const HEADING_COLUMNS_MAX: usize = 90;
+
+/// There are fewer; a file may claim more.
+const ROWS_MAX: usize = 200;
+
+/// As many as fit in a line.
+const LAUNCHES_SHOWN_MAX: usize = 8;
+
+/// Above ten times the budget a percentage says nothing.
+const SHORT_MAX: f64 = 10.0;

@@ -1,0 +1,165 @@
+//! Waiting at different paces: a group for each placement and pace, a row for each policy.
+//!
+//! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
+//! reached stands there instead.
+
+use super::cells::{OURS, figure, place};
+use super::details::spread;
+use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::notes::DISTURBED;
+use crate::noise::Grade;
+use crate::report::number::{self, MISSING};
+use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison};
+
+/// Whether the run is one of waits.
+pub(super) fn is_of_waits(run: &Run) -> bool {
+    run.cells.iter().any(|cell| cell.pace.is_some())
+}
+
+/// Adds all paces, and the servers at rest.
+pub(super) fn print(out: &mut String, run: &Run) {
+    let mut placements: Vec<&Placement> = Vec::new();
+    for cell in &run.cells {
+        if !placements.contains(&&cell.placement) && placements.len() < PLACEMENTS_MAX {
+            placements.push(&cell.placement);
+        }
+    }
+    placements.sort_by_key(|placement| placement.class == SAME_CPU);
+    for placement in placements {
+        print_line(out, &format!("{}.", place(placement)));
+        print_placement(out, run, placement);
+        out.push('\n');
+    }
+    print_at_rest(out, run);
+    print_wrapped(out, "  ", LEGEND);
+    if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
+        print_wrapped(out, "  ", DISTURBED);
+    }
+    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+}
+
+fn print_placement(out: &mut String, run: &Run, placement: &Placement) {
+    let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
+    let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
+    cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
+    let mut grid = Grid::new(&HEAD);
+    let mut rate = None;
+    for cell in cells {
+        let facts = pace(cell);
+        if rate != Some(facts.rate_per_s) {
+            rate = Some(facts.rate_per_s);
+            let what = if facts.rate_per_s == 1 { "call" } else { "calls" };
+            grid.heading(format!("{} {what} per second", facts.rate_per_s));
+        }
+        let comparison = run.waits.iter().find(|one| {
+            let same = one.mechanism == cell.mechanism && one.class == cell.placement.class;
+            same && one.rate_per_s == facts.rate_per_s && wait(cell) == "adaptive"
+        });
+        grid.row(row(cell, &facts, comparison));
+    }
+    grid.print(out);
+}
+
+fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> Vec<String> {
+    let rtt = cell.rtt_ns.clone().unwrap_or_default();
+    let (median, p99) = match facts.kept {
+        true => (figure(rtt.p50, number::time), figure(rtt.p99, number::time)),
+        false => ("behind".to_owned(), figure(facts.achieved_per_s, number::message_rate)),
+    };
+    let cpu = cell.cpu_ns_per_message;
+    let latency = comparison.and_then(|one| one.latency_ratio);
+    vec![
+        clip(&clean(&cell.mechanism), 14),
+        clip(&clean(wait(cell)), 8),
+        median,
+        p99,
+        figure(cpu.client, number::time),
+        figure(cpu.server, number::time),
+        figure(latency, number::ratio),
+        spread(latency, comparison.and_then(|one| one.latency_ratio_ci95)),
+        figure(comparison.and_then(|one| one.cpu_ratio), number::ratio),
+        cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
+    ]
+}
+
+fn print_at_rest(out: &mut String, run: &Run) {
+    if run.at_rest.is_empty() {
+        return;
+    }
+    print_line(out, "A server with one client, without traffic");
+    let mut grid = Grid::new(&REST_HEAD);
+    for rest in run.at_rest.iter().take(RESTS_MAX) {
+        grid.row(rest_row(rest));
+    }
+    grid.print(out);
+    out.push('\n');
+}
+
+fn rest_row(rest: &AtRest) -> Vec<String> {
+    let share = |share: f64| format!("{} %", number::three_digits(share * 100.0));
+    let seconds = rest.observed_ns as f64 / 1e9;
+    let sleeps = rest.voluntary_switches.map(|sleeps| sleeps as f64 / seconds);
+    vec![
+        clip(&clean(&rest.mechanism), 14),
+        clip(&clean(&rest.wait), 8),
+        figure(rest.cpu_share(), share),
+        figure(sleeps, number::message_rate),
+        rest.threads.map_or_else(|| MISSING.to_owned(), |threads| threads.to_string()),
+        figure(rest.private_bytes, number::memory),
+    ]
+}
+
+fn pace(cell: &Cell) -> PaceFacts {
+    cell.pace.clone().unwrap_or_default()
+}
+
+/// How the client waits; the server does alike.
+fn wait(cell: &Cell) -> &str {
+    cell.call.as_ref().map_or(&cell.wait, |call| &call.client_wait)
+}
+
+/// What is there for comparison stands below.
+fn is_other(cell: &Cell) -> bool {
+    cell.mechanism != OURS
+}
+
+fn order_of(wait: &str) -> usize {
+    ["spin", "block", "adaptive"].iter().position(|known| *known == wait).unwrap_or(usize::MAX)
+}
+
+/// The class of placement of both ends on one CPU.
+const SAME_CPU: &str = "same_cpu";
+
+const HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 12),
+    ("wait", Align::Left, 8),
+    ("median", Align::Right, 7),
+    ("p99", Align::Right, 8),
+    ("client", Align::Right, 8),
+    ("server", Align::Right, 8),
+    ("ratio", Align::Right, 5),
+    ("± 95 %", Align::Right, 6),
+    ("CPU", Align::Right, 5),
+    ("grade", Align::Left, 5),
+];
+
+const REST_HEAD: [(&str, Align, usize); 6] = [
+    ("", Align::Left, 12),
+    ("wait", Align::Left, 8),
+    ("CPU", Align::Right, 7),
+    ("wake-ups", Align::Right, 8),
+    ("threads", Align::Right, 7),
+    ("private", Align::Right, 8),
+];
+
+const LEGEND: &str = "median, p99: constant rate, from when a call should have begun until it has \
+                      returned; behind: not all calls began in time, and the rate that was \
+                      reached; client, server: CPU time per call, of the client within calls only; \
+                      ratio: the median of adaptive to that of the better of spin and block, CPU: \
+                      its CPU time of both ends to that of the cheaper of the two.";
+
+/// There are two; a file may claim more.
+const PLACEMENTS_MAX: usize = 8;
+
+/// There are few; a file may claim more.
+const RESTS_MAX: usize = 50;

@@ -1,0 +1,44 @@
+//! What a run stores of calls that begin at set times.
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::RttNs;
+
+/// What only cells with a pace have. Their `rtt_ns` counts from when a call should have begun.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PaceFacts {
+    /// Calls per second that should begin.
+    pub rate_per_s: u32,
+    /// Calls per second that did, over all launches.
+    pub achieved_per_s: Option<f64>,
+    /// Whether at least 99.9 % of the calls began in time; if not, `rtt_ns` tells how far the
+    /// client fell behind and nothing about waiting.
+    pub kept: bool,
+    /// Times from when a call did begin.
+    pub service_ns: RttNs,
+    /// The median of those of each launch.
+    pub launch_service_medians_ns: Vec<f64>,
+}
+
+/// One pace on one placement: `adaptive` beside the better of the other policies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitComparison {
+    /// The mechanism's name.
+    pub mechanism: String,
+    /// "same_cpu" and the like.
+    pub class: String,
+    /// Calls per second that should begin.
+    pub rate_per_s: u32,
+    /// The policy of the shorter median, "spin" or "block".
+    pub better: String,
+    /// The median with `adaptive`, to that one.
+    pub latency_ratio: Option<f64>,
+    /// The 95 % confidence interval of it, from launches of one round each.
+    pub latency_ratio_ci95: Option<[f64; 2]>,
+    /// The policy that used the CPU less, "spin" or "block".
+    pub cheaper: String,
+    /// CPU time of both ends with `adaptive`, to that one.
+    pub cpu_ratio: Option<f64>,
+}

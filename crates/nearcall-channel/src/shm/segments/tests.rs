@@ -1,0 +1,225 @@
+//! Segments over a socket pair: what is handed over arrives, and what lies is refused.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nearcall_os::socket::{self, Kind};
+
+use super::*;
+use crate::limits::PASSED_DESCRIPTORS_MAX;
+use crate::wait::Deadline;
+
+fn lines() -> (Arc<Control>, Arc<Control>) {
+    let (a, b) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    (Arc::new(Control::new(a)), Arc::new(Control::new(b)))
+}
+
+/// A sealed file as a correct peer makes it.
+fn file(bytes: usize) -> OwnedFd {
+    OwnRegion::create("test", bytes, Backing::Lazy).unwrap().1
+}
+
+fn made(id: u16, bytes: u32) -> [u8; 7] {
+    let ([a, b], [c, d, e, f]) = (id.to_le_bytes(), bytes.to_le_bytes());
+    [MADE, a, b, c, d, e, f]
+}
+
+fn is_misdeed<T>(outcome: Result<T, ReceiveError>, misdeed: Misdeed) -> bool {
+    matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == misdeed)
+}
+
+#[test]
+fn what_is_written_on_one_side_is_read_on_the_other() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let (first, mut region) = maker.create(10_000).unwrap();
+    let (second, _other) = maker.create(4096).unwrap();
+    region.write(9_000, b"hello");
+    let mut copy = [0; 5];
+    reader.get(first).unwrap().bytes(9_000..9_005).copy_to(&mut copy);
+    assert_eq!(&copy, b"hello");
+    region.word32(0).store(7, Relaxed);
+    assert_eq!(reader.get(first).unwrap().load32(0, Relaxed), 7);
+    assert_eq!(reader.get(second).unwrap().len(), 4096);
+}
+
+#[test]
+fn a_segment_that_was_taken_back_is_unknown() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let (first, region) = maker.create(4096).unwrap();
+    let weak = Arc::downgrade(reader.get(first).unwrap());
+    maker.retire(first);
+    drop(region);
+    reader.tend().unwrap();
+    assert!(weak.upgrade().is_none(), "unmapped here, too");
+    assert!(is_misdeed(reader.get(first), Misdeed::BadSegment));
+    let (second, _region) = maker.create(4096).unwrap();
+    assert_ne!(first, second);
+    assert!(reader.get(second).is_ok());
+}
+
+#[test]
+fn numbers_wrap_after_many_segments() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    ours.outbox().next = u16::MAX;
+    theirs.inbox().segments.next = u16::MAX;
+    for expected in [u16::MAX, 0, 1] {
+        let (id, _region) = maker.create(4096).unwrap();
+        assert_eq!(id, SegmentId(expected));
+        assert!(reader.get(id).is_ok());
+        maker.retire(id);
+    }
+}
+
+#[test]
+fn limits_are_kept_by_the_maker() {
+    let (ours, _theirs) = lines();
+    let maker = OwnSegments::new(&ours);
+    assert!(matches!(maker.create(SEGMENT_BYTES_PER_END_MAX + 1), Err(SegmentError::Limit)));
+    assert!(matches!(maker.create(0), Err(SegmentError::Region(RegionError::Size { .. }))));
+    let mut regions: Vec<_> = (0..SEGMENTS_PER_END_MAX).map(|_| maker.create(1).unwrap()).collect();
+    let full = maker.create(1).unwrap_err();
+    assert!(matches!(full, SegmentError::Limit), "{full}");
+    maker.retire(regions.swap_remove(0).0);
+    assert!(maker.create(1).is_ok(), "a place is free again");
+}
+
+#[test]
+fn a_full_line_makes_no_segment_and_loses_no_retirement() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let (first, _region) = maker.create(4096).unwrap();
+    // Packets that a look sorts out of the way, until the line takes no more.
+    let filler = |line: &Control| line.send(&made(1, 4096), &[file(4096).as_fd()]);
+    filler(&ours).unwrap();
+    let retired = [RETIRED, 1, 0];
+    ours.send(&retired, &[]).unwrap();
+    let mut number = 2_u16;
+    let full = loop {
+        let fd = file(4096);
+        let made = ours.send(&made(number, 4096), &[fd.as_fd()]);
+        let [a, b] = number.to_le_bytes();
+        if let Err(error) = made.and_then(|()| ours.send(&[RETIRED, a, b], &[])) {
+            break error;
+        }
+        number += 1;
+    };
+    assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    assert!(matches!(maker.create(4096), Err(SegmentError::LineFull)));
+    maker.retire(first);
+    let looked = reader.tend();
+    assert!(looked.is_ok(), "{looked:?}");
+    assert!(theirs.inbox().segments.has(first));
+    maker.retire(SegmentId(number));
+    // The second retirement sent the first one on its way.
+    let _ = reader.tend();
+    assert!(!theirs.inbox().segments.has(first));
+}
+
+#[test]
+fn descriptors_of_the_users_are_kept_for_them() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let passed = file(10);
+    ours.pass_descriptors(&[passed.as_fd()]).unwrap();
+    let (first, _region) = maker.create(4096).unwrap();
+    ours.pass_descriptors(&[passed.as_fd(), passed.as_fd()]).unwrap();
+    let (second, _region) = maker.create(8192).unwrap();
+    assert_eq!(reader.get(first).unwrap().len(), 4096);
+    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 1);
+    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 2);
+    assert!(matches!(theirs.take_descriptors(Deadline::Now), Err(ReceiveError::Empty)));
+    assert_eq!(reader.get(second).unwrap().len(), 8192, "taken while looking for descriptors");
+}
+
+#[test]
+fn who_has_passed_many_descriptors_makes_no_more_segments() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let passed = file(10);
+    let many: Vec<BorrowedFd<'_>> = vec![passed.as_fd(); PASSED_DESCRIPTORS_MAX];
+    let mut last = None;
+    for _ in 0..=PASSED_DESCRIPTORS_KEPT_MAX / PASSED_DESCRIPTORS_MAX {
+        last = Some(maker.create(4096).unwrap());
+        ours.pass_descriptors(&many).unwrap();
+    }
+    assert!(matches!(maker.create(4096), Err(SegmentError::LineFull)));
+    assert!(reader.get(last.unwrap().0).is_ok(), "what was made before is found");
+}
+
+#[test]
+fn segments_that_nobody_expects_are_refused() {
+    let (ours, theirs) = lines();
+    let _made = OwnSegments::new(&ours).create(4096).unwrap();
+    assert!(is_misdeed(theirs.take_descriptors(Deadline::Now), Misdeed::BadPacket));
+}
+
+#[test]
+fn every_lie_about_a_segment_is_refused() {
+    let unsealed = || {
+        rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC)
+            .and_then(|fd| rustix::fs::ftruncate(&fd, 4096).map(|()| fd))
+            .unwrap()
+    };
+    let large = SEGMENT_BYTES_PER_END_MAX + 1;
+    let large_said = u32::try_from(large).unwrap();
+    let cases: [(&str, Vec<u8>, Vec<OwnedFd>, Misdeed); 12] = [
+        ("unsealed", made(0, 4096).into(), vec![unsealed()], Misdeed::BadSegment),
+        ("smaller", made(0, 8192).into(), vec![file(4096)], Misdeed::BadSegment),
+        ("larger", made(0, 4096).into(), vec![file(8192)], Misdeed::BadSegment),
+        ("empty", made(0, 0).into(), vec![file(4096)], Misdeed::BadSegment),
+        ("out of turn", made(1, 4096).into(), vec![file(4096)], Misdeed::BadSegment),
+        ("too large", made(0, large_said).into(), vec![file(large)], Misdeed::BadSegment),
+        ("no memory file", made(0, 4096).into(), vec![socket_fd()], Misdeed::BadSegment),
+        ("without file", made(0, 4096).into(), vec![], Misdeed::BadPacket),
+        ("two files", made(0, 4096).into(), vec![file(4096), file(4096)], Misdeed::BadPacket),
+        ("cut off", vec![MADE, 0, 0], vec![file(4096)], Misdeed::BadPacket),
+        ("retired unknown", vec![RETIRED, 0, 0], vec![], Misdeed::BadSegment),
+        ("retired with file", vec![RETIRED, 0, 0], vec![file(4096)], Misdeed::BadPacket),
+    ];
+    for (what, packet, fds, misdeed) in cases {
+        let (ours, theirs) = lines();
+        let mut reader = PeerSegments::new(&theirs);
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        ours.send(&packet, &fds).unwrap();
+        assert!(is_misdeed(reader.get(SegmentId(0)), misdeed), "{what}");
+    }
+}
+
+#[test]
+fn more_segments_than_allowed_are_refused() {
+    let (ours, theirs) = lines();
+    let mut reader = PeerSegments::new(&theirs);
+    let mut send = |number: usize| {
+        let number = u16::try_from(number).unwrap();
+        ours.send(&made(number, 4096), &[file(4096).as_fd()]).unwrap();
+        reader.tend()
+    };
+    for number in 0..SEGMENTS_PER_END_MAX {
+        send(number).unwrap();
+    }
+    assert!(is_misdeed(send(SEGMENTS_PER_END_MAX), Misdeed::BadSegment));
+}
+
+#[test]
+fn a_flood_of_packets_ends_the_look() {
+    let (ours, theirs) = lines();
+    let mut reader = PeerSegments::new(&theirs);
+    let fd = file(10);
+    let many: Vec<BorrowedFd<'_>> = vec![fd.as_fd(); PASSED_DESCRIPTORS_MAX];
+    for _ in 0..20 {
+        ours.pass_descriptors(&many).unwrap();
+    }
+    assert!(is_misdeed(reader.get(SegmentId(0)), Misdeed::BadSegment));
+    let mut kept = 0;
+    while let Some(fds) = theirs.inbox().pop_passed() {
+        kept += fds.len();
+    }
+    assert!(kept <= PASSED_DESCRIPTORS_KEPT_MAX + PASSED_DESCRIPTORS_MAX, "{kept}");
+}
+
+fn socket_fd() -> OwnedFd {
+    socket::unix_pair(Kind::Seqpacket).unwrap().0
+}

@@ -1,0 +1,262 @@
+//! How long to spin before a sleep: a public helper for whoever waits, in a channel or in a loop.
+//!
+//! ```
+//! use nearcall_channel::{SpinOptions, Spinner};
+//!
+//! # let mut there = (0..).map(|look| look == 70);
+//! # let mut look = move || there.next() == Some(true);
+//! # fn sleep() {}
+//! let mut spinner = Spinner::new(SpinOptions::default());
+//! // One wait.
+//! let mut plan = spinner.begin();
+//! loop {
+//!     if look() {
+//!         break spinner.found(plan);
+//!     }
+//!     if !plan.goes_on(&mut spinner) {
+//!         sleep(); // until it is there
+//!         break spinner.woke(plan);
+//!     }
+//!     std::hint::spin_loop();
+//! }
+//! ```
+//!
+//! Always true: what is found in the first looks costs no clock and no system call; spinning in
+//! vain takes no larger share of the time than the user allows; where only one CPU is allowed
+//! nobody spins.
+//! Not here: what was learned (`spin/learn.rs`), what a wake-up costs (`spin/wake_up.rs`), looking
+//! and sleeping (whoever waits).
+
+use std::time::Duration;
+
+use nearcall_os::{clock, cpu};
+
+use learn::Learner;
+
+mod learn;
+mod wake_up;
+
+pub use wake_up::wake_up_cost;
+
+/// How much a waiter may spin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpinOptions {
+    /// The share of its time that an end may spend on spinning in vain, in percent: spinning after
+    /// which it had to sleep all the same. 0: it never spins. 100 or more: it spins for ever.
+    pub cpu_percent: u8,
+    /// The longest spin before a sleep. `None`: a few times what a wake-up costs on this machine,
+    /// see [`wake_up_cost`].
+    pub spin_max: Option<Duration>,
+}
+
+impl Default for SpinOptions {
+    fn default() -> Self {
+        Self { cpu_percent: CPU_PERCENT_DEFAULT, spin_max: None }
+    }
+}
+
+/// Decides for one waiter how long it spins before it sleeps, from how its waits ended lately.
+///
+/// It spins while that has found something; it stops once that was in vain, and tries again now
+/// and then when waits have become short.
+#[derive(Debug, Clone)]
+pub struct Spinner {
+    options: SpinOptions,
+    learner: Learner,
+    /// Sleeps so far, as far as anybody needs to know.
+    sleeps: u32,
+    /// Only one CPU is allowed: whoever spins keeps the other end from running.
+    is_alone: bool,
+}
+
+/// One wait: how long it may still spin. Cheap to copy, without meaning after its wait.
+#[derive(Debug, Clone, Copy)]
+pub struct SpinPlan {
+    looks: u32,
+    /// How long to spin, in nanoseconds.
+    limit_ns: u64,
+    /// When the clock was first read; zero before.
+    started_ns: u64,
+}
+
+impl Spinner {
+    /// A waiter that has learned nothing yet. No system call.
+    #[must_use]
+    pub fn new(options: SpinOptions) -> Self {
+        let limit_ns = limit_ns(options);
+        let learner = Learner::new(limit_ns, options.cpu_percent);
+        Self { options, learner, sleeps: 0, is_alone: false }
+    }
+
+    /// Begins a wait. No clock is read.
+    #[must_use]
+    #[inline]
+    pub fn begin(&mut self) -> SpinPlan {
+        let limit_ns = if self.is_alone { 0 } else { self.learner.limit_ns() };
+        // Without a spin the first question already is about the sleep.
+        let looks = if limit_ns == 0 { LOOKS_PER_CLOCK - 1 } else { 0 };
+        SpinPlan { looks, limit_ns, started_ns: 0 }
+    }
+
+    /// What was waited for came before a sleep.
+    #[inline]
+    pub fn found(&mut self, plan: SpinPlan) {
+        match plan.limit_ns {
+            0 => self.learner.was_short(),
+            _ => self.learner.paid(),
+        }
+    }
+
+    /// What was waited for ended a sleep. Reads the clock once.
+    pub fn woke(&mut self, plan: SpinPlan) {
+        self.sleeps = self.sleeps.wrapping_add(1);
+        if plan.limit_ns == 0 && plan.started_ns != 0 {
+            let waited_ns = clock::monotonic_ns().saturating_sub(plan.started_ns);
+            // Part of it was our own wake-up, which a spinning end would not have needed.
+            if waited_ns <= self.learner.limit_if_it_pays_ns() + wake_up::known_ns() {
+                self.learner.was_short();
+            }
+        }
+        if self.sleeps.is_multiple_of(SLEEPS_PER_LOOK_AROUND) {
+            self.look_around();
+        }
+    }
+
+    /// The wait ended without what was waited for: its time was over. Reads the clock once if the
+    /// spin was longer than a few looks.
+    pub fn gave_up(&mut self, plan: SpinPlan) {
+        if plan.limit_ns != 0 && plan.started_ns != 0 {
+            let now_ns = clock::monotonic_ns();
+            self.learner.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
+        }
+    }
+
+    /// Takes in what has changed around us since.
+    #[cold]
+    fn look_around(&mut self) {
+        self.is_alone = cpu::allowed_count() == 1;
+        if self.options.spin_max.is_none() {
+            // Whoever sleeps so often lives long enough for it to be worth the while.
+            wake_up::measure_beside();
+            self.learner.set_limit_ns(limit_ns(self.options));
+        }
+    }
+
+    /// The clock says whether to go on.
+    #[cold]
+    fn may_go_on(&mut self, plan: &mut SpinPlan) -> bool {
+        let now_ns = clock::monotonic_ns();
+        if plan.started_ns == 0 {
+            plan.started_ns = now_ns;
+            self.learner.earn(now_ns);
+        }
+        let spun_ns = now_ns.saturating_sub(plan.started_ns);
+        if spun_ns < plan.limit_ns {
+            return true;
+        }
+        if plan.limit_ns != 0 {
+            self.learner.was_in_vain(now_ns, spun_ns);
+            self.is_alone = cpu::allowed_count() == 1;
+        }
+        false
+    }
+}
+
+impl SpinPlan {
+    /// After a look that found nothing: whether to look again instead of sleeping. Once it has
+    /// said no, sleep.
+    ///
+    /// An addition and a comparison; the clock is read once in 64 times, after the first 63.
+    #[inline]
+    pub fn goes_on(&mut self, spinner: &mut Spinner) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        !self.is_at_clock() || spinner.may_go_on(self)
+    }
+
+    /// How often the clock was read so far.
+    pub(crate) fn turn(&self) -> u32 {
+        self.looks / LOOKS_PER_CLOCK
+    }
+
+    /// Whether the clock was read for the last look: the time for things that are looked at less
+    /// often, such as whether the other end still lives.
+    #[must_use]
+    #[inline]
+    pub fn is_at_clock(&self) -> bool {
+        self.looks.is_multiple_of(LOOKS_PER_CLOCK)
+    }
+}
+
+/// How long a spin may be, in nanoseconds.
+fn limit_ns(options: SpinOptions) -> u64 {
+    match options {
+        SpinOptions { cpu_percent: 0, .. } => 0,
+        SpinOptions { cpu_percent: 100.., .. } => u64::MAX,
+        SpinOptions { spin_max: Some(max), .. } => {
+            u64::try_from(max.as_nanos()).unwrap_or(u64::MAX)
+        }
+        SpinOptions { spin_max: None, .. } => wake_up::known_ns() * WAKE_UPS_PER_SPIN,
+    }
+}
+
+/// Looks between two readings of the clock, and before the first one. As many take about a
+/// microsecond: an answer that comes faster never pays for a clock.
+const LOOKS_PER_CLOCK: u32 = 64;
+
+/// A spin lasts as long as so many wake-ups. One would be the bound by which spinning and then
+/// sleeping costs at most twice the better of both. But if the other end sleeps, too, its answer
+/// comes after its own wake-up: an end that gives up before would never meet one that is awake.
+const WAKE_UPS_PER_SPIN: u64 = 3;
+
+/// A twentieth of a CPU, at worst, for waits that nobody can foresee. What can be foreseen costs
+/// far less, see `spin/learn.rs`.
+const CPU_PERCENT_DEFAULT: u8 = 5;
+
+/// How often a waiter looks whether its CPUs or the cost of a wake-up have changed, in sleeps.
+const SLEEPS_PER_LOOK_AROUND: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks_before_sleep(spinner: &mut Spinner) -> u32 {
+        let mut plan = spinner.begin();
+        let mut looks = 0;
+        while looks < 1_000_000 && plan.goes_on(spinner) {
+            looks += 1;
+        }
+        looks
+    }
+
+    #[test]
+    fn a_share_of_nothing_never_spins_and_a_whole_cpu_spins_for_ever() {
+        let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
+        assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
+        assert_eq!(looks_before_sleep(&mut Spinner::new(options(100))), 1_000_000);
+    }
+
+    #[test]
+    fn a_short_spin_reads_no_clock() {
+        let mut spinner = Spinner::new(SpinOptions::default());
+        let mut plan = spinner.begin();
+        for _ in 1..LOOKS_PER_CLOCK {
+            assert!(plan.goes_on(&mut spinner));
+        }
+        assert_eq!(plan.started_ns, 0);
+        assert!(plan.goes_on(&mut spinner));
+        assert_ne!(plan.started_ns, 0);
+    }
+
+    #[test]
+    fn whoever_may_use_one_cpu_only_does_not_spin() {
+        // Its own thread, whose mask is its own.
+        let alone = || {
+            cpu::pin_current(cpu::allowed()[0]).unwrap();
+            let spin_max = Some(Duration::from_nanos(1));
+            let mut spinner = Spinner::new(SpinOptions { cpu_percent: 50, spin_max });
+            let first = looks_before_sleep(&mut spinner);
+            (first > 0, looks_before_sleep(&mut spinner))
+        };
+        assert_eq!(std::thread::spawn(alone).join().unwrap(), (true, 0));
+    }
+}

@@ -1,0 +1,128 @@
+//! What a waiter has learned: whether spinning pays, and what it may still cost. No clock.
+//!
+//! A score goes up when a spin finds something and down twice as fast when it was in vain. At zero
+//! nobody spins. Then waits that slept are watched: those that would have ended within a spin are
+//! counted, and after some of them one spin is tried. Each such trial that fails doubles the number
+//! of waits before the next. So
+//! - waits that are long cost nothing but the first few spins, since none of them is short;
+//! - waits that only look short cost one spin in [`TRIAL_INTERVAL_MAX`]: both ends share a CPU, so
+//!   whoever spins keeps the other from answering;
+//! - two ends that both sleep find each other, since one wait includes two wake-ups and is still
+//!   short.
+//!
+//! Waits of all kinds in a random order would still make a spinner of some: what spins in vain is
+//! paid from a purse into which a share of all time flows.
+//! Always true: spins in vain take at most that share of the time, and what the purse holds.
+//! Not here: reading clocks and counting looks (`spin.rs`).
+
+/// What one waiter has learned. Times are in nanoseconds and given by the caller.
+#[derive(Debug, Clone)]
+pub(super) struct Learner {
+    /// The longest spin. Zero: never; the largest number: for ever.
+    limit_ns: u64,
+    /// What flows into the purse of each 100 ns.
+    percent: u64,
+    /// What may still be spun in vain, at most `PURSE_SPINS` spins.
+    purse_ns: u64,
+    /// When the purse was last filled; zero before the first time.
+    filled_ns: u64,
+    /// Above zero: spin.
+    score: u32,
+    /// Short waits to sleep through before the next trial.
+    until_trial: u32,
+    /// The next such number.
+    trial_interval: u32,
+}
+
+impl Learner {
+    pub(super) fn new(limit_ns: u64, percent: u8) -> Self {
+        Self {
+            limit_ns,
+            percent: percent.into(),
+            purse_ns: limit_ns.saturating_mul(PURSE_SPINS),
+            filled_ns: 0,
+            score: SCORE_FIRST,
+            until_trial: 1,
+            trial_interval: 1,
+        }
+    }
+
+    /// How long to spin now.
+    #[inline]
+    pub(super) fn limit_ns(&self) -> u64 {
+        let pays = self.score > 0 && self.purse_ns >= self.limit_ns;
+        if pays || self.limit_ns == u64::MAX { self.limit_ns } else { 0 }
+    }
+
+    /// How long a spin would be.
+    pub(super) fn limit_if_it_pays_ns(&self) -> u64 {
+        self.limit_ns
+    }
+
+    /// From now on spins are so long at most.
+    pub(super) fn set_limit_ns(&mut self, limit_ns: u64) {
+        self.limit_ns = limit_ns;
+        self.purse_ns = self.purse_ns.min(limit_ns.saturating_mul(PURSE_SPINS));
+    }
+
+    /// A spin found something.
+    #[inline]
+    pub(super) fn paid(&mut self) {
+        self.score = (self.score + 1).min(SCORE_MAX);
+        self.trial_interval = 1;
+    }
+
+    /// A wait without a spin ended so early that a spin would have found it.
+    #[inline]
+    pub(super) fn was_short(&mut self) {
+        if self.score == 0 {
+            self.until_trial = self.until_trial.saturating_sub(1);
+            if self.until_trial == 0 {
+                self.score = 1;
+            }
+        }
+    }
+
+    /// A spin of `spun_ns` found nothing, and now we sleep.
+    pub(super) fn was_in_vain(&mut self, now_ns: u64, spun_ns: u64) {
+        self.spent(now_ns, spun_ns);
+        self.score = self.score.saturating_sub(2);
+        if self.score == 0 {
+            self.until_trial = self.trial_interval;
+            self.trial_interval = (2 * self.trial_interval).min(TRIAL_INTERVAL_MAX);
+        }
+    }
+
+    /// Pays for a spin that gave nothing.
+    pub(super) fn spent(&mut self, now_ns: u64, spun_ns: u64) {
+        self.earn(now_ns);
+        self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
+    }
+
+    /// Fills the purse with the share of the time since the last filling.
+    pub(super) fn earn(&mut self, now_ns: u64) {
+        if self.filled_ns != 0 {
+            let since_ns = now_ns.saturating_sub(self.filled_ns);
+            let share_ns = (since_ns / 100).saturating_mul(self.percent);
+            let full_ns = self.limit_ns.saturating_mul(PURSE_SPINS);
+            self.purse_ns = self.purse_ns.saturating_add(share_ns).min(full_ns);
+        }
+        self.filled_ns = now_ns;
+    }
+}
+
+/// A waiter begins as one that has found something a few times: the first answers of a connection
+/// usually come fast.
+const SCORE_FIRST: u32 = 4;
+
+/// What many finds are worth: four spins in vain, so that a pause in a busy time is forgiven.
+const SCORE_MAX: u32 = 8;
+
+/// Most short waits between two trials. One spin in so many waits does not show.
+const TRIAL_INTERVAL_MAX: u32 = 256;
+
+/// How many spins in vain the purse holds: enough to learn from a new kind of wait.
+const PURSE_SPINS: u64 = 8;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! What an idle connection over `shm` costs: pages and threads of this process, which has both
+//! ends.
+//!
+//! A program of its own, because other tests make memory files and threads, too.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::thread;
+
+use nearcall_channel::{
+    Deadline, Endpoint, Interest, Mechanism, Options, ReceiveError, WaitPolicy, accept_over,
+    connect_over,
+};
+use nearcall_os::socket::{self, Kind};
+
+/// What DESIGN.md, section 6, allows for both directions together, in bytes.
+const IDLE_BYTES_MAX: usize = 64 << 10;
+
+fn pair(client: WaitPolicy, server: WaitPolicy) -> (Endpoint, Endpoint) {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let options = |wait| Options { wait: Some(wait), ..Options::default() };
+    let server = thread::spawn(move || accept_over(theirs, &options(server)).unwrap());
+    let client = connect_over(ours, Mechanism::Shm, &options(client)).unwrap();
+    (client, server.join().unwrap())
+}
+
+/// Bytes of each ring's memory file that are in memory: as its owner sees it, and as it is read.
+fn touched() -> Vec<usize> {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut touched = Vec::new();
+    let mut is_ring = false;
+    for line in maps.lines() {
+        match line.strip_prefix("Rss:") {
+            Some(rss) if is_ring => {
+                let kib: usize = rss.trim().trim_end_matches(" kB").parse().unwrap();
+                touched.push(kib << 10);
+                is_ring = false;
+            }
+            _ => is_ring = is_ring || line.contains("/memfd:nearcall-"),
+        }
+    }
+    touched
+}
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// A call of `bytes` bytes from `client` and its answer, in one thread.
+fn call(client: &mut Endpoint, server: &mut Endpoint, bytes: usize) {
+    hand_over(client, server, bytes);
+    hand_over(server, client, bytes);
+}
+
+fn hand_over(from: &mut Endpoint, to: &mut Endpoint, bytes: usize) {
+    let (message, mut got) = (vec![7; bytes], Vec::new());
+    from.send(&message, Deadline::Now).unwrap();
+    to.receive(Deadline::Now).unwrap().read_to_end(&mut got).unwrap();
+    assert_eq!(got, message);
+}
+
+#[test]
+fn an_idle_connection_is_small_and_a_loop_needs_no_thread() {
+    let threads_before = threads();
+    let (mut client, mut server) = pair(WaitPolicy::Poll, WaitPolicy::Adaptive);
+    let maps = touched();
+    assert_eq!(maps.len(), 4, "two files, each mapped twice: {maps:?}");
+    // Each file counts twice here, so the true figure is half of it.
+    assert!(maps.iter().sum::<usize>() <= IDLE_BYTES_MAX, "{maps:?}");
+    for number in 0..10_000 {
+        call(&mut client, &mut server, number % 200);
+    }
+    let used = touched();
+    assert_eq!(used, maps, "calls of up to 200 bytes take no further page");
+    // As loops do, on both sides.
+    for end in [&mut client, &mut server] {
+        assert!(matches!(end.receive(Deadline::Now), Err(ReceiveError::Empty)));
+        assert!(end.arm(Interest::Receive));
+        assert!(end.readiness(Interest::Receive).is_some());
+    }
+    assert_eq!(threads(), threads_before, "nobody has slept outside of a loop");
+    // The first sleep on the futex begins the watch over the other end.
+    drop(client);
+    assert!(matches!(server.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+}

@@ -1,0 +1,170 @@
+//! `shm` between ends that wait in different ways: each is woken in the way that it asked for.
+
+use std::thread;
+use std::time::Duration;
+
+use nearcall_channel::{
+    Deadline, Endpoint, Interest, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
+    accept_over, connect_over,
+};
+use nearcall_os::socket::{self, Kind};
+use nearcall_os::{clock, poll};
+
+use crate::support::bytes::{expect_pattern, pattern};
+use crate::support::{PATIENCE, patient};
+
+/// How an end of these tests waits.
+#[derive(Debug, Clone, Copy)]
+enum Waits {
+    Inside(WaitPolicy),
+    /// In a loop, on the descriptor.
+    InLoop(WaitPolicy),
+    /// By turns.
+    Changing,
+}
+
+const WAYS: [Waits; 7] = [
+    Waits::Inside(WaitPolicy::Adaptive),
+    Waits::Inside(WaitPolicy::Spin),
+    Waits::Inside(WaitPolicy::Block),
+    Waits::Inside(WaitPolicy::Poll),
+    Waits::InLoop(WaitPolicy::Block),
+    Waits::InLoop(WaitPolicy::Adaptive),
+    Waits::Changing,
+];
+
+impl Waits {
+    fn policy(self) -> WaitPolicy {
+        match self {
+            Self::Inside(policy) | Self::InLoop(policy) => policy,
+            Self::Changing => WaitPolicy::Adaptive,
+        }
+    }
+
+    /// Whether the wait number `number` is one of a loop.
+    fn loops(self, number: u64) -> bool {
+        match self {
+            Self::Inside(_) => false,
+            Self::InLoop(_) => true,
+            Self::Changing => number % 3 == 1,
+        }
+    }
+}
+
+/// Two ends with the smallest room.
+fn pair(first: Waits, second: Waits) -> (Endpoint, Endpoint) {
+    let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    let options = |waits: Waits| Options {
+        wait: Some(waits.policy()),
+        buffer_bytes: 4 << 10,
+        ..Options::default()
+    };
+    let server = thread::spawn(move || accept_over(theirs, &options(second)).unwrap());
+    let client = connect_over(ours, Mechanism::Shm, &options(first)).unwrap();
+    (client, server.join().unwrap())
+}
+
+/// Sleeps as a loop does.
+fn sleep(endpoint: &mut Endpoint, interest: Interest) {
+    if endpoint.arm(interest) {
+        let readiness = endpoint.readiness(interest).unwrap();
+        let event = poll::poll_one(readiness.fd, poll::Interest::Readable, Some(PATIENCE));
+        assert!(event.unwrap().is_some(), "a loop was not woken for {interest:?}");
+    }
+}
+
+fn send(endpoint: &mut Endpoint, waits: Waits, number: u64, message: &[u8]) {
+    if !waits.loops(number) {
+        return endpoint.send(message, patient()).unwrap();
+    }
+    loop {
+        match endpoint.send(message, Deadline::Now) {
+            Ok(()) => break,
+            Err(SendError::Full) => sleep(endpoint, Interest::Send),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    while let Err(error) = endpoint.flush(Deadline::Now) {
+        assert!(matches!(error, SendError::Full), "{error:?}");
+        sleep(endpoint, Interest::Send);
+    }
+}
+
+fn receive(endpoint: &mut Endpoint, waits: Waits, number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if !waits.loops(number) {
+        endpoint.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
+        return bytes;
+    }
+    loop {
+        match endpoint.receive(Deadline::Now) {
+            Ok(mut message) => {
+                message.read_to_end(&mut bytes).unwrap();
+                return bytes;
+            }
+            Err(ReceiveError::Empty) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        sleep(endpoint, Interest::Receive);
+    }
+}
+
+fn length(number: u64) -> usize {
+    [0, 8, 100, 900, 3_000][usize::try_from(number % 5).unwrap()]
+}
+
+fn for_each_pair(test: impl Fn(Waits, Waits)) {
+    for first in WAYS {
+        for second in WAYS {
+            test(first, second);
+        }
+    }
+}
+
+#[test]
+fn answers_come_whatever_the_two_ends_sleep_on() {
+    for_each_pair(|first, second| {
+        let (mut client, mut server) = pair(first, second);
+        let server = thread::spawn(move || {
+            for number in 0..ROUNDS {
+                let message = receive(&mut server, second, number);
+                send(&mut server, second, number, &message);
+            }
+        });
+        for number in 0..ROUNDS {
+            if number % 10 == 9 {
+                // Long enough that the other end falls asleep.
+                clock::pause(Duration::from_micros(300));
+            }
+            let message = pattern(number, length(number));
+            send(&mut client, first, number, &message);
+            assert_eq!(receive(&mut client, first, number), message, "{first:?} {second:?}");
+        }
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn streams_through_the_smallest_room_arrive_whatever_the_two_ends_sleep_on() {
+    for_each_pair(|first, second| {
+        let (mut sender, mut receiver) = pair(first, second);
+        let sender = thread::spawn(move || {
+            for number in 0..STREAM {
+                send(&mut sender, first, number, &pattern(number, length(number)));
+            }
+            sender
+        });
+        for number in 0..STREAM {
+            expect_pattern(&receive(&mut receiver, second, number), number, length(number));
+        }
+        drop(sender.join().unwrap());
+        let end = receiver.receive(patient()).map(drop);
+        assert!(matches!(end, Err(ReceiveError::PeerGone)), "{first:?} {second:?}: {end:?}");
+    });
+}
+
+/// Calls of each pair.
+const ROUNDS: u64 = 60;
+
+/// Messages of each stream.
+const STREAM: u64 = 200;

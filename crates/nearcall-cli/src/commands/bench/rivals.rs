@@ -1,0 +1,50 @@
+//! `nearcall bench rivals`: becomes the program that measures other libraries.
+//!
+//! That program is built by name only, since nobody who uses nearcall needs those libraries. It
+//! takes the place of this process: signals and its exit code are its own.
+
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::args::RivalsArgs;
+use crate::commands::End;
+
+pub(super) fn run(args: &RivalsArgs) -> anyhow::Result<End> {
+    let program = program(env::var_os(VARIABLE).map(PathBuf::from))?;
+    let error = Command::new(&program).args(&args.words).exec();
+    // It only returns if there is nothing to become.
+    Err(error).with_context(|| format!("cannot start {}", program.display()))
+}
+
+fn program(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(program) = named.filter(|path| !path.as_os_str().is_empty()) {
+        if !program.is_file() {
+            bail!("{VARIABLE} names {}, which is no file", program.display());
+        }
+        return Ok(absolute(&program));
+    }
+    let own = env::current_exe().context("cannot tell where this program lies")?;
+    let program = own.with_file_name(PROGRAM);
+    if !program.is_file() {
+        bail!(
+            "there is no {PROGRAM} beside {}: build it by `cargo build --release -p {PROGRAM}`, or \
+             name it in {VARIABLE}",
+            own.display()
+        );
+    }
+    Ok(program)
+}
+
+/// A name without a slash would be looked for in PATH.
+fn absolute(program: &Path) -> PathBuf {
+    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+}
+
+const PROGRAM: &str = "nearcall-peers";
+
+/// Names the program where it does not lie beside this one.
+const VARIABLE: &str = "NEARCALL_PEERS";

@@ -1,0 +1,214 @@
+//! Marshalled bytes on their way out, in parts of any size.
+//!
+//! A message is marshalled into something that implements [`BufMut`](bytes::BufMut), an unsafe
+//! trait. [`SinkBuf`] is the one implementation of it; a [`Sink`], which is safe to write, says
+//! where the bytes go. Always true: writing never fails and never panics, whatever the message
+//! says of its own length. A sink that can take no more swallows the rest and reports it afterwards.
+//! Not here: the sinks (`nearcall`), what is marshalled.
+#![allow(unsafe_code, reason = "BufMut is an unsafe trait")]
+
+use bytes::buf::UninitSlice;
+use bytes::{Buf, BufMut, Bytes};
+
+/// Where marshalled bytes go.
+pub trait Sink {
+    /// Takes the next bytes. What cannot be taken is dropped.
+    fn write(&mut self, bytes: &[u8]);
+
+    /// Whether [`pass`](Self::pass) is wanted for this memory, which a field of the message holds.
+    #[inline]
+    fn wants(&self, _memory: &[u8]) -> bool {
+        false
+    }
+
+    /// Takes the next bytes as a handle, instead of [`write`](Self::write). Its memory is that of
+    /// [`wants`](Self::wants) only if the field is a [`Bytes`]: look again.
+    #[inline]
+    fn pass(&mut self, bytes: Bytes) {
+        self.write(&bytes);
+    }
+}
+
+/// Marshals into a [`Sink`]. Small writes are gathered first, long ones go there at once.
+#[derive(Debug)]
+pub struct SinkBuf<S> {
+    sink: S,
+    gathered: [u8; GATHERED_BYTES],
+    filled: usize,
+    /// Bytes that have gone to the sink.
+    sent_bytes: usize,
+}
+
+impl<S: Sink> SinkBuf<S> {
+    /// An empty one.
+    #[inline]
+    pub fn new(sink: S) -> Self {
+        Self { sink, gathered: [0; GATHERED_BYTES], filled: 0, sent_bytes: 0 }
+    }
+
+    /// Bytes that were written.
+    #[inline]
+    pub fn written_bytes(&self) -> usize {
+        self.sent_bytes + self.filled
+    }
+
+    /// Hands over what was gathered, and gives the sink back.
+    #[inline]
+    pub fn finish(mut self) -> S {
+        self.hand_over();
+        self.sink
+    }
+
+    fn hand_over(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        self.sent_bytes += filled;
+        if filled > 0 {
+            self.sink.write(&self.gathered[..filled]);
+        }
+    }
+
+    #[cold]
+    fn put_long(&mut self, bytes: &[u8]) {
+        self.hand_over();
+        if bytes.len() < GATHERED_BYTES {
+            self.gathered[..bytes.len()].copy_from_slice(bytes);
+            self.filled = bytes.len();
+        } else {
+            self.sent_bytes += bytes.len();
+            self.sink.write(bytes);
+        }
+    }
+}
+
+// SAFETY: chunk_mut gives initialised memory of our own that is not empty, and advance_mut counts
+// no further than its end, so that everything below `filled` was initialised by `new` at the latest.
+unsafe impl<S: Sink> BufMut for SinkBuf<S> {
+    #[inline]
+    fn remaining_mut(&self) -> usize {
+        // What a Vec says: there is always room.
+        isize::MAX.unsigned_abs()
+    }
+
+    #[inline]
+    unsafe fn advance_mut(&mut self, count: usize) {
+        self.filled = (self.filled + count).min(GATHERED_BYTES);
+    }
+
+    #[inline]
+    fn chunk_mut(&mut self) -> &mut UninitSlice {
+        if self.filled == GATHERED_BYTES {
+            self.hand_over();
+        }
+        UninitSlice::new(&mut self.gathered[self.filled..])
+    }
+
+    #[inline]
+    fn put<T: Buf>(&mut self, mut source: T)
+    where
+        Self: Sized,
+    {
+        while source.has_remaining() {
+            let chunk = source.chunk();
+            let bytes = chunk.len();
+            if self.sink.wants(chunk) {
+                self.hand_over();
+                self.sent_bytes += bytes;
+                // A Bytes gives a handle here; anything else copies.
+                self.sink.pass(source.copy_to_bytes(bytes));
+            } else {
+                self.put_slice(chunk);
+                source.advance(bytes);
+            }
+        }
+    }
+
+    #[inline]
+    fn put_slice(&mut self, source: &[u8]) {
+        match self.gathered.get_mut(self.filled..self.filled + source.len()) {
+            Some(room) => {
+                room.copy_from_slice(source);
+                self.filled += source.len();
+            }
+            None => self.put_long(source),
+        }
+    }
+
+    #[inline]
+    fn put_u8(&mut self, byte: u8) {
+        if self.filled == GATHERED_BYTES {
+            self.hand_over();
+        }
+        self.gathered[self.filled] = byte;
+        self.filled += 1;
+    }
+}
+
+/// How many bytes of small writes go to the sink at once: handing over costs some ten nanoseconds,
+/// which does not show behind so many, and they stay in the first-level cache.
+const GATHERED_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept {
+        parts: Vec<Vec<u8>>,
+        passed: Vec<Bytes>,
+        wanted: usize,
+    }
+
+    impl Sink for &mut Kept {
+        fn write(&mut self, bytes: &[u8]) {
+            self.parts.push(bytes.to_vec());
+        }
+
+        fn wants(&self, memory: &[u8]) -> bool {
+            memory.as_ptr().addr() == self.wanted
+        }
+
+        fn pass(&mut self, bytes: Bytes) {
+            self.parts.push(bytes.to_vec());
+            self.passed.push(bytes);
+        }
+    }
+
+    #[test]
+    fn writes_of_all_kinds_arrive_in_their_order() {
+        let mut kept = Kept::default();
+        let mut into = SinkBuf::new(&mut kept);
+        let mut expected = Vec::new();
+        for round in 0..300_usize {
+            let bytes = vec![u8::try_from(round % 251).unwrap(); round * 7 % 1100];
+            for buf in [&mut into as &mut dyn BufMut, &mut expected] {
+                buf.put_u8(7);
+                buf.put_slice(&bytes);
+                buf.put_u64_le(round as u64);
+                buf.put_bytes(3, round % 600);
+            }
+            into.put(&bytes[..]);
+            expected.put(&bytes[..]);
+        }
+        assert_eq!(into.written_bytes(), expected.len());
+        into.finish();
+        assert_eq!(kept.parts.concat(), expected);
+        assert!(kept.passed.is_empty());
+    }
+
+    #[test]
+    fn memory_that_the_sink_wants_is_passed_as_a_handle() {
+        let loaned = Bytes::from(vec![5; 100]);
+        let mut kept = Kept { wanted: loaned.as_ptr().addr(), ..Kept::default() };
+        let mut into = SinkBuf::new(&mut kept);
+        into.put_u8(1);
+        into.put(loaned.clone());
+        into.put(Bytes::from_static(b"other"));
+        into.put(&loaned[..]);
+        assert_eq!(into.written_bytes(), 1 + 100 + 5 + 100);
+        into.finish();
+        assert_eq!(kept.passed.len(), 2);
+        assert_eq!(kept.passed[0].as_ptr(), loaned.as_ptr());
+        assert_ne!(kept.passed[1].as_ptr(), loaned.as_ptr(), "a slice is no handle");
+        assert_eq!(kept.parts, [&[1][..], &[5; 100], b"other", &[5; 100]]);
+    }
+}
