@@ -4,24 +4,63 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     nearcall_build::Builder::new().file("proto/echo.proto").compile()?;
     tonic()?;
+    ttrpc("ttrpc_threads", &["proto/rival.proto"], false)?;
+    ttrpc("ttrpc_tasks", &["proto/rival.proto", "proto/notes.proto"], true)?;
+    boost();
     versions(&std::fs::read_to_string(LOCK)?);
     fixed_addresses();
     println!("cargo::rerun-if-changed={LOCK}");
-    for input in ["build.rs", "proto"] {
+    for input in ["build.rs", "proto", "shim"] {
         println!("cargo::rerun-if-changed={input}");
     }
     Ok(())
 }
 
 fn tonic() -> Result<(), Box<dyn Error>> {
-    let files = protox::compile(["proto/rival.proto"], ["proto"])?;
+    let files = protox::compile(["proto/rival.proto", "proto/notes.proto"], ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(files)?;
     Ok(())
+}
+
+fn ttrpc(folder: &str, inputs: &[&str], async_all: bool) -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(std::env::var("OUT_DIR")?).join(folder);
+    std::fs::create_dir_all(&out)?;
+    let customize = ttrpc_codegen::Customize { async_all, gen_mod: true, ..Default::default() };
+    ttrpc_codegen::Codegen::new()
+        .out_dir(&out)
+        .include("proto")
+        .inputs(inputs)
+        .rust_protobuf()
+        .customize(customize)
+        .run()?;
+    // Attributes of a whole file cannot be included into another.
+    let modules = std::fs::read_to_string(out.join("mod.rs"))?;
+    let modules: Vec<&str> = modules.lines().filter(|line| !line.starts_with("#!")).collect();
+    std::fs::write(out.join("mod.rs"), modules.join("\n"))?;
+    Ok(())
+}
+
+/// Compiles the shim for Boost's message queue, if its headers are here and work.
+fn boost() {
+    println!("cargo::rustc-check-cfg=cfg(has_boost)");
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").opt_level(3).warnings(false).cargo_warnings(false);
+    build.cargo_metadata(true);
+    let expanded = build.clone().file("shim/version.cpp").try_expand().unwrap_or_default();
+    let expanded = String::from_utf8_lossy(&expanded);
+    let version = expanded.lines().rfind(|line| line.starts_with('"'));
+    let version = version.map(|version| version.trim_matches('"').replace('_', "."));
+    let mut compile = || build.file("shim/boost.cpp").try_compile("rival_boost").is_ok();
+    let is_here = version.is_some() && compile();
+    if is_here {
+        println!("cargo::rustc-cfg=has_boost");
+    }
+    println!("cargo::rustc-env=RIVAL_VERSION_BOOST={}", version.as_deref().unwrap_or("(none)"));
 }
 
 /// Makes `RIVAL_VERSION_NAME` of every package that is measured.
@@ -48,4 +87,5 @@ fn fixed_addresses() {
 const LOCK: &str = "../../Cargo.lock";
 
 /// The packages of the rivals.
-const RIVALS: &[&str] = &["tonic"];
+const RIVALS: &[&str] =
+    &["capnp-rpc", "iceoryx2", "nng-sys", "tarpc", "tonic", "ttrpc", "zbus", "zeromq-src"];

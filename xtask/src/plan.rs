@@ -29,7 +29,8 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
 }
 
 fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
-    let clippy = "clippy --workspace --all-targets -- -D warnings";
+    // The rivals are hundreds of packages and need C++: nearcall-peers is built by name only.
+    let clippy = "clippy --workspace --exclude nearcall-peers --all-targets -- -D warnings";
     let mut steps = vec![
         Step::Run(cargo("format", "fmt --all --check")),
         Step::Run(cargo("clippy", clippy)),

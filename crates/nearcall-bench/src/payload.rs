@@ -83,6 +83,17 @@ impl Payload {
         }
     }
 
+    /// Gives the bytes of message `number` to `take`, in order, in at most two parts. For buffers
+    /// that are written by appending; [`fill`](Self::fill) writes the same bytes.
+    #[inline]
+    pub fn parts(&self, number: u64, mut take: impl FnMut(&[u8])) {
+        let start = shift_of(number) * SHIFT_BYTES;
+        let body = &self.pattern[start..start + self.message_bytes];
+        let (head, rest) = body.split_at(NUMBER_BYTES.min(self.message_bytes));
+        take(&number.to_le_bytes()[..head.len()]);
+        take(rest);
+    }
+
     fn fill_long(&self, number: u64, offset: usize, piece: &mut [u8]) {
         let end = offset.checked_add(piece.len()).filter(|&end| end <= self.message_bytes);
         let end = end.expect("a piece lies within its message");

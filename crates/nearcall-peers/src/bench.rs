@@ -121,6 +121,7 @@ impl Bench<'_> {
         let cpus = self.plan.pin.map(Vec::from).unwrap_or_default();
         let (before, start) = (detector::watch(&cpus, WATCH), Counters::read());
         let launched = self.launch(rival, is_idle);
+        (rival.clean)();
         let (after, end) = (detector::watch(&cpus, WATCH), Counters::read());
         let facts = detector::facts(&[&before, &after], &start, &end, &cpus);
         (launched, noise::grade(&facts).map(|graded| graded.grade))

@@ -23,6 +23,8 @@ pub(crate) struct Rival {
     pub(crate) serve: fn(&Orders) -> anyhow::Result<()>,
     /// Connects and measures the cells of the orders.
     pub(crate) ask: fn(&Orders) -> anyhow::Result<()>,
+    /// Removes what both processes have left outside of their folder and `/dev/shm/NAME*`.
+    pub(crate) clean: fn(),
 }
 
 /// How both ends wait. Only rows of one kind are compared.
@@ -50,7 +52,11 @@ impl Waiting {
 pub(crate) fn all() -> Vec<Rival> {
     let mut all = rivals::nearcall::rows();
     all.push(rivals::bare::ROW);
-    all.push(rivals::tonic::ROW);
+    all.extend([rivals::iceoryx2::POLLING, rivals::iceoryx2::EVENTS]);
+    all.push(rivals::boost::ROW);
+    all.extend([rivals::ttrpc::THREADS, rivals::ttrpc::TASKS]);
+    all.extend([rivals::tarpc::ROW, rivals::capnp::ROW, rivals::zbus::ROW, rivals::tonic::ROW]);
+    all.extend([rivals::zeromq::ROW, rivals::nng::ROW]);
     all
 }
 

@@ -4,8 +4,16 @@
 //! [`Client`](crate::measure::Client), and the row itself, whose text lies in `about/`.
 
 pub(crate) mod bare;
+pub(crate) mod boost;
+pub(crate) mod capnp;
+pub(crate) mod iceoryx2;
 pub(crate) mod nearcall;
+pub(crate) mod nng;
+pub(crate) mod tarpc;
 pub(crate) mod tonic;
+pub(crate) mod ttrpc;
+pub(crate) mod zbus;
+pub(crate) mod zeromq;
 
 use crate::service::Service;
 
@@ -59,3 +67,6 @@ pub(crate) fn call_byte(echo: bool) -> u8 {
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
+
+/// Calls under way at once where they stand in for one-way calls.
+pub(crate) const PIPELINED_CALLS: usize = 64;

@@ -17,7 +17,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearcall-cli",
         &["nearcall", "nearcall-bench", "nearcall-build", "nearcall-channel", "nearcall-os"],
     ),
-    ("nearcall-peers", &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os"]),
+    (
+        "nearcall-peers",
+        &["nearcall", "nearcall-bench", "nearcall-build", "nearcall-channel", "nearcall-os"],
+    ),
     ("xtask", &[]),
 ];
 

@@ -129,3 +129,15 @@ fn a_corrupt_message_does_not_disturb_the_next() {
 fn a_piece_beyond_the_message_panics() {
     Payload::new(0, 10).fill(0, 5, &mut [0; 6]);
 }
+
+#[test]
+fn parts_are_the_bytes_that_filling_writes() {
+    for size in SIZES {
+        let payload = Payload::new(3, size);
+        for number in [0, 1, 8, u64::MAX] {
+            let mut parts = Vec::new();
+            payload.parts(number, |part| parts.extend_from_slice(part));
+            assert_eq!(parts, message(&payload, number), "size {size}, number {number}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ pub(crate) const ROW: Rival = Rival {
     missing: None,
     serve,
     ask: connect,
+    clean: || (),
 };
 
 fn serve(orders: &Orders) -> anyhow::Result<()> {

@@ -32,6 +32,7 @@ pub(crate) fn rows() -> Vec<Rival> {
         missing: None,
         serve,
         ask,
+        clean: || (),
     };
     let mut rows =
         vec![row("nearcall-spin", Waiting::Polling), row("nearcall-block", Waiting::Sleeping)];

@@ -20,6 +20,8 @@ use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
 use crate::service::Service;
 
+use generated::notes_client::NotesClient;
+use generated::notes_server::{Notes, NotesServer};
 use generated::rival_client::RivalClient;
 use generated::rival_server::{Rival as Served, RivalServer};
 use generated::{Argument, Count, Empty};
@@ -39,6 +41,7 @@ pub(crate) const ROW: Rival = Rival {
     missing: None,
     serve,
     ask,
+    clean: || (),
 };
 
 fn serve(orders: &Orders) -> anyhow::Result<()> {
@@ -46,6 +49,7 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
         let listener = UnixListener::bind(orders.folder.join("tonic"))?;
         let service = Arc::new(Mutex::new(Service::new(orders.seed)));
         let limit = orders.message_bytes_max + SLACK_BYTES;
+        let notes = NotesServer::new(Reader { service: Arc::clone(&service) });
         let service = RivalServer::new(Reader { service })
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
@@ -55,6 +59,7 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
             .initial_connection_window_size(WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES)
             .add_service(service)
+            .add_service(notes)
             .serve_with_incoming(UnixListenerStream::new(listener))
             .await?;
         Ok(())
@@ -66,7 +71,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn take(&self, bytes: &[u8]) {
+    fn judge(&self, bytes: &[u8]) {
         self.service.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
     }
 }
@@ -74,34 +79,37 @@ impl Reader {
 #[::tonic::async_trait]
 impl Served for Reader {
     async fn nothing(&self, _request: Request<Empty>) -> Result<Response<Empty>, Status> {
-        self.take(&[]);
+        self.judge(&[]);
         Ok(Response::new(Empty {}))
     }
 
     async fn take(&self, request: Request<Argument>) -> Result<Response<Empty>, Status> {
-        Self::take(self, &request.get_ref().data);
+        self.judge(&request.get_ref().data);
         Ok(Response::new(Empty {}))
     }
 
     async fn echo(&self, request: Request<Argument>) -> Result<Response<Argument>, Status> {
-        Self::take(self, &request.get_ref().data);
+        self.judge(&request.get_ref().data);
         Ok(Response::new(request.into_inner()))
-    }
-
-    async fn notes(
-        &self,
-        request: Request<Streaming<Argument>>,
-    ) -> Result<Response<Empty>, Status> {
-        let mut stream = request.into_inner();
-        while let Some(argument) = stream.next().await {
-            Self::take(self, &argument?.data);
-        }
-        Ok(Response::new(Empty {}))
     }
 
     async fn received(&self, _request: Request<Empty>) -> Result<Response<Count>, Status> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Response::new(Count { messages: service.received() }))
+    }
+}
+
+#[::tonic::async_trait]
+impl Notes for Reader {
+    async fn note(
+        &self,
+        request: Request<Streaming<Argument>>,
+    ) -> Result<Response<Empty>, Status> {
+        let mut stream = request.into_inner();
+        while let Some(argument) = stream.next().await {
+            self.judge(&argument?.data);
+        }
+        Ok(Response::new(Empty {}))
     }
 }
 
@@ -121,15 +129,17 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
                 }))
                 .await?;
         let limit = orders.message_bytes_max + SLACK_BYTES;
+        let notes = NotesClient::new(channel.clone());
         let client = RivalClient::new(channel)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        measure(Calls { client, buffer: BytesMut::new(), stream: None }, orders).await
+        measure(Calls { client, notes, buffer: BytesMut::new(), stream: None }, orders).await
     })
 }
 
 struct Calls {
     client: RivalClient<Channel>,
+    notes: NotesClient<Channel>,
     buffer: BytesMut,
     stream: Option<(mpsc::Sender<Argument>, JoinHandle<Result<Response<Empty>, Status>>)>,
 }
@@ -168,8 +178,8 @@ impl Client for Calls {
     async fn note(&mut self, payload: &Payload, number: u64) -> anyhow::Result<()> {
         if self.stream.is_none() {
             let (sender, receiver) = mpsc::channel(STREAM_MESSAGES);
-            let mut client = self.client.clone();
-            let call = async move { client.notes(ReceiverStream::new(receiver)).await };
+            let mut client = self.notes.clone();
+            let call = async move { client.note(ReceiverStream::new(receiver)).await };
             self.stream = Some((sender, tokio::spawn(call)));
         }
         let mut data = BytesMut::zeroed(payload.message_bytes());
