@@ -26,7 +26,7 @@ use crate::limits::{
     PASSED_DESCRIPTORS_MAX,
 };
 use crate::settings::Parts;
-use crate::shm::segments::{self, MADE, Outbox, RETIRED};
+use crate::shm::segments::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
@@ -172,7 +172,7 @@ impl Inbox {
                 self.passed.push_back(parts.descriptors);
                 Ok(())
             }
-            [MADE | RETIRED, ..] => self.segments.put(&parts.bytes, parts.descriptors),
+            [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
             _ => Err(Misdeed::BadPacket.into()),
         }
     }

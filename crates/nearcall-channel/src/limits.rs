@@ -71,6 +71,14 @@ pub const SLOTS_PER_END_MAX: usize = 64;
 /// Most bytes in the slots of one end, in bytes: sixteen messages of the usual limit.
 pub const SLOT_BYTES_PER_END_MAX: usize = 64 << 20;
 
+/// Fewest bytes of a slot: a page. A loan of less is memory of the heap, and copied when it is
+/// sent, which costs no more than to lend it.
+pub const SLOT_BYTES_MIN: usize = 4 << 10;
+
+/// How often places are borrowed between two looks at which segments were taken back: a look is a
+/// system call, and does not show in so many.
+pub(crate) const BORROWS_PER_TENDING: u32 = 64;
+
 /// Most segments that one end of a connection may have: its slots, and lanes for large messages.
 pub const SEGMENTS_PER_END_MAX: usize = SLOTS_PER_END_MAX + 8;
 

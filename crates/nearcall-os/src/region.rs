@@ -5,6 +5,7 @@
 //! | [`OwnRegion`] | this process alone; the seals forbid everybody else | [`PeerRegion`] |
 //! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
 //! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
+//! | [`PlainRegion`] | this process alone, bytes only | [`PeerRegion`], or [`TrustedBytes`] |
 //!
 //! Always true: a mapped file can no longer change its size, so no access to it can fault because
 //! the peer shortened it; a peer's file is judged (kind, seals, size) before it is mapped.
@@ -16,6 +17,7 @@ mod bytes;
 mod mapping;
 mod own;
 mod peer;
+mod plain;
 mod shared;
 
 use std::fmt;
@@ -27,6 +29,7 @@ use rustix::io::Errno;
 pub use bytes::SharedBytes;
 pub use own::{OwnRegion, region_pair_private};
 pub use peer::PeerRegion;
+pub use plain::{PlainRegion, Trust, TrustedBytes};
 pub use shared::SharedRegion;
 
 /// When the pages of a new region are taken from the system.

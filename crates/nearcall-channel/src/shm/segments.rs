@@ -8,6 +8,7 @@
 //! writer                                              reader
 //!   MADE    number u16, bytes u32, one descriptor -->   maps it read-only when a message names it
 //!   RETIRED number u16                            -->   unmaps it, once its users are gone
+//!   COUNTS  number, bytes, descriptor, as MADE    -->   where the sender says what it is done with
 //! ```
 //!
 //! Numbers count up by one and wrap; that gives each segment a number that no other one has while
@@ -33,12 +34,16 @@ use nearcall_os::region::{Backing, OwnRegion, PeerRegion, RegionError};
 use crate::control::Control;
 use crate::error::{Misdeed, ReceiveError};
 use crate::limits::{PASSED_DESCRIPTORS_KEPT_MAX, SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
+use crate::shm::arena::COUNTS_BYTES;
 
 /// First byte of a packet that hands a segment over.
 pub(crate) const MADE: u8 = 0xD6;
 
 /// First byte of a packet that takes one back.
 pub(crate) const RETIRED: u8 = 0xD7;
+
+/// First byte of a packet that hands over where an end counts, once in a connection.
+pub(crate) const COUNTS: u8 = 0xD8;
 
 /// The number of a segment: known to both ends, chosen by its writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +101,19 @@ impl OwnSegments {
     ///
     /// About ten system calls, and all its pages: keep it, and use it again.
     pub(crate) fn create(&self, bytes: usize) -> Result<(SegmentId, OwnRegion), SegmentError> {
+        // The other end keeps users' descriptors that lie before ours; it does not keep more.
+        if self.control.passed_descriptors() > PASSED_DESCRIPTORS_KEPT_MAX {
+            return Err(SegmentError::LineFull);
+        }
+        self.hand_over(MADE, bytes)
+    }
+
+    /// Makes the page in which this end counts what it is done with; once in a connection.
+    pub(crate) fn create_counts(&self, bytes: usize) -> Result<OwnRegion, SegmentError> {
+        self.hand_over(COUNTS, bytes).map(|(_, region)| region)
+    }
+
+    fn hand_over(&self, kind: u8, bytes: usize) -> Result<(SegmentId, OwnRegion), SegmentError> {
         let mut outbox = self.control.outbox();
         outbox.say_unsaid(&self.control)?;
         let in_use: usize = outbox.live.iter().map(|(_, bytes)| bytes).sum();
@@ -105,16 +123,12 @@ impl OwnSegments {
         {
             return Err(SegmentError::Limit);
         }
-        // The other end keeps users' descriptors that lie before ours; it does not keep more.
-        if self.control.passed_descriptors() > PASSED_DESCRIPTORS_KEPT_MAX {
-            return Err(SegmentError::LineFull);
-        }
         let created = OwnRegion::create("nearcall-segment", bytes, Backing::Reserved);
         let (region, fd) = created.map_err(SegmentError::Region)?;
         let id = SegmentId(outbox.next);
         let [a, b] = id.0.to_le_bytes();
         let [c, d, e, f] = announced.to_le_bytes();
-        let sent = self.control.send(&[MADE, a, b, c, d, e, f], &[fd.as_fd()]);
+        let sent = self.control.send(&[kind, a, b, c, d, e, f], &[fd.as_fd()]);
         sent.map_err(SegmentError::of_line)?;
         outbox.next = outbox.next.wrapping_add(1);
         outbox.live.push((id, bytes));
@@ -169,6 +183,7 @@ pub(crate) struct Inbox {
     expected: bool,
     next: u16,
     live: Vec<(SegmentId, Arc<PeerRegion>)>,
+    counts: Option<Arc<PeerRegion>>,
 }
 
 impl PeerSegments {
@@ -227,13 +242,28 @@ impl Inbox {
         self.live.iter().any(|(live, _)| *live == id)
     }
 
-    /// A packet that begins with `MADE` or `RETIRED`, and what came with it.
+    /// Where the other end counts, once it has said so.
+    pub(crate) fn counts(&self) -> Option<&Arc<PeerRegion>> {
+        self.counts.as_ref()
+    }
+
+    /// A packet that begins with `MADE`, `RETIRED` or `COUNTS`, and what came with it.
     pub(crate) fn put(&mut self, packet: &[u8], fds: Vec<OwnedFd>) -> Result<(), ReceiveError> {
         match (packet, <[OwnedFd; 1]>::try_from(fds)) {
             _ if !self.expected => Err(Misdeed::BadPacket.into()),
             (&[MADE, a, b, c, d, e, f], Ok([fd])) => {
                 let id = SegmentId(u16::from_le_bytes([a, b]));
                 self.made(id, u32::from_le_bytes([c, d, e, f]) as usize, &fd)
+            }
+            (&[COUNTS, a, b, c, d, e, f], Ok([fd])) if self.counts.is_none() => {
+                let id = SegmentId(u16::from_le_bytes([a, b]));
+                let bytes = u32::from_le_bytes([c, d, e, f]) as usize;
+                if bytes < COUNTS_BYTES {
+                    return Err(Misdeed::BadSegment.into());
+                }
+                self.made(id, bytes, &fd)?;
+                self.counts = self.live.last().map(|(_, region)| Arc::clone(region));
+                Ok(())
             }
             (&[RETIRED, a, b], Err(fds)) if fds.is_empty() => {
                 let id = SegmentId(u16::from_le_bytes([a, b]));

@@ -70,6 +70,12 @@ impl<'a> SharedBytes<'a> {
         Self { start, bytes, region: PhantomData }
     }
 
+    /// Where it begins, for who may make a slice of it.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Copies the whole view into `target`. One copy, no system call, no allocation.
     ///
     /// If the peer writes meanwhile, the copy holds some old and some new bytes, and stays so.

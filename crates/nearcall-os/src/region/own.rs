@@ -206,6 +206,12 @@ impl OwnRegion {
         self.mapping.lock(self.range_in_mapping())
     }
 
+    /// Where it begins. Valid for its length as long as the region lives.
+    #[inline]
+    pub(super) fn first_byte(&self) -> NonNull<u8> {
+        self.start
+    }
+
     fn range_in_mapping(&self) -> Range<usize> {
         let first = self.start.addr().get() - self.mapping.start().addr().get();
         first..first + self.bytes

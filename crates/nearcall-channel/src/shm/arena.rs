@@ -1,0 +1,50 @@
+//! The arena of a connection: memory that one end writes, lends to the other, and gets back.
+//!
+//! Each end has a [`Lender`] for what it lends and a [`Borrower`] for what it is lent. A slot is a
+//! segment of its own (`segments.rs`); messages name slot, segment and bytes, as a [`Place`].
+//!
+//! ```text
+//! lender                                        borrower
+//!   loan -> written -> frozen                     reads the message, finds the segment,
+//!   passed: counts it, sends a message that  -->  copies the bytes out, or lends slices of them
+//!   names the place                               done with them: counts it in a page of its own
+//!   free: no handle here, and as many        <--  (a word for each slot, only it writes there)
+//!   counted there as here
+//! ```
+//!
+//! The borrower's page is handed over with the first message that names a place, so a connection
+//! that lends nothing has no page, no slot and no cost.
+//! Always true: a slot is written only while no handle of it lives here and the peer has said that
+//! it is done with it; a place is judged before it is used; a peer that lies about what it is done
+//! with sees other bytes than it was sent, and nothing else happens.
+//! Not here: how a place travels in a message (`nearcall-wire`), who is trusted (`nearcall`).
+
+mod borrower;
+mod lender;
+
+pub use borrower::{Borrowed, Borrower};
+pub use lender::{Lender, Loan, LoanError};
+
+/// Where lent bytes are, as a message names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The lender's number of the slot.
+    pub slot: u16,
+    /// The segment that is the slot now.
+    pub segment: u16,
+    /// Where in the segment the bytes begin.
+    pub offset: u32,
+    /// How many they are.
+    pub bytes: u32,
+}
+
+/// Where in the borrower's page it counts how often it was done with a slot.
+pub(crate) const fn counter_at(slot: u16) -> usize {
+    slot as usize * size_of::<u32>()
+}
+
+/// Bytes of the borrower's page: one word for each slot.
+pub(crate) const COUNTS_BYTES: usize = crate::limits::SLOTS_PER_END_MAX * size_of::<u32>();
+
+#[cfg(test)]
+mod tests;

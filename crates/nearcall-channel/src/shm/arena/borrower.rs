@@ -1,0 +1,158 @@
+//! What one end is lent: places judged, bytes copied out or sliced, and given back.
+//!
+//! Always true: a place that was borrowed is given back once, when the last slice of it goes, in
+//! whatever thread; its memory stays mapped until then, also after the connection.
+//! Not here: lending (`lender.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedBytes};
+
+use super::{COUNTS_BYTES, Place, counter_at};
+use crate::control::Control;
+use crate::error::{Misdeed, ReceiveError};
+use crate::limits::{BORROWS_PER_TENDING, SLOTS_PER_END_MAX};
+use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError, SegmentId};
+
+/// Borrows from the other end of a connection.
+#[derive(Debug)]
+pub struct Borrower {
+    segments: PeerSegments,
+    own: OwnSegments,
+    counts: Option<Arc<Counts>>,
+    borrows: u32,
+}
+
+/// The page in which we count what we are done with.
+#[derive(Debug)]
+struct Counts {
+    region: OwnRegion,
+    /// Places that are borrowed now.
+    out: AtomicUsize,
+}
+
+/// A place that is borrowed. Dropped, it is given back.
+#[derive(Debug)]
+pub struct Borrowed {
+    region: PeerRegion,
+    start: usize,
+    bytes: usize,
+    _back: GiveBack,
+}
+
+#[derive(Debug)]
+struct GiveBack {
+    counts: Arc<Counts>,
+    slot: u16,
+}
+
+impl Borrower {
+    /// From now on the other end may lend.
+    pub(crate) fn new(control: &Arc<Control>) -> Self {
+        let (segments, own) = (PeerSegments::new(control), OwnSegments::new(control));
+        Self { segments, own, counts: None, borrows: 0 }
+    }
+
+    /// Takes what a message names. Once for each time that it is named.
+    ///
+    /// # Errors
+    ///
+    /// `PeerBroken`: the place does not exist. `Os`: this process has no memory or no descriptor
+    /// left for it. The connection can no longer be used, since the place was not given back.
+    pub fn borrow(&mut self, place: Place) -> Result<Borrowed, ReceiveError> {
+        let Place { slot, segment, offset, bytes } = place;
+        if usize::from(slot) >= SLOTS_PER_END_MAX {
+            return Err(Misdeed::BadSegment.into());
+        }
+        self.borrows = self.borrows.wrapping_add(1);
+        if self.borrows.is_multiple_of(BORROWS_PER_TENDING) {
+            self.segments.tend()?;
+        }
+        let region = self.segments.get(SegmentId(segment))?;
+        let (start, bytes) = (offset as usize, bytes as usize);
+        let range = start..start.saturating_add(bytes);
+        if bytes == 0 || region.get(range).is_none() {
+            return Err(Misdeed::BadSegment.into());
+        }
+        let region = PeerRegion::clone(region);
+        let counts = Arc::clone(self.counts()?);
+        counts.out.fetch_add(1, Ordering::Relaxed);
+        Ok(Borrowed { region, start, bytes, _back: GiveBack { counts, slot } })
+    }
+
+    /// How many places are borrowed now: messages and slices that live.
+    #[must_use]
+    pub fn places_out(&self) -> usize {
+        self.counts.as_ref().map_or(0, |counts| counts.out.load(Ordering::Relaxed))
+    }
+
+    fn counts(&mut self) -> Result<&Arc<Counts>, ReceiveError> {
+        if self.counts.is_none() {
+            let region = self.own.create_counts(COUNTS_BYTES).map_err(cannot_count)?;
+            self.counts = Some(Arc::new(Counts { region, out: AtomicUsize::new(0) }));
+        }
+        self.counts.as_ref().ok_or(ReceiveError::Empty)
+    }
+}
+
+#[cold]
+fn cannot_count(error: SegmentError) -> ReceiveError {
+    match error {
+        SegmentError::Os(error) => error.into(),
+        error => ReceiveError::Os(std::io::Error::other(error.to_string())),
+    }
+}
+
+impl Borrowed {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never true: an empty place is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The bytes where they lie; the lender can still write them. To be copied.
+    #[must_use]
+    pub fn bytes(&self) -> SharedBytes<'_> {
+        self.region.bytes(self.start..self.start + self.bytes)
+    }
+
+    /// The bytes where they lie as a handle, on the user's word that the lender leaves them alone.
+    /// The place is given back when the last slice of it is dropped. One allocation.
+    #[must_use]
+    pub fn into_bytes(self, trust: Trust) -> Bytes {
+        let range = self.start..self.start + self.bytes;
+        match TrustedBytes::new(&self.region, range, trust) {
+            Some(bytes) => Bytes::from_owner(Trusted { bytes, _borrowed: self }),
+            None => Bytes::new(),
+        }
+    }
+}
+
+/// The owner behind slices: what it holds goes in this order.
+struct Trusted {
+    bytes: TrustedBytes,
+    _borrowed: Borrowed,
+}
+
+impl AsRef<[u8]> for Trusted {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        // Release: our reads come before the lender's next writes. A count, not a flag: the same
+        // slot may be lent again, or more than once, before the lender looks.
+        self.counts.region.word32(counter_at(self.slot)).fetch_add(1, Ordering::Release);
+        self.counts.out.fetch_sub(1, Ordering::Relaxed);
+    }
+}
