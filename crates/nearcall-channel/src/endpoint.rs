@@ -14,6 +14,7 @@ use crate::error::{ReceiveError, SendError};
 use crate::interrupt::Interrupter;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
+use crate::shm::arena::{Borrower, Lender};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
@@ -258,6 +259,15 @@ impl Endpoint {
                 format!("descriptors do not travel over tcp://, to {address}"),
             )),
         }
+    }
+
+    /// The memory that both ends lend each other, where the mechanism has such a thing: `shm`, whose
+    /// ends all do. Ask once, before the first message. Nothing is made before something is lent.
+    pub fn arena(&self) -> Option<(Lender, Borrower)> {
+        (self.mechanism == Mechanism::Shm).then(|| {
+            let lender = Lender::new(&self.control, self.message_bytes_max());
+            (lender, Borrower::new(&self.control))
+        })
     }
 
     /// What hangs up when the other end is gone, for an event loop that wants to hear of it itself:

@@ -42,5 +42,6 @@ pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};
 pub use settings::{Peer, PeerIdentity};
+pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, wake_up_cost};
 pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};

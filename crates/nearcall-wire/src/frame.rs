@@ -362,6 +362,13 @@ pub(crate) fn needs_time(head: &[u8]) -> bool {
     word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
 }
 
+/// Whether the message with these first bytes names memory outside of it, if it is a frame.
+#[must_use]
+#[inline]
+pub fn has_references(head: &[u8]) -> bool {
+    head.get(2).is_some_and(|flags| flags & 1 != 0)
+}
+
 #[inline]
 fn word_at(head: &Head, at: usize) -> u64 {
     let mut word = [0; 8];

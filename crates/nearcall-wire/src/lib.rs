@@ -68,7 +68,7 @@ mod time;
 pub use calls::{CallId, IncomingCall, OutgoingCall};
 pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked};
 pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION};
+pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references};
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;
 pub use references::{REFERENCE_BYTES, REFERENCES_MAX, Reference, References};
