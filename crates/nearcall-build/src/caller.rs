@@ -27,6 +27,7 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
          let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;\n\
          ::core::result::Result::Ok(Self {{ object }}) }}\n"
     );
+    text += &loan(service);
     for (method, types) in methods(service, types) {
         text += &match method.kind {
             Kind::Answer | Kind::AnswerLater => call(service, method, types),
@@ -34,6 +35,23 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
         };
     }
     text + "}\n"
+}
+
+/// Memory for requests. A method of that name goes first, and ours gets another.
+fn loan(service: &Service) -> String {
+    let is_taken = service.methods.iter().any(|method| method.rust_name == "loan");
+    let name = if is_taken { "loan_bytes" } else { "loan" };
+    format!(
+        "/// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference\n\
+         /// where the mechanism can, and copied where not.\n\
+         ///\n\
+         /// # Errors\n\
+         ///\n\
+         /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.\n\
+         pub fn {name}(&self, bytes: usize) -> \
+         ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {{\n\
+         self.object.loan(bytes) }}\n"
+    )
 }
 
 fn call(service: &Service, method: &Method, types: &prost_build::Method) -> String {

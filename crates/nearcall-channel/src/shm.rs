@@ -25,7 +25,7 @@ use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
 
-pub mod arena;
+pub(crate) mod arena;
 pub(crate) mod bell;
 pub(crate) mod condvar;
 pub(crate) mod layout;

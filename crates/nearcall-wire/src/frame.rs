@@ -366,7 +366,7 @@ pub(crate) fn needs_time(head: &[u8]) -> bool {
 #[must_use]
 #[inline]
 pub fn has_references(head: &[u8]) -> bool {
-    head.get(2).is_some_and(|flags| flags & 1 != 0)
+    matches!(head, [VERSION, _, flags, ..] if flags & 1 != 0)
 }
 
 #[inline]

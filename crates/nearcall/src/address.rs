@@ -1,6 +1,6 @@
 //! Where a server is, and how to talk to it: an address with its parameters.
 //!
-//! `PLACE[?via=MECHANISM&wait=POLICY][#INSTANCE]`. A place is a `NAME` in the runtime directory,
+//! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime directory,
 //! `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of the same
 //! event loop. `#INSTANCE` names one of several objects with the same interface.
 //! Always true: a printed address parses back to the same address.
@@ -12,6 +12,7 @@ use std::str::FromStr;
 use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
 
 use crate::status::Status;
+use crate::trust::Trust;
 
 /// Where a server is and how to talk to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,6 +20,7 @@ pub struct Address {
     pub(crate) at: At,
     pub(crate) via: Option<Mechanism>,
     pub(crate) wait: Option<WaitPolicy>,
+    pub(crate) trust: Option<Trust>,
     pub(crate) instance: Option<String>,
 }
 
@@ -45,6 +47,14 @@ impl fmt::Display for At {
 pub struct BadAddress {
     text: String,
     why: String,
+}
+
+impl BadAddress {
+    /// For a server, which does not choose who comes.
+    pub(crate) fn trusts_anybody(text: &str) -> Self {
+        let why = "a server trusts `no` client, or those of the `same-user`";
+        Self { text: text.to_owned(), why: why.to_owned() }
+    }
 }
 
 impl fmt::Display for BadAddress {
@@ -78,6 +88,12 @@ impl Address {
     /// How to wait on the connection, if the address says so.
     pub fn wait(&self) -> Option<WaitPolicy> {
         self.wait
+    }
+
+    /// Whom this end trusts not to change what it has handed over: nobody unless the address says
+    /// so.
+    pub fn trust(&self) -> Trust {
+        self.trust.unwrap_or_default()
     }
 
     /// Which of several objects with one interface.
@@ -114,7 +130,8 @@ impl FromStr for Address {
                 At::Socket(place.map_err(|error| bad(error.why().to_owned()))?)
             }
         };
-        let mut address = Self { at, via: None, wait: None, instance: instance.map(str::to_owned) };
+        let mut address = Self { at, via: None, wait: None, trust: None, instance: None };
+        address.instance = instance.map(str::to_owned);
         for parameter in parameters.into_iter().flat_map(|all| all.split('&')) {
             address.set(parameter).map_err(bad)?;
         }
@@ -128,6 +145,8 @@ impl Address {
         match parameter.split_once('=') {
             Some(("via", _)) if self.via.is_some() => return twice("via"),
             Some(("wait", _)) if self.wait.is_some() => return twice("wait"),
+            Some(("trust", _)) if self.trust.is_some() => return twice("trust"),
+            Some(("trust", word)) => self.trust = Some(word.parse()?),
             Some(("via", word)) => {
                 self.via = Some(word.parse().map_err(|error| format!("{error}"))?);
             }
@@ -136,7 +155,8 @@ impl Address {
             }
             _ => {
                 return Err(format!(
-                    "unknown parameter `{parameter}`: there are `via=MECHANISM` and `wait=POLICY`"
+                    "unknown parameter `{parameter}`: there are `via=MECHANISM`, `wait=POLICY` \
+                     and `trust=WHOM`"
                 ));
             }
         }
@@ -149,7 +169,8 @@ impl fmt::Display for Address {
         self.at.fmt(f)?;
         let via = self.via.map(|via| format!("via={via}"));
         let wait = self.wait.map(|wait| format!("wait={wait}"));
-        for (parameter, mark) in via.iter().chain(&wait).zip(['?', '&']) {
+        let trust = self.trust.map(|trust| format!("trust={trust}"));
+        for (parameter, mark) in via.iter().chain(&wait).chain(&trust).zip(['?', '&', '&']) {
             write!(f, "{mark}{parameter}")?;
         }
         match &self.instance {
@@ -170,6 +191,8 @@ mod tests {
             "thermostat?via=shm-futex",
             "unix:/run/x.sock?wait=spin",
             "unix:@x?via=pipe&wait=poll#kitchen",
+            "unix:@x?trust=yes",
+            "x?via=shm&wait=spin&trust=same-user#kitchen",
             "inproc:thermostat#a",
         ] {
             let address: Address = text.parse().unwrap();
@@ -186,6 +209,8 @@ mod tests {
             ("x?wait=nap", "unknown wait policy `nap`"),
             ("x?speed=high", "unknown parameter `speed=high`"),
             ("x?via=pipe&via=fifo", "`via` is given twice"),
+            ("x?trust=me", "unknown trust `me`"),
+            ("x?trust=no&trust=yes", "`trust` is given twice"),
             ("x#", "an instance must follow"),
             ("x#a b", "an instance has only"),
             ("inproc:", "a name must follow"),

@@ -18,6 +18,7 @@ use nearcall_os::clock;
 use nearcall_wire::{InstanceId, Time, Timeout};
 
 use crate::address::{Address, At, BadAddress};
+use crate::connection_info::ConnectionInfo;
 use crate::core::{Core, new_instance};
 use crate::dispatch::has_passed;
 use crate::event_loop::EventLoop;
@@ -26,6 +27,7 @@ use crate::link::{Link, Outcome, Ticket, Took};
 use crate::options::{self, CallOptions, now};
 use crate::reactor::Reactor;
 use crate::status::{Code, Status};
+use crate::trust::Trust;
 
 /// Connections to servers. Cheap to clone: all clones share them. Belongs to one thread.
 ///
@@ -73,6 +75,7 @@ struct Route {
     at: At,
     mechanism: Mechanism,
     wait: Option<WaitPolicy>,
+    trust: Trust,
 }
 
 impl Default for Client {
@@ -151,6 +154,12 @@ impl Client {
         }
     }
 
+    /// The connections that are open now. A system call for each that lends.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        let links = self.core.links.borrow();
+        links.iter().filter(|(_, link)| !link.is_gone()).map(|(_, link)| link.info()).collect()
+    }
+
     pub(crate) fn core(&self) -> &Rc<Core> {
         &self.core.core
     }
@@ -174,7 +183,8 @@ impl Client {
     /// The connection to a server, opened if there is none.
     pub(crate) fn link_to(&self, address: &Address, until: Time) -> Result<Rc<Link>, Status> {
         let mechanism = address.mechanism();
-        let route = Route { at: address.at.clone(), mechanism, wait: address.wait };
+        let (wait, trust) = (address.wait, address.trust());
+        let route = Route { at: address.at.clone(), mechanism, wait, trust };
         let At::Socket(place) = &address.at else {
             if self.core.core.server_at(&address.at).is_some() {
                 let text = format!("{} is only reached by the short circuit", address.at);
@@ -192,7 +202,7 @@ impl Client {
         }
         let Self { core } = self;
         let name = format!("the server at {}", address.at);
-        let link = Link::new(&core.core, endpoint, name, core.instance, &core.limits, None);
+        let link = Link::new(&core.core, endpoint, name, core.instance, &core.limits, trust, None);
         if let Some(reactor) = &core.core.reactor {
             let added = reactor.add_link(&link);
             added.map_err(|error| Status::failed_precondition(error.to_string()))?;

@@ -8,6 +8,7 @@ use bytes::{Buf, BufMut, Bytes};
 
 pub use prost::Message;
 
+use crate::lent::{LentBody, LentParts};
 use crate::status::Status;
 
 /// Length of `message` in bytes.
@@ -35,18 +36,25 @@ pub(crate) struct Body<'a> {
     rest: &'a [u8],
     /// The buffer that they are part of, if long fields may become slices of it.
     whole: Option<&'a Bytes>,
+    /// What lies in memory of the peer; `rest` is all the others.
+    lent: Option<&'a LentParts>,
 }
 
 impl<'a> Body<'a> {
     /// Bytes that a message copies what it owns from.
     #[inline]
     pub(crate) fn copied(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, whole: None }
+        Self { rest: bytes, whole: None, lent: None }
     }
 
     /// All of `whole` behind its first `start` bytes.
     pub(crate) fn sliced(whole: &'a Bytes, start: usize) -> Self {
-        Self { rest: whole.get(start..).unwrap_or_default(), whole: Some(whole) }
+        Self { rest: whole.get(start..).unwrap_or_default(), whole: Some(whole), lent: None }
+    }
+
+    /// The rest of a message, and its lent parts.
+    pub(crate) fn lent(rest: &'a [u8], lent: &'a LentParts) -> Self {
+        Self { rest, whole: None, lent: Some(lent) }
     }
 }
 
@@ -80,9 +88,17 @@ impl Buf for Body<'_> {
 }
 
 /// Reads a message that a peer sent. Copies what the message owns, but for long `bytes` fields of
-/// a long message.
+/// a long message and for those that were lent.
 #[inline]
 pub(crate) fn decode<M: Message + Default>(body: Body<'_>) -> Result<M, Status> {
+    match body.lent {
+        None => M::decode(body).map_err(|error| bad_bytes(&error)),
+        Some(lent) => decode_lent(LentBody::new(body.rest, lent)),
+    }
+}
+
+#[inline(never)]
+fn decode_lent<M: Message + Default>(body: LentBody<'_>) -> Result<M, Status> {
     M::decode(body).map_err(|error| bad_bytes(&error))
 }
 

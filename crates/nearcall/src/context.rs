@@ -7,6 +7,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use nearcall_channel::Loan;
 use nearcall_wire::{IncomingCall, Time};
 
 use crate::dispatch::has_passed;
@@ -15,6 +16,7 @@ use crate::link::Link;
 use crate::metadata::Metadata;
 use crate::options;
 use crate::peer::Peer;
+use crate::status::Status;
 
 /// The call that is being served: its deadline, who calls, what came beside the request.
 ///
@@ -106,6 +108,29 @@ impl<'a> Context<'a> {
         match self.origin {
             Origin::Link(link, _) => link.peer.clone(),
             Origin::Local => Peer::Local,
+        }
+    }
+
+    /// Whether what the caller lends is read where it lies: `bytes` fields of the request that were
+    /// loaned are slices of the caller's memory. [`detach`](crate::detach) what is kept.
+    pub fn is_trusted(&self) -> bool {
+        match self.origin {
+            Origin::Link(link, _) => link.is_trusted,
+            Origin::Local => true,
+        }
+    }
+
+    /// Memory for a `bytes` field of the answer: written, then frozen, it is passed to the caller
+    /// by reference where the mechanism can (`shm`), and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the caller has not given back enough
+    /// of what it was lent before.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        match self.origin {
+            Origin::Link(link, _) => link.loan(bytes),
+            Origin::Local => Ok(Loan::plain(bytes)),
         }
     }
 

@@ -68,6 +68,13 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
+/// Fewest bytes of a loan that a message passes by reference. Fewer are copied: a reference costs
+/// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
+pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
+
+/// Memory that a connection keeps to marshal the next message with loans in, in bytes.
+pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;
+
 /// What one end of each connection can take. The smaller value of both ends holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -14,20 +14,27 @@ use std::task::Waker;
 use nearcall_channel::{Deadline, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, Time};
 
+use crate::connection_info::ConnectionInfo;
 use crate::core::Core;
+use crate::lent::LentParts;
 use crate::limits::Limits;
 use crate::options;
 use crate::peer::Peer;
 use crate::server::ServerCore;
 use crate::status::{Code, Status};
+use crate::trust::Trust;
 
+mod borrowing;
 mod calls;
+mod lending;
 mod opening;
 mod outbox;
 mod receiving;
 mod sending;
 
+use self::borrowing::Borrowing;
 pub(crate) use self::calls::{Calls, Outcome, Reply, Ticket};
+use self::lending::Lending;
 use self::outbox::Outbox;
 pub(crate) use self::receiving::{Arrival, Took};
 pub(crate) use self::sending::Outgoing;
@@ -54,6 +61,13 @@ pub(crate) struct Link {
     is_gone: Cell<bool>,
     /// The peer's process, once it has greeted.
     peer_instance: Cell<Option<InstanceId>>,
+    /// The longest message that both ends agreed on, once the peer has greeted.
+    message_bytes_max: Cell<u32>,
+    lending: Lending,
+    /// Lent parts of the message that is at hand.
+    lent: Cell<Option<Box<LentParts>>>,
+    /// Loans of the peer are read where they lie.
+    pub(crate) is_trusted: bool,
     /// How the loop watches it.
     pub(crate) watch: crate::reactor::Watch,
 }
@@ -62,6 +76,8 @@ pub(crate) struct Link {
 struct Inner {
     endpoint: Endpoint,
     wire: Connection,
+    /// None over mechanisms that lend nothing.
+    borrowing: Option<Borrowing>,
     outbox: Outbox,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
@@ -75,19 +91,26 @@ impl Link {
         name: String,
         instance: InstanceId,
         limits: &Limits,
+        trust: Trust,
         server: Option<Weak<ServerCore>>,
     ) -> Rc<Self> {
+        let peer = Peer::of(&endpoint);
+        let is_trusted = trust.covers(&peer);
+        let (lender, borrower) = endpoint.arena().unzip();
+        let borrowing = borrower.map(|borrower| Borrowing::new(borrower, is_trusted));
         let mut wire_limits = limits.wire();
+        wire_limits.references = borrowing.is_some();
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         Rc::new(Self {
             core: Rc::clone(core),
-            peer: Peer::of(&endpoint),
+            peer,
             mechanism: endpoint.mechanism(),
             wait: endpoint.wait_policy(),
             inner: RefCell::new(Inner {
                 endpoint,
                 wire: Connection::new(instance, wire_limits),
+                borrowing,
                 outbox: Outbox::default(),
                 unflushed: false,
             }),
@@ -100,6 +123,10 @@ impl Link {
             ended: RefCell::default(),
             is_gone: Cell::new(false),
             peer_instance: Cell::new(None),
+            message_bytes_max: Cell::new(wire_limits.message_bytes_max),
+            lending: Lending::new(lender),
+            lent: Cell::default(),
+            is_trusted,
             watch: crate::reactor::Watch::default(),
         })
     }
@@ -124,6 +151,20 @@ impl Link {
     /// The peer's process, as it says itself.
     pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
         self.peer_instance.get()
+    }
+
+    /// What tools show of it.
+    pub(crate) fn info(&self) -> ConnectionInfo {
+        let borrowed = self.inner.borrow().borrowing.as_ref().map_or(0, Borrowing::places_out);
+        ConnectionInfo {
+            name: self.name.clone(),
+            peer: self.peer.clone(),
+            mechanism: self.mechanism,
+            wait: self.wait,
+            is_trusted: self.is_trusted,
+            slots_lent: self.lending.slots_out(),
+            slots_borrowed: borrowed,
+        }
     }
 
     /// Why it ended, or what a call says that can no longer be made.

@@ -61,6 +61,7 @@ struct Stranger {
 /// A handshake with a client.
 struct Serving {
     server: Weak<ServerCore>,
+    which: usize,
     user: User,
     since: Time,
     /// A duplicate, to end the handshake with. None: it was ended, and its thread will tell soon.
@@ -155,7 +156,8 @@ impl Meetings {
         // Without a duplicate it could not be ended. It sees its socket close.
         let (Some(alive), Ok(line)) = (server.upgrade(), socket.try_clone()) else { return };
         let options = alive.options_for(which);
-        let purpose = Purpose::Serve(Serving { server, user, since, line: Some((line, meeting)) });
+        let purpose =
+            Purpose::Serve(Serving { server, which, user, since, line: Some((line, meeting)) });
         let _ = self.begin(reactor, purpose, move || meeting.open(socket, &options));
     }
 
@@ -239,9 +241,9 @@ impl Meetings {
         let purpose = self.running.borrow_mut().remove(&met.number);
         match purpose {
             Some(Purpose::Connect(connected)) => connected.set(Some(met.outcome)),
-            Some(Purpose::Serve(Serving { server, .. })) => {
+            Some(Purpose::Serve(Serving { server, which, .. })) => {
                 if let (Some(server), Ok(endpoint)) = (server.upgrade(), met.outcome) {
-                    server.welcome(endpoint);
+                    server.welcome(endpoint, which);
                 }
                 self.attend(reactor);
                 self.resume(reactor);

@@ -10,6 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use nearcall_channel::Loan;
 use nearcall_wire::Time;
 
 use crate::address::{Address, BadAddress};
@@ -144,6 +145,20 @@ impl RemoteObject {
         }
         drop(self.way.replace(Way::Link(Rc::clone(&link))));
         Ok(Reached::Link(link))
+    }
+
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can (`shm`), and copied where not. Connects if there is no connection.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
+    /// of what it was lent before. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        match self.reach(inherited_deadline())? {
+            Reached::Link(link) => link.loan(bytes),
+            Reached::Local(_) => Ok(Loan::plain(bytes)),
+        }
     }
 
     /// Calls a method and waits for its end.
@@ -426,7 +441,12 @@ impl RemoteObject {
     pub(crate) fn result<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
         match outcome {
             Ok(reply) => {
-                let (buffers, Reply { buffer, body }) = (&self.client.core().buffers, reply);
+                let (buffers, Reply { buffer, body, lent }) = (&self.client.core().buffers, reply);
+                if let Some(lent) = lent {
+                    let result = codec::decode(Body::lent(&buffer[lent.rest.clone()], &lent));
+                    buffers.give(buffer);
+                    return result;
+                }
                 if body.end >= SHARED_BYTES_MIN {
                     let whole = buffers.share(buffer, body.end);
                     return codec::decode(Body::sliced(&whole, body.start));

@@ -14,6 +14,7 @@ use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPoli
 use nearcall_wire::InstanceId;
 
 use crate::address::{Address, At, BadAddress};
+use crate::connection_info::ConnectionInfo;
 use crate::core::{Core, new_instance};
 use crate::dispatch::Dispatcher;
 use crate::event_loop::EventLoop;
@@ -24,6 +25,7 @@ use crate::options;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::Reactor;
 use crate::status::Status;
+use crate::trust::Trust;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
 ///
@@ -80,6 +82,7 @@ struct Object {
 struct Listening {
     at: At,
     wait: Option<WaitPolicy>,
+    trust: Trust,
     /// Absent for a place inside the process.
     socket: Option<(Listener, u64)>,
 }
@@ -194,14 +197,19 @@ impl Server {
     }
 
     /// Listens at an address, and tells where exactly. `?wait=spin` has the loop spin for clients
-    /// that come here.
+    /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
+    /// it lies ([`Trust`]).
     ///
     /// # Errors
     ///
     /// [`ListenError::Meet`] with `AddressInUse`: another server listens there. A socket file whose
     /// server is gone is taken over.
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
-        self.core.listen(address.parse().map_err(ListenError::BadAddress)?)
+        let parsed: Address = address.parse().map_err(ListenError::BadAddress)?;
+        if parsed.trust() == Trust::Yes {
+            return Err(ListenError::BadAddress(BadAddress::trusts_anybody(address)));
+        }
+        self.core.listen(parsed)
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
@@ -214,9 +222,9 @@ impl Server {
         }
     }
 
-    /// How many clients are connected.
-    pub fn connections(&self) -> usize {
-        self.core.links.borrow().len()
+    /// The clients that are connected now. A system call for each that is lent something.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.core.links.borrow().iter().map(|link| link.info()).collect()
     }
 }
 
@@ -226,7 +234,7 @@ impl fmt::Debug for Server {
         let names: Vec<_> = objects.iter().map(|object| object.name.as_str()).collect();
         f.debug_struct("Server")
             .field("objects", &names)
-            .field("connections", &self.connections())
+            .field("connections", &self.core.links.borrow().len())
             .finish_non_exhaustive()
     }
 }
@@ -301,8 +309,8 @@ impl ServerCore {
                 Some((listener, token))
             }
         };
-        let (at, wait) = (address.at.clone(), address.wait);
-        self.listening.borrow_mut().push(Listening { at, wait, socket });
+        let (at, wait, trust) = (address.at.clone(), address.wait, address.trust());
+        self.listening.borrow_mut().push(Listening { at, wait, trust, socket });
         self.drains.set(false);
         self.core.changed();
         Ok(address)
@@ -369,7 +377,7 @@ impl ServerCore {
     }
 
     /// Takes a client whose handshake is done.
-    pub(crate) fn welcome(self: &Rc<Self>, endpoint: Endpoint) {
+    pub(crate) fn welcome(self: &Rc<Self>, endpoint: Endpoint, which: usize) {
         let name = match Peer::of(&endpoint) {
             Peer::Process(PeerIdentity { pid: Some(pid), .. }) => {
                 format!("the client with process id {pid}")
@@ -378,7 +386,9 @@ impl ServerCore {
             _ => "the client".to_owned(),
         };
         let server = Some(Rc::downgrade(self));
-        let link = Link::new(&self.core, endpoint, name, self.instance, &self.limits, server);
+        let trust = self.listening.borrow().get(which).map(|listening| listening.trust);
+        let (trust, limits) = (trust.unwrap_or_default(), &self.limits);
+        let link = Link::new(&self.core, endpoint, name, self.instance, limits, trust, server);
         let Some(reactor) = &self.core.reactor else { return };
         if self.drains.get() {
             return link.close(Status::unavailable("the server takes no more clients"));

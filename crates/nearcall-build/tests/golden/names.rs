@@ -234,6 +234,18 @@ impl TCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
+    }
     /// Behind the method.
     ///
     /// Calls `Type` and waits for the answer.
@@ -621,6 +633,18 @@ impl IdleCaller {
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
+    }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use nearcall_wire::OutgoingCall;
 
+use crate::lent::LentParts;
 use crate::status::Status;
 
 /// How a call ended: the buffer that its reply came in, or why it failed.
@@ -21,6 +22,8 @@ pub(crate) struct Reply {
     pub(crate) buffer: Vec<u8>,
     /// Where in the buffer the result is.
     pub(crate) body: Range<usize>,
+    /// What of the result lies in memory of the peer.
+    pub(crate) lent: Option<Box<LentParts>>,
 }
 
 /// A call that was started and whose end has not been taken.

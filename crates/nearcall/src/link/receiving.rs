@@ -11,13 +11,16 @@ use std::time::Duration;
 
 use nearcall_channel::{Deadline, Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
-use nearcall_wire::{Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time};
+use nearcall_wire::{
+    Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time, has_references,
+};
 
 use super::calls::{Outcome, Reply, Ticket};
 use super::{Inner, Link, wake};
 use crate::buffers::SMALL_BYTES_MAX;
 use crate::codec::Body;
 use crate::dispatch;
+use crate::lent::LentParts;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::options;
 use crate::status::Status;
@@ -26,6 +29,8 @@ use crate::status::Status;
 pub(crate) struct Arrival {
     pub(crate) event: Event,
     pub(crate) buffer: Vec<u8>,
+    /// What of it lies in memory of the peer.
+    pub(crate) lent: Option<Box<LentParts>>,
 }
 
 /// What taking one message came to.
@@ -40,7 +45,7 @@ pub(crate) enum Took {
 }
 
 /// Why there is no message.
-enum Unreceived {
+pub(super) enum Unreceived {
     /// None by the deadline.
     Nothing,
     /// The channel is of no further use.
@@ -60,8 +65,9 @@ impl Link {
     #[inline]
     pub(crate) fn take_message_spinning(self: &Rc<Self>, until: Deadline, looks: u32) -> Took {
         if self.has_postponed.get()
-            && let Some(Arrival { event, mut buffer }) = self.take_postponed()
+            && let Some(Arrival { event, mut buffer, lent }) = self.take_postponed()
         {
+            self.lent.set(lent);
             // It may have been given up since.
             if !matches!(event, Event::Call { call, .. } if !self.is_wanted(call)) {
                 self.treat(&event, &mut buffer);
@@ -102,7 +108,8 @@ impl Link {
     /// back to it, and one-way messages were sent.
     #[cold]
     fn serve_postponed(self: &Rc<Self>) {
-        while let Some(Arrival { event, mut buffer }) = self.take_postponed() {
+        while let Some(Arrival { event, mut buffer, lent }) = self.take_postponed() {
+            self.lent.set(lent);
             self.treat(&event, &mut buffer);
             self.core.buffers.give(buffer);
         }
@@ -135,7 +142,8 @@ impl Link {
             let mut buffer = self.core.buffers.take();
             match self.receive(&mut buffer, Deadline::Now, 1) {
                 Ok(Some(event @ (Event::Call { .. } | Event::Oneway { .. }))) => {
-                    self.postponed.borrow_mut().push_back(Arrival { event, buffer });
+                    let lent = self.lent.take();
+                    self.postponed.borrow_mut().push_back(Arrival { event, buffer, lent });
                     self.has_postponed.set(true);
                     self.core.touched(self, Time::NEVER);
                     continue;
@@ -213,7 +221,11 @@ impl Link {
         if inner.wire.has_transmit() {
             self.answer_by_itself(inner);
         }
-        event.map_err(Unreceived::Protocol)
+        let event = event.map_err(Unreceived::Protocol);
+        if has_references(&buffer[..message_bytes]) {
+            return self.borrow(inner, event?, buffer, message_bytes);
+        }
+        event
     }
 
     /// Has a message that comes in parts collected in a buffer of ours.
@@ -247,7 +259,8 @@ impl Link {
             Event::Ended { call, end: End::Reply(payload) } => {
                 let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
                 let body = start..payload.message_bytes();
-                self.ended(call, Ok(Reply { buffer: std::mem::take(buffer), body }));
+                let lent = if payload.references { self.lent.take() } else { None };
+                self.ended(call, Ok(Reply { buffer: std::mem::take(buffer), body, lent }));
             }
             Event::Ended { call, end: End::Error { status, payload } } => {
                 self.ended(call, Err(Status::from_peer(status, parts(buffer, payload).1)));
@@ -258,7 +271,7 @@ impl Link {
 
     #[inline(always)]
     fn serve(self: &Rc<Self>, what: &dispatch::Arrived, payload: Payload, buffer: &mut Vec<u8>) {
-        if payload.message_bytes() >= SHARED_BYTES_MIN {
+        if payload.message_bytes() >= SHARED_BYTES_MIN || payload.references {
             return self.serve_large(what, payload, buffer);
         }
         let (metadata, body) = parts(buffer, payload);
@@ -272,15 +285,22 @@ impl Link {
         payload: Payload,
         buffer: &mut Vec<u8>,
     ) {
-        let whole = self.core.buffers.share(std::mem::take(buffer), payload.message_bytes());
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+        if let Some(lent) = self.lent.take() {
+            let body = Body::lent(&buffer[lent.rest.clone()], &lent);
+            return dispatch::serve(self, what, &buffer[HEADER_BYTES..start], body);
+        }
+        let whole = self.core.buffers.share(std::mem::take(buffer), payload.message_bytes());
         dispatch::serve(self, what, &whole[HEADER_BYTES..start], Body::sliced(&whole, start));
     }
 
     #[cold]
     fn treat_rare(self: &Rc<Self>, event: Event) {
         match event {
-            Event::Opened(peer) => self.peer_instance.set(Some(peer.instance)),
+            Event::Opened(peer) => {
+                self.peer_instance.set(Some(peer.instance));
+                self.message_bytes_max.set(peer.message_bytes_max);
+            }
             Event::Drained => self.close(self.why_gone()),
             Event::PeerDrains => self.take_events(),
             // Services ask by themselves; nobody pings yet.

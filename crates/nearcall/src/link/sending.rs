@@ -15,6 +15,7 @@ use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time};
 
 use super::calls::State;
+use super::lending::Gathered;
 use super::opening::{Answer, NewCall, NewOneway, Opening};
 use super::{Inner, Link, Ticket};
 use crate::codec::{self, Message};
@@ -43,6 +44,12 @@ enum Unsent<E> {
     Message(Status),
 }
 
+impl<E> From<Status> for Unsent<E> {
+    fn from(status: Status) -> Self {
+        Self::Message(status)
+    }
+}
+
 impl Link {
     /// Starts a call. Waits for room until `until` at most.
     #[inline]
@@ -52,7 +59,24 @@ impl Link {
         body: &impl Message,
         until: Deadline,
     ) -> Result<Ticket, Status> {
-        let (now, request) = self.request(outgoing, body)?;
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.start_call_of(outgoing, body, true, until);
+            if let Some(started) = self.lend_with(outgoing.metadata, body, send) {
+                return started;
+            }
+        }
+        self.start_call_of(outgoing, body, false, until)
+    }
+
+    #[inline(always)]
+    fn start_call_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        until: Deadline,
+    ) -> Result<Ticket, Status> {
+        let (now, request) = self.request(outgoing, body, lends)?;
         let opening = NewCall { now, request };
         let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
@@ -71,7 +95,24 @@ impl Link {
         body: &impl Message,
         until: Deadline,
     ) -> Result<(), Status> {
-        let (_, request) = self.request(outgoing, body)?;
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.send_oneway_of(outgoing, body, true, until);
+            if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
+                return sent;
+            }
+        }
+        self.send_oneway_of(outgoing, body, false, until)
+    }
+
+    #[inline(always)]
+    fn send_oneway_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        until: Deadline,
+    ) -> Result<(), Status> {
+        let (_, request) = self.request(outgoing, body, lends)?;
         let opening = NewOneway { request };
         let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
@@ -88,6 +129,7 @@ impl Link {
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
+        lends: bool,
     ) -> Result<(Time, Request), Status> {
         if self.is_gone() {
             return Err(self.why_gone());
@@ -98,6 +140,7 @@ impl Link {
             let bytes = outgoing.metadata.len() + body_bytes;
             Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
         })?;
+        let payload = Payload { references: lends, ..payload };
         let &Outgoing { object, method, until, .. } = outgoing;
         // Without a deadline nobody asks for the time.
         let now = if until == Time::NEVER { Time::from_ns(0) } else { options::now() };
@@ -130,15 +173,28 @@ impl Link {
     /// Answers a call of the peer. Never waits: what finds no room is kept and sent later.
     #[inline]
     pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
-        let Some(payload) = Payload::new(0, codec::encoded_bytes(result)) else {
-            return self.fail(call, &too_large());
+        let lent = match self.lending.may_lend() {
+            true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
+            false => None,
         };
-        let opening = Answer { call, payload };
-        let sent = self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now);
+        let sent = lent.unwrap_or_else(|| self.reply_of(call, result, false));
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
             Err(unsent) => self.not_answered(call, unsent),
         }
+    }
+
+    #[inline(always)]
+    fn reply_of(
+        &self,
+        call: IncomingCall,
+        result: &impl Message,
+        lends: bool,
+    ) -> Result<(), Unsent<ReplyError>> {
+        let payload = Payload::new(0, codec::encoded_bytes(result));
+        let payload = payload.ok_or_else(|| Unsent::Message(too_large()))?;
+        let opening = Answer { call, payload: Payload { references: lends, ..payload } };
+        self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now)
     }
 
     #[cold]

@@ -41,7 +41,7 @@ fn a_loop_is_client_and_server_at_once() {
                 assert_eq!(echo.say(&words(number)).unwrap().number, number, "{way}");
             }
             assert!(!echo.look(&()).unwrap().local, "{way}");
-            assert_eq!(server.connections(), 1);
+            assert_eq!(server.connections().len(), 1);
         }
     });
 }
@@ -117,7 +117,7 @@ fn one_loop_has_several_servers_and_objects() {
             other.register_as("a", object(3)).unwrap();
             give.send(other.listen(&unique_address()).unwrap().to_string()).unwrap();
             // It serves as long as somebody has it, so a service of the first one does.
-            let keep = Scripted::new(move |_, _| Ok(words(other.connections() as u64)));
+            let keep = Scripted::new(move |_, _| Ok(words(other.connections().len() as u64)));
             server.register_as("keep", EchoDispatcher::new(keep)).unwrap();
         });
         let other = take.recv().unwrap();
@@ -159,7 +159,9 @@ fn who_floods_does_not_hold_up_another() {
             let at = format!("{}{way}", unique_address());
             server.listen(&at).unwrap();
             let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
-            turn_until(&event_loop, || server.connections() == 2 && order.borrow().len() == 2);
+            turn_until(&event_loop, || {
+                server.connections().len() == 2 && order.borrow().len() == 2
+            });
             order.borrow_mut().clear();
             flooding.go.send(()).unwrap();
             // As much as the channel holds; how much that is only makes the test stronger.
@@ -298,7 +300,7 @@ fn two_first_calls_at_once_share_one_connection() {
         let (far_loop, near_loop) = (mpsc::channel(), EventLoop::new().unwrap());
         let far = Served::with(Limits::default(), "", move |_, server, _| {
             let counted = server.clone();
-            let count = Scripted::new(move |_, _| Ok(words(counted.connections() as u64)));
+            let count = Scripted::new(move |_, _| Ok(words(counted.connections().len() as u64)));
             server.register_as("count", EchoDispatcher::new(count)).unwrap();
             far_loop.0.send(()).unwrap();
         });
@@ -314,7 +316,7 @@ fn two_first_calls_at_once_share_one_connection() {
         let near = server.listen(&unique_address()).unwrap().to_string();
         let peer = flood(&near, 1, 1);
         // Its first call: no connection yet, then one for both.
-        turn_until(&near_loop, || server.connections() == 1);
+        turn_until(&near_loop, || server.connections().len() == 1);
         peer.go.send(()).unwrap();
         echo.nothing(&()).unwrap();
         turn_until(&near_loop, || peer.thread.is_finished());

@@ -14,6 +14,7 @@ mod short_circuit;
 mod stage;
 mod support;
 mod two_processes;
+mod zero_copy;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {

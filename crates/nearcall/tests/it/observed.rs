@@ -109,7 +109,7 @@ impl Seen {
     fn tell(&self, server: &Server, service: &Service) {
         let later = service.later.borrow();
         let wanted = later.iter().filter(|(_, responder)| responder.is_wanted()).count();
-        self.connections.store(server.connections(), Ordering::Relaxed);
+        self.connections.store(server.connections().len(), Ordering::Relaxed);
         self.later.store(later.len(), Ordering::Relaxed);
         self.wanted.store(wanted, Ordering::Relaxed);
     }

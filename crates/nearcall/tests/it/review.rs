@@ -377,7 +377,8 @@ fn two_that_connect_at_once_share_the_connection() {
     in_time(|| {
         let served = Served::with(Limits::default(), "", |_, server, _| {
             let counted = server.clone();
-            let say = move |_: &Context<'_>, _: &Words| Ok(words(counted.connections() as u64));
+            let say =
+                move |_: &Context<'_>, _: &Words| Ok(words(counted.connections().len() as u64));
             server.register_as("s", EchoDispatcher::new(Scripted::new(say))).unwrap();
         });
         let event_loop = EventLoop::new().unwrap();
@@ -482,7 +483,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         turn_until(&event_loop, || client.is_finished());
         let status = client.join().unwrap().unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
-        turn_until(&event_loop, || server.connections() == 0);
+        turn_until(&event_loop, || server.connections().len() == 0);
         drop((near, far));
         drop(event_loop);
         passing.into_iter().for_each(|passing| passing.join().unwrap());

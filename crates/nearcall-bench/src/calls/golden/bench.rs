@@ -104,6 +104,18 @@ impl BenchCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
+    /// where the mechanism can, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    pub fn loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes)
+    }
     /// Nothing in, nothing out.
     ///
     /// Calls `Nothing` and waits for the answer.

@@ -1,0 +1,218 @@
+//! Lending over a connection: loans, and messages in which they travel by reference.
+//!
+//! A message that holds loans is marshalled without them, aside, and sent behind the table that
+//! says where they are. Always true: a reference that was counted is in a message that leaves, or
+//! is taken back; on a connection that lends nothing, messages cost one look at a flag more.
+//! Not here: what the other end does with it (`borrowing.rs`), the memory (`nearcall-channel`).
+
+use std::cell::{Cell, RefCell};
+
+use bytes::{Buf, BufMut, Bytes};
+use nearcall_channel::{Lender, Loan, LoanError, Place};
+use nearcall_os::sink::{Sink, SinkBuf};
+use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference, References};
+use prost::DecodeError;
+use prost::encoding::{DecodeContext, WireType};
+
+use super::Link;
+use crate::codec::{self, Message};
+use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
+use crate::status::Status;
+
+/// What this end lends over one connection.
+pub(super) struct Lending {
+    /// None over mechanisms that lend nothing.
+    lender: RefCell<Option<Lender>>,
+    /// Something was lent since the last look at which nothing was.
+    has_lent: Cell<bool>,
+    /// Memory to gather the next message in.
+    spare: Cell<Gathered>,
+}
+
+impl Lending {
+    pub(super) fn new(lender: Option<Lender>) -> Self {
+        Self { lender: RefCell::new(lender), has_lent: Cell::new(false), spare: Cell::default() }
+    }
+
+    /// Whether a message may hold something that is lent here.
+    #[inline(always)]
+    pub(super) fn may_lend(&self) -> bool {
+        self.has_lent.get()
+    }
+
+    /// The message without what is lent, if it holds anything of that. What it names is counted:
+    /// [`take_back`](Self::take_back) if it does not leave.
+    fn gather(&self, message: &impl Message) -> Option<Gathered> {
+        let mut lender = self.lender.borrow_mut();
+        let lender = lender.as_mut()?;
+        if !lender.is_lending() {
+            self.has_lent.set(false);
+            return None;
+        }
+        let gathered = self.spare.take();
+        let mut into = SinkBuf::new(Gather { lender, gathered, position: 0 });
+        codec::encode_all(message, &mut into);
+        let gathered = into.finish().gathered;
+        if gathered.places.is_empty() {
+            self.keep(gathered);
+            return None;
+        }
+        Some(gathered)
+    }
+
+    /// The message that this was did not leave.
+    #[cold]
+    fn take_back(&self, gathered: &Gathered) {
+        if let Some(lender) = &mut *self.lender.borrow_mut() {
+            gathered.places.iter().for_each(|place| lender.take_back(*place));
+        }
+    }
+
+    fn keep(&self, mut gathered: Gathered) {
+        gathered.places.clear();
+        gathered.table.clear();
+        gathered.rest.clear();
+        gathered.rest.shrink_to(SPARE_BYTES_MAX);
+        self.spare.set(gathered);
+    }
+
+    /// Slots that are out: here, and only at the other end.
+    pub(super) fn slots_out(&self) -> usize {
+        let mut lender = self.lender.borrow_mut();
+        let (here, there) = lender.as_mut().map_or((0, 0), Lender::slots_out);
+        here + there
+    }
+}
+
+impl Link {
+    /// Memory for a message to this peer: lent where the mechanism can, else of the heap.
+    pub(crate) fn loan(&self, loan_bytes: usize) -> Result<Loan, Status> {
+        if self.is_gone() {
+            return Err(self.why_gone());
+        }
+        let loan_bytes_max = self.message_bytes_max.get() as usize;
+        if loan_bytes > loan_bytes_max {
+            return Err(refused(&LoanError::TooLarge { loan_bytes, loan_bytes_max }, &self.name));
+        }
+        match &mut *self.lending.lender.borrow_mut() {
+            Some(lender) => {
+                let loan = lender.loan(loan_bytes).map_err(|error| refused(&error, &self.name))?;
+                self.lending.has_lent.set(self.lending.may_lend() || loan.is_shared());
+                Ok(loan)
+            }
+            None => Ok(Loan::plain(loan_bytes)),
+        }
+    }
+
+    /// Sends a message by `send` without the loans that it holds. `None`: it holds none.
+    #[cold]
+    pub(super) fn lend_with<T, E: From<Status>>(
+        &self,
+        metadata: &[u8],
+        message: &impl Message,
+        send: impl FnOnce(&Gathered) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
+        let gathered = self.lending.gather(message)?;
+        // As if it were sent whole: the other end may have to copy it together.
+        let message_bytes = HEADER_BYTES + metadata.len() + gathered.whole_bytes();
+        let message_bytes_max = self.message_bytes_max.get() as usize;
+        let sent = match message_bytes <= message_bytes_max {
+            true => send(&gathered),
+            false => Err(too_large(message_bytes, message_bytes_max, &self.name).into()),
+        };
+        if sent.is_err() {
+            self.lending.take_back(&gathered);
+        }
+        self.lending.keep(gathered);
+        Some(sent)
+    }
+}
+
+#[cold]
+fn refused(error: &LoanError, name: &str) -> Status {
+    Status::resource_exhausted(format!("no loan for {name}: {error}"))
+}
+
+#[cold]
+fn too_large(message_bytes: usize, message_bytes_max: usize, name: &str) -> Status {
+    Status::resource_exhausted(format!(
+        "message of {message_bytes} bytes is above the limit of {message_bytes_max}, on the way to \
+         {name}"
+    ))
+}
+
+/// A message without what it holds of loans, and the table that says where that is.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    places: Vec<Place>,
+    table: Vec<u8>,
+    rest: Vec<u8>,
+}
+
+impl Gathered {
+    /// Length of the message with all its parts.
+    fn whole_bytes(&self) -> usize {
+        let lent: usize = self.places.iter().map(|place| place.bytes as usize).sum();
+        self.rest.len() + lent
+    }
+}
+
+/// A message that is marshalled already. Only ever sent.
+impl Message for Gathered {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        // At most REFERENCES_MAX.
+        buf.put_u16_le(u16::try_from(self.places.len()).unwrap_or(u16::MAX));
+        buf.put_slice(&self.table);
+        buf.put_slice(&self.rest);
+    }
+
+    fn encoded_len(&self) -> usize {
+        References::table_bytes(self.places.len()) + self.rest.len()
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, buf, ctx)
+    }
+
+    fn clear(&mut self) {}
+}
+
+/// Gathers a message, and counts the loans that it holds instead of copying them.
+struct Gather<'a> {
+    lender: &'a mut Lender,
+    gathered: Gathered,
+    position: usize,
+}
+
+impl Sink for Gather<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.gathered.rest.extend_from_slice(bytes);
+        self.position += bytes.len();
+    }
+
+    fn wants(&self, memory: &[u8]) -> bool {
+        memory.len() >= REFERENCE_BYTES_MIN
+            && self.gathered.places.len() < REFERENCES_MAX
+            && self.lender.find(memory).is_some()
+    }
+
+    fn pass(&mut self, bytes: Bytes) {
+        // What is no `Bytes` was copied to become one.
+        let (Some(place), Ok(position)) = (self.lender.find(&bytes), u32::try_from(self.position))
+        else {
+            return self.write(&bytes);
+        };
+        self.lender.pass(place);
+        let Place { slot, segment, offset, bytes: count } = place;
+        let row = Reference { position, slot, segment, offset, bytes: count };
+        self.gathered.places.push(place);
+        self.gathered.table.extend_from_slice(&row.encode());
+        self.position += bytes.len();
+    }
+}

@@ -1,0 +1,86 @@
+//! Whom a connection trusts not to change what it has handed over.
+//!
+//! Always true: nobody, unless the user says otherwise for a connection; who the other end is comes
+//! from the kernel.
+//! Not here: what follows from it (`link/borrowing.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::peer::Peer;
+
+/// Whether the other end of a connection may hand over memory that is read where it lies.
+///
+/// Over `shm` the bytes of a loan are passed by reference. An end that trusts the other gets them
+/// without a copy: `bytes` fields are slices of the other's memory. An end that does not copies
+/// them once, before it looks at them, since the other could change them meanwhile; a trusted end
+/// that did so would break this process. Say it with `?trust=` in an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Trust {
+    /// Nobody: everything is copied once. The default.
+    #[default]
+    No,
+    /// A process of the same user id, as the kernel says.
+    SameUser,
+    /// Whoever is at this address. For clients only.
+    Yes,
+}
+
+impl Trust {
+    /// As it stands in an address.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::SameUser => "same-user",
+            Self::Yes => "yes",
+        }
+    }
+
+    /// Whether this peer is trusted. Nobody on another machine shares memory.
+    pub(crate) fn covers(self, peer: &Peer) -> bool {
+        match (self, peer) {
+            (Self::No, _) | (_, Peer::Remote(_)) => false,
+            (Self::Yes, _) | (_, Peer::Local) => true,
+            (Self::SameUser, peer) => peer.uid() == Some(nearcall_os::process::user_id()),
+        }
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Trust {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let known = [Self::No, Self::SameUser, Self::Yes];
+        let found = known.into_iter().find(|trust| trust.name() == word);
+        found.ok_or_else(|| {
+            format!("unknown trust `{}`: there are no, same-user and yes", word.escape_debug())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for trust in [Trust::No, Trust::SameUser, Trust::Yes] {
+            assert_eq!(trust.name().parse(), Ok(trust));
+        }
+        assert!("perhaps".parse::<Trust>().unwrap_err().contains("same-user"));
+    }
+
+    #[test]
+    fn another_machine_is_never_trusted() {
+        let far = Peer::Remote("192.0.2.1:4".parse().unwrap());
+        assert!(!Trust::Yes.covers(&far) && !Trust::SameUser.covers(&far));
+        assert!(!Trust::No.covers(&Peer::Local) && Trust::SameUser.covers(&Peer::Local));
+    }
+}
