@@ -126,7 +126,7 @@ impl Serving<'_> {
         match text.as_str() {
             GOODBYE => return Ok(true),
             COUNT => {
-                self.meeting.say(&self.server.connections().len().to_string())?;
+                self.meeting.say(&self.server.connections().to_string())?;
                 return Ok(false);
             }
             REPORT => {

@@ -53,7 +53,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
         let Some(Event::Descriptor(..)) = event_loop.next(Deadline::Never)? else { continue };
         match meeting.hear()?.as_str() {
             GOODBYE => return Ok(()),
-            COUNT => meeting.say(&server.connections().len().to_string())?,
+            COUNT => meeting.say(&server.connections().to_string())?,
             text => return Err(Failure::other(format!("{text:?} is not for this end"))),
         }
     }
