@@ -58,7 +58,9 @@ impl Link {
             });
             let parts = parts.collect::<Result<Vec<_>, _>>().map_err(Unreceived::Channel)?;
             let rest = message_bytes - rest.len()..message_bytes;
-            self.lent.set(Some(Box::new(LentParts::new(parts, rest))));
+            // Of a message that nobody wants any more they go at once.
+            let lent = event.is_some().then(|| Box::new(LentParts::new(parts, rest)));
+            self.lent.set(lent);
             return Ok(event);
         }
         let whole_bytes = start + references.body_bytes();

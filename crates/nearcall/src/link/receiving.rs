@@ -183,9 +183,9 @@ impl Link {
         let Some(Arrival { event, mut buffer, lent }) = self.take_postponed() else {
             return self.take_far(until);
         };
-        self.lent.set(lent);
         // It may have been given up since.
         if !matches!(event, Event::Call { call, .. } if !self.is_wanted(call)) {
+            self.lent.set(lent);
             self.treat(&event, &mut buffer);
         }
         self.core.buffers.give(buffer);
