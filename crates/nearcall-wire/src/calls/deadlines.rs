@@ -1,11 +1,10 @@
 //! The deadlines of one table of calls: a binary heap that knows where each slot stands.
 //!
 //! Setting and clearing cost a number of steps that grows with the logarithm of the deadlines;
-//! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, or `NONE`;
-//! no entry is earlier than the one above it; nothing is allocated after `new`.
+//! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, `NONE`, or
+//! beyond the end; no entry is earlier than the one above it; nothing is allocated after `new`.
 //! Not here: what happens when one passes (`connection/session.rs`).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::time::Time;
@@ -20,7 +19,7 @@ pub(super) struct Deadlines {
 impl Deadlines {
     pub(super) fn new(slots: u16) -> Self {
         let slots = usize::from(slots);
-        Self { heap: Vec::with_capacity(slots), place: vec![NONE; slots] }
+        Self { heap: Vec::with_capacity(slots), place: Vec::with_capacity(slots) }
     }
 
     /// The earliest, [`Time::NEVER`] if there is none.
@@ -50,13 +49,19 @@ impl Deadlines {
     }
 
     fn insert(&mut self, slot: u16, deadline: Time) {
-        assert_eq!(self.place[usize::from(slot)], NONE, "a slot has one deadline");
+        let index = usize::from(slot);
+        if index >= self.place.len() {
+            // Within its room, which is touched as it is used.
+            self.place.resize(index + 1, NONE);
+        }
+        assert_eq!(self.place[index], NONE, "a slot has one deadline");
         self.heap.push((deadline, slot));
         self.rise(self.heap.len() - 1);
     }
 
     fn remove(&mut self, slot: u16) {
-        let at = core::mem::replace(&mut self.place[usize::from(slot)], NONE);
+        let Some(place) = self.place.get_mut(usize::from(slot)) else { return };
+        let at = core::mem::replace(place, NONE);
         if at == NONE {
             return;
         }
@@ -108,6 +113,8 @@ const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     /// Beside the obvious: a table of optional times, searched from end to end.

@@ -5,7 +5,6 @@
 //! answer or sent a cancel, and messages keep their order; every other call or cancel is a misdeed.
 //! Not here: our own calls (`outgoing.rs`), the queue (`connection/transmits.rs`).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::deadlines::Deadlines;
@@ -17,7 +16,9 @@ use crate::time::Time;
 /// The table of the peer's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Incoming {
+    /// Those that were used so far. Its room is that of the table, and is touched as it is used.
     slots: Vec<Slot>,
+    calls_max: u16,
     deadlines: Deadlines,
     open: usize,
     /// Slots below it have been ended by [`end_next`](Self::end_next).
@@ -43,13 +44,15 @@ enum State {
     Failing(Status),
 }
 
+const UNUSED: Slot =
+    Slot { generation: 0, state: State::Free, is_cancelled: false, is_queued: false };
+
 impl Incoming {
     /// A table with room for `calls_max` calls. Allocates all that it will ever need.
     pub(crate) fn new(calls_max: u16) -> Self {
-        let slot =
-            Slot { generation: 0, state: State::Free, is_cancelled: false, is_queued: false };
         Self {
-            slots: vec![slot; calls_max.into()],
+            slots: Vec::with_capacity(calls_max.into()),
+            calls_max,
             deadlines: Deadlines::new(calls_max),
             open: 0,
             swept: 0,
@@ -73,8 +76,14 @@ impl Incoming {
         id: CallId,
         deadline: Time,
     ) -> Result<IncomingCall, ProtocolError> {
-        let slot = self.slots.get_mut(usize::from(id.slot()));
-        let slot = slot.ok_or(ProtocolError::TooManyCalls)?;
+        if id.slot() >= self.calls_max {
+            return Err(ProtocolError::TooManyCalls);
+        }
+        let index = usize::from(id.slot());
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, UNUSED);
+        }
+        let slot = &mut self.slots[index];
         if slot.state != State::Free {
             return Err(ProtocolError::CallIdInUse);
         }
