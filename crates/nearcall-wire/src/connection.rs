@@ -3,7 +3,8 @@
 //! `handle_*` takes something from outside, `poll_*` gives something out. What a message brings is
 //! returned at once, because the message is at hand only then; what time or the end brings waits in
 //! [`Connection::poll_event`]. Always true: a call ends exactly once, by an event or by the method
-//! that ended it; nothing is queued without a bound, and nothing is allocated once it is open.
+//! that ended it; nothing is queued without a bound, and the tables grow only with the calls that
+//! are open at once.
 //! Not here: the states (`connection/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
 //! open and draining connections share (`session.rs`), what comes out (`event.rs`).
 
@@ -32,8 +33,8 @@ use crate::time::Time;
 
 /// One end of a connection. Both ends are alike.
 ///
-/// No method blocks or copies more than a header. The greeting allocates the tables of calls;
-/// nothing allocates after it.
+/// No method blocks or copies more than a header. It allocates only when more calls are open at
+/// once than ever before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     state: State,

@@ -2,7 +2,7 @@
 //!
 //! Setting and clearing cost a number of steps that grows with the logarithm of the deadlines;
 //! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, `NONE`, or
-//! beyond the end; no entry is earlier than the one above it; nothing is allocated after `new`.
+//! beyond the end; no entry is earlier than the one above it.
 //! Not here: what happens when one passes (`connection/session.rs`).
 
 use alloc::vec::Vec;
@@ -10,18 +10,13 @@ use alloc::vec::Vec;
 use crate::time::Time;
 
 /// At most one deadline for each slot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Deadlines {
     heap: Vec<(Time, u16)>,
     place: Vec<u32>,
 }
 
 impl Deadlines {
-    pub(super) fn new(slots: u16) -> Self {
-        let slots = usize::from(slots);
-        Self { heap: Vec::with_capacity(slots), place: Vec::with_capacity(slots) }
-    }
-
     /// The earliest, [`Time::NEVER`] if there is none.
     pub(super) fn next(&self) -> Time {
         self.heap.first().map_or(Time::NEVER, |&(time, _)| time)
@@ -51,7 +46,6 @@ impl Deadlines {
     fn insert(&mut self, slot: u16, deadline: Time) {
         let index = usize::from(slot);
         if index >= self.place.len() {
-            // Within its room, which is touched as it is used.
             self.place.resize(index + 1, NONE);
         }
         assert_eq!(self.place[index], NONE, "a slot has one deadline");
@@ -121,7 +115,7 @@ mod tests {
     fn check(seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let slots = rng.u16(1..40);
-        let mut deadlines = Deadlines::new(slots);
+        let mut deadlines = Deadlines::default();
         let mut model = vec![None; usize::from(slots)];
         for step in 0..400 {
             let slot = rng.u16(0..slots);

@@ -16,7 +16,7 @@ use crate::time::Time;
 /// The table of the peer's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Incoming {
-    /// Those that were used so far. Its room is that of the table, and is touched as it is used.
+    /// Those that were used so far.
     slots: Vec<Slot>,
     calls_max: u16,
     deadlines: Deadlines,
@@ -48,15 +48,9 @@ const UNUSED: Slot =
     Slot { generation: 0, state: State::Free, is_cancelled: false, is_queued: false };
 
 impl Incoming {
-    /// A table with room for `calls_max` calls. Allocates all that it will ever need.
+    /// A table for up to `calls_max` calls. It allocates only for more calls than were ever open.
     pub(crate) fn new(calls_max: u16) -> Self {
-        Self {
-            slots: Vec::with_capacity(calls_max.into()),
-            calls_max,
-            deadlines: Deadlines::new(calls_max),
-            open: 0,
-            swept: 0,
-        }
+        Self { slots: Vec::new(), calls_max, deadlines: Deadlines::default(), open: 0, swept: 0 }
     }
 
     /// Calls that are open.

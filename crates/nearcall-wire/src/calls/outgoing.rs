@@ -25,7 +25,7 @@ pub(crate) enum Answer {
 /// The table of our calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outgoing {
-    /// Those that were used so far. Its room is that of the table, and is touched as it is used.
+    /// Those that were used so far.
     slots: Vec<Slot>,
     calls_max: u16,
     /// Slots for the next calls. The last one in is used first, because it is still in the cache.
@@ -46,13 +46,13 @@ struct Slot {
 }
 
 impl Outgoing {
-    /// A table with room for `calls_max` calls. Allocates all that it will ever need.
+    /// A table for up to `calls_max` calls. It allocates only for more calls than were ever open.
     pub(crate) fn new(calls_max: u16) -> Self {
         Self {
-            slots: Vec::with_capacity(calls_max.into()),
+            slots: Vec::new(),
             calls_max,
-            free: Vec::with_capacity(calls_max.into()),
-            deadlines: Deadlines::new(calls_max),
+            free: Vec::new(),
+            deadlines: Deadlines::default(),
             open: 0,
             swept: 0,
         }
@@ -87,9 +87,12 @@ impl Outgoing {
     #[cold]
     fn first_use(&mut self) -> Option<u16> {
         let index = u16::try_from(self.slots.len()).ok()?;
-        let is_free = index < self.calls_max;
-        is_free
-            .then(|| self.slots.push(Slot { generation: 0, answered_max: 0, is_open: false }))?;
+        if index >= self.calls_max {
+            return None;
+        }
+        self.slots.push(Slot { generation: 0, answered_max: 0, is_open: false });
+        // So that the end of a call never allocates.
+        self.free.reserve(self.slots.len());
         Some(index)
     }
 
