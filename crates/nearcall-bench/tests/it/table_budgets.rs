@@ -22,6 +22,7 @@ fn budget(what: &str, against: &str, [measured, floor]: [f64; 2], verdict: Verdi
         budget: 2.0,
         verdict,
         certain: true,
+        grade: Some(Grade::B),
         ..Budget::default()
     }
 }
