@@ -9,9 +9,9 @@ use anyhow::bail;
 use nearcall_bench::detector::{self, Counters};
 use nearcall_bench::noise::{self, Grade};
 use nearcall_bench::plan;
+use nearcall_os::clock;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
-use nearcall_os::clock;
 
 use crate::launch::{self, Launched, Orders, Patience, Role};
 use crate::measure::{Cell, Kind, Measured};

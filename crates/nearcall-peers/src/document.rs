@@ -166,9 +166,9 @@ fn figures(plan: &Plan, cell: Cell, found: &Found) -> Option<Figures> {
 fn compare(rows: &mut [Row]) {
     for waiting in [Waiting::Polling, Waiting::Sleeping] {
         let of_kind = |row: &&mut Row| row.waiting == waiting.name();
-        let ours = rows.iter().find(|row| {
-            row.waiting == waiting.name() && row.version.starts_with("nearcall")
-        });
+        let ours = rows
+            .iter()
+            .find(|row| row.waiting == waiting.name() && row.version.starts_with("nearcall"));
         let ours: Vec<(Kind, usize, f64, Option<[f64; 2]>)> = ours
             .into_iter()
             .flat_map(|row| &row.cells)

@@ -183,13 +183,7 @@ impl<C: Client> Asking<'_, C> {
         let messages = self.stream(payload, budget_ns - budget_ns / WARMUP_SHARE).await?;
         let elapsed_ns = self.stopwatch.since_ns(begin);
         let [client_cpu_ns, server_cpu_ns] = cpu.since()?;
-        Ok(Measured {
-            messages,
-            elapsed_ns,
-            client_cpu_ns,
-            server_cpu_ns,
-            ..Measured::default()
-        })
+        Ok(Measured { messages, elapsed_ns, client_cpu_ns, server_cpu_ns, ..Measured::default() })
     }
 
     /// Sends for `budget_ns`, and returns when the server has had everything.

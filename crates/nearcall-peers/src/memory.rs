@@ -14,6 +14,8 @@ pub(crate) struct Idle {
     pub(crate) private_bytes: u64,
     /// Of that, what the process has written to.
     pub(crate) private_dirty_bytes: u64,
+    /// Memory that it shares with the client and that was written to: channels.
+    pub(crate) shared_dirty_bytes: u64,
     /// Its share of all memory that it uses.
     pub(crate) proportional_bytes: u64,
     pub(crate) threads: u64,
@@ -29,11 +31,13 @@ pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<Idle> {
     clock::pause(duration);
     let cpu_ns = counters::process_cpu_ns_of(pid)?.saturating_sub(cpu_ns);
     let elapsed_ns = clock::monotonic_ns().saturating_sub(begin_ns).max(1);
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("no smaps_rollup")?;
+    let text =
+        fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("no smaps_rollup")?;
     let threads = fs::read_dir(format!("/proc/{pid}/task"))?.count();
     Ok(Idle {
         private_bytes: field(&text, "Private_Clean") + field(&text, "Private_Dirty"),
         private_dirty_bytes: field(&text, "Private_Dirty"),
+        shared_dirty_bytes: field(&text, "Shared_Dirty"),
         proportional_bytes: field(&text, "Pss"),
         threads: threads as u64,
         cpu_share: cpu_ns as f64 / elapsed_ns as f64,

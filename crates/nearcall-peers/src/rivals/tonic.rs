@@ -101,10 +101,7 @@ impl Served for Reader {
 
 #[::tonic::async_trait]
 impl Notes for Reader {
-    async fn note(
-        &self,
-        request: Request<Streaming<Argument>>,
-    ) -> Result<Response<Empty>, Status> {
+    async fn note(&self, request: Request<Streaming<Argument>>) -> Result<Response<Empty>, Status> {
         let mut stream = request.into_inner();
         while let Some(argument) = stream.next().await {
             self.judge(&argument?.data);
@@ -117,14 +114,17 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let path = orders.folder.join("tonic");
         // The address is not used: the connector knows where to go.
-        let channel = Endpoint::from_static("http://rival")
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES)
-            .connect_with_connector(tower::service_fn(move |_: Uri| {
-                let path = path.clone();
-                async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
-            }))
-            .await?;
+        let channel =
+            Endpoint::from_static("http://rival")
+                .initial_stream_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES)
+                .connect_with_connector(tower::service_fn(move |_: Uri| {
+                    let path = path.clone();
+                    async move {
+                        Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?))
+                    }
+                }))
+                .await?;
         let limit = orders.message_bytes_max + SLACK_BYTES;
         let notes = NotesClient::new(channel.clone());
         let client = RivalClient::new(channel)
