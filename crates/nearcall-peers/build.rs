@@ -69,6 +69,8 @@ fn versions(lock: &str) {
         let head = format!("name = \"{rival}\"\nversion = \"");
         let version = lock.split_once(&head).and_then(|(_, rest)| rest.split_once('"'));
         let version = version.map_or("unknown", |(version, _)| version);
+        // What is packed comes after a plus.
+        let version = version.split_once('+').map_or(version, |(_, packed)| packed);
         let name = rival.to_uppercase().replace('-', "_");
         println!("cargo::rustc-env=RIVAL_VERSION_{name}={version}");
     }
@@ -88,4 +90,4 @@ const LOCK: &str = "../../Cargo.lock";
 
 /// The packages of the rivals.
 const RIVALS: &[&str] =
-    &["capnp-rpc", "iceoryx2", "nng-sys", "tarpc", "tonic", "ttrpc", "zbus", "zeromq-src"];
+    &["capnp-rpc", "iceoryx2", "nng-sys", "tarpc", "tonic", "ttrpc", "zbus", "zenoh", "zeromq-src"];

@@ -3,7 +3,7 @@
 //! Always true: exit code 0 if at least one row was measured, 1 if none was, 2 for bad words.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -84,8 +84,12 @@ fn command(args: &Args) -> anyhow::Result<()> {
     let plan = plan_of(args)?;
     launch::sweep();
     let started_unix_s = bench::unix_s();
+    let is_seen = io::stderr().is_terminal();
     let found = bench::bench(&plan, &rivals, &|done, all, next| {
-        aside(&format!("\r\x1b[K{done}/{all} {next}{}", if done == all { "\n" } else { "" }));
+        if is_seen {
+            let end = if done == all { "\r\x1b[K" } else { "" };
+            aside(&format!("\r\x1b[K{done}/{all} {next}{end}"));
+        }
     });
     let document = Document::new(&plan, &rivals, &found, started_unix_s);
     let json = serde_json::to_string(&document)?;

@@ -3,8 +3,8 @@
 //! Words become settings in `args.rs`; `rival.rs` lists what is measured, one file each below
 //! `rivals/`; `bench.rs` launches pairs of processes (`launch.rs`) which run `peer.rs`, with the
 //! loops of `measure.rs` in the client and the judge of `service.rs` in the server; `document.rs`
-//! is what is stored, `table.rs` what is read. `shim.rs` may be unsafe. Not here: nearcall's own benchmarks
-//! (`nearcall-bench`), whose payloads, statistics and noise grades are used.
+//! is what is stored, `table.rs` what is read. `shim.rs` may be unsafe. Not here: nearcall's own
+//! benchmarks (`nearcall-bench`), whose payloads, statistics and noise grades are used.
 #![deny(unsafe_code)]
 
 mod args;

@@ -56,7 +56,7 @@ pub(crate) fn all() -> Vec<Rival> {
     all.push(rivals::boost::ROW);
     all.extend([rivals::ttrpc::THREADS, rivals::ttrpc::TASKS]);
     all.extend([rivals::tarpc::ROW, rivals::capnp::ROW, rivals::zbus::ROW, rivals::tonic::ROW]);
-    all.extend([rivals::zeromq::ROW, rivals::nng::ROW]);
+    all.extend([rivals::zeromq::ROW, rivals::nng::ROW, rivals::zenoh::ROW]);
     all
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod tarpc;
 pub(crate) mod tonic;
 pub(crate) mod ttrpc;
 pub(crate) mod zbus;
+pub(crate) mod zenoh;
 pub(crate) mod zeromq;
 
 use crate::service::Service;

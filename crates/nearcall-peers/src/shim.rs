@@ -1,4 +1,4 @@
-//! The only code of this crate that the compiler cannot judge: what a rival's own interface demands.
+//! The only code of this crate that the compiler cannot judge: what rivals' interfaces demand.
 //!
 //! Always true: what leaves this module is safe to use, whatever its user does. Tidy allows unsafe
 //! code here and in `nearcall-os`, nowhere else.

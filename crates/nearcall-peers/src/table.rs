@@ -109,7 +109,12 @@ fn value(cell: &Figures) -> String {
 
 fn interval(cell: &Figures) -> String {
     let half = |[low, high]: [f64; 2]| 50.0 * (high - low) / cell.value;
-    cell.ci95.map_or(String::new(), |ci95| format!(" ±{:.0}", half(ci95)))
+    match cell.ci95.map(half) {
+        Some(half) if half < 100.0 => format!(" ±{half:.0}"),
+        // Two launches that differ, or noise: no figure to rely on.
+        Some(_) => " ±??".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn ahead(cell: &Figures) -> String {
@@ -120,7 +125,7 @@ fn ahead(cell: &Figures) -> String {
 
 fn idle(out: &mut String, rows: &[Row]) {
     let _ = writeln!(out, "IDLE SERVER · one connected client that says nothing");
-    let titles = ["", "private", "written to", "threads", "CPU"];
+    let titles = ["", "private", "of it written", "shared", "threads", "CPU"];
     let mut grid = vec![titles.map(str::to_owned).to_vec()];
     for row in rows {
         let Some(idle) = row.idle_server else { continue };
@@ -129,6 +134,7 @@ fn idle(out: &mut String, rows: &[Row]) {
             row.name.to_owned(),
             kib(idle.private_bytes),
             kib(idle.private_dirty_bytes),
+            kib(idle.shared_dirty_bytes),
             idle.threads.to_string(),
             format!("{:.1} %", 100.0 * idle.cpu_share),
         ]);

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use nearcall::{Context, EventLoop, Server, Status};
+use nearcall::bytes::BytesMut;
+use nearcall::{Bytes, Context, EventLoop, Server, Status};
 use nearcall_bench::payload::Payload;
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 
 use crate::launch::{Line, Orders};
 use crate::measure::{self, Client, at_once, verify};
@@ -21,7 +22,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/peers.v1.rs"));
 }
 
-/// The rows that this version of nearcall has.
+/// The rows: nobody is trusted, which is the default, then both ends trust each other.
 pub(crate) fn rows() -> Vec<Rival> {
     let row = |name, waiting| Rival {
         name,
@@ -34,23 +35,25 @@ pub(crate) fn rows() -> Vec<Rival> {
         ask,
         clean: || (),
     };
-    let mut rows =
-        vec![row("nearcall-spin", Waiting::Polling), row("nearcall-block", Waiting::Sleeping)];
-    if "adaptive".parse::<WaitPolicy>().is_ok() {
-        rows.push(row("nearcall-adaptive", Waiting::Adaptive));
-    }
-    rows
+    vec![
+        row("nearcall-spin", Waiting::Polling),
+        row("nearcall-spin-trusted", Waiting::Polling),
+        row("nearcall-block", Waiting::Sleeping),
+        row("nearcall-block-trusted", Waiting::Sleeping),
+        row("nearcall-adaptive", Waiting::Adaptive),
+    ]
 }
 
-/// The parameters of an address for this row. The default mechanism, or what came before it.
-fn parameters(orders: &Orders) -> (&'static str, &'static str) {
-    let has_shm = "shm".parse::<Mechanism>().is_ok();
-    match (orders.rival.as_str(), has_shm) {
-        ("nearcall-spin", true) => ("shm", "spin"),
-        ("nearcall-spin", false) => ("shm-spin", "spin"),
-        ("nearcall-adaptive", _) => ("shm", "adaptive"),
-        (_, true) => ("shm", "block"),
-        (_, false) => ("unix-stream", "block"),
+fn is_trusted(orders: &Orders) -> bool {
+    orders.rival.ends_with("-trusted")
+}
+
+/// How the client waits, and how the server, whose loop sleeps by polling all its descriptors.
+fn waits(orders: &Orders) -> [WaitPolicy; 2] {
+    match orders.rival.as_str() {
+        rival if rival.contains("-spin") => [WaitPolicy::Spin; 2],
+        rival if rival.contains("-block") => [WaitPolicy::Block, WaitPolicy::Poll],
+        _ => [WaitPolicy::Adaptive; 2],
     }
 }
 
@@ -65,12 +68,9 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
     server
         .register(PeerDispatcher::shared(Rc::new(Reader { service })))
         .map_err(|error| anyhow!("{error}"))?;
-    // A server waits for all its connections in one place; asking for "block" means this too.
-    let wait = match parameters(orders).1 {
-        "block" => String::new(),
-        wait => format!("?wait={wait}"),
-    };
-    server.listen(&format!("{}{wait}", place(orders))).map_err(|error| anyhow!("{error}"))?;
+    let trust = if is_trusted(orders) { "same-user" } else { "no" };
+    let address = format!("{}?wait={}&trust={trust}", place(orders), waits(orders)[1]);
+    server.listen(&address).map_err(|error| anyhow!("{error}"))?;
     Line::Listening.write()?;
     Ok(event_loop.run()?)
 }
@@ -109,24 +109,39 @@ impl Peer for Reader {
 }
 
 fn ask(orders: &Orders) -> anyhow::Result<()> {
-    let (via, wait) = parameters(orders);
-    let address = format!("{}?via={via}&wait={wait}", place(orders));
+    let is_trusted = is_trusted(orders);
+    let trust = if is_trusted { "yes" } else { "no" };
+    let address = format!("{}?via=shm&wait={}&trust={trust}", place(orders), waits(orders)[0]);
     let client = nearcall::Client::new();
     client.hunt(&address, CONNECT_TIMEOUT).map_err(|error| anyhow!("{error}"))?;
     let caller = PeerCaller::new(&client, &address).map_err(|error| anyhow!("{error}"))?;
-    at_once(measure::measure(Calls { caller, argument: Argument::default() }, orders))
+    at_once(measure::measure(Calls { caller, buffer: Bytes::new(), is_trusted }, orders))
 }
 
 struct Calls {
     caller: PeerCaller,
-    argument: Argument,
+    /// Of the last request.
+    buffer: Bytes,
+    is_trusted: bool,
 }
 
 impl Calls {
+    /// Message `number`: in a loan where that is passed by reference, else in the buffer of the
+    /// request before, of which `buffer` keeps a handle.
     #[inline]
-    fn fill(&mut self, payload: &Payload, number: u64) {
-        self.argument.data.resize(payload.message_bytes(), 0);
-        payload.fill(number, 0, &mut self.argument.data);
+    fn argument(&mut self, payload: &Payload, number: u64) -> anyhow::Result<Argument> {
+        let bytes = payload.message_bytes();
+        if self.is_trusted && bytes >= LOAN_BYTES_MIN {
+            let mut loan = self.caller.loan(bytes)?;
+            payload.fill(number, 0, &mut loan);
+            return Ok(Argument { data: loan.freeze() });
+        }
+        let own = std::mem::take(&mut self.buffer).try_into_mut();
+        let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        own.resize(bytes, 0);
+        payload.fill(number, 0, &mut own);
+        self.buffer = own.freeze();
+        Ok(Argument { data: self.buffer.clone() })
     }
 }
 
@@ -136,17 +151,17 @@ impl Client for Calls {
         if payload.message_bytes() == 0 {
             return Ok(self.caller.nothing(&())?);
         }
-        self.fill(payload, number);
+        let argument = self.argument(payload, number)?;
         if echo {
-            return verify(payload, number, &self.caller.echo(&self.argument)?.data);
+            return verify(payload, number, &self.caller.echo(&argument)?.data);
         }
-        Ok(self.caller.take(&self.argument)?)
+        Ok(self.caller.take(&argument)?)
     }
 
     #[inline]
     async fn note(&mut self, payload: &Payload, number: u64) -> anyhow::Result<()> {
-        self.fill(payload, number);
-        Ok(self.caller.note(&self.argument)?)
+        let argument = self.argument(payload, number)?;
+        Ok(self.caller.note(&argument)?)
     }
 
     async fn flush(&mut self) -> anyhow::Result<()> {
@@ -160,3 +175,6 @@ impl Client for Calls {
 
 /// The server listens already when the client starts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Below this, copying costs less than passing by reference.
+const LOAN_BYTES_MIN: usize = 4 << 10;

@@ -1,0 +1,65 @@
+//! The program as it is started: it measures, says what it cannot do, and leaves nothing behind.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+fn peers(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nearcall-peers")).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn rows_are_measured_and_leave_nothing_behind() {
+    let words = ["--only", "bare,nearcall-block,tarpc", "--quick", "--sizes", "0,64,64KiB"];
+    let output = peers(&[&words[..], &["--launches", "1", "--pin", "none", "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], "nearcall.rivals/1");
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(row["failure"].is_null(), "{row}");
+        // Three sizes, one echo, one rate.
+        assert_eq!(row["cells"].as_array().unwrap().len(), 5, "{row}");
+        assert!(row["cells"].as_array().unwrap().iter().all(|cell| cell["value"].is_f64()));
+        assert!(row["idle_server"]["threads"].as_u64().unwrap() >= 1);
+    }
+    for place in ["/tmp", "/dev/shm"] {
+        let left = std::fs::read_dir(place).unwrap().flatten().map(|file| file.file_name());
+        // Other runs may be under way; those of our own children are gone.
+        let dead = |name: &str| {
+            let pid = name.strip_prefix("nearcall-p")?.split_once('-')?.0.parse::<u32>().ok()?;
+            (!std::path::Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+        };
+        let left: Vec<_> = left.filter(|name| dead(&name.to_string_lossy()).is_some()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn every_row_tells_how_it_is_configured() {
+    let output = peers(&["--about"]);
+    let about = text(&output.stdout);
+    for row in ["nearcall-adaptive", "iceoryx2-poll", "tonic", "ttrpc-sync", "zenoh", "boost-mq"] {
+        assert!(about.contains(row), "{row}");
+    }
+}
+
+#[test]
+fn bad_words_are_refused() {
+    let output = peers(&["--only", "carrier-pigeon"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no row begins with"));
+    assert_eq!(peers(&["--launches", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_process_without_orders_fails() {
+    let output = peers(&["peer"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stdout).contains("these are no orders"));
+}
