@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::lent::LentParts;
 use crate::limits::BUFFER_BYTES_MIN;
 
 /// Buffers that nobody uses right now.
@@ -17,6 +18,8 @@ use crate::limits::BUFFER_BYTES_MIN;
 pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
     large: Arc<Large>,
+    /// Lists of parts that are lent to us; empty.
+    lent: RefCell<Vec<Box<LentParts>>>,
 }
 
 /// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
@@ -76,6 +79,20 @@ impl Buffers {
         }
     }
 
+    /// A list for the lent parts of a message.
+    pub(crate) fn take_lent(&self) -> Box<LentParts> {
+        self.lent.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Lets go of the parts, and takes the list back.
+    pub(crate) fn give_lent(&self, mut lent: Box<LentParts>) {
+        lent.clear();
+        let mut kept = self.lent.borrow_mut();
+        if kept.len() < LENT_KEPT_MAX {
+            kept.push(lent);
+        }
+    }
+
     /// Makes the message in a large buffer something that can be sliced. The buffer comes back when
     /// the last slice is gone.
     pub(crate) fn share(&self, buffer: Vec<u8>, message_bytes: usize) -> Bytes {
@@ -120,6 +137,9 @@ impl Drop for Shared {
 /// Small buffers that are kept: more than services nest in practice, and calls in flight whose
 /// replies are taken late.
 const SMALL_KEPT_MAX: usize = 64;
+
+/// Lists of lent parts that are kept, a few hundred bytes each.
+const LENT_KEPT_MAX: usize = 8;
 
 /// A buffer above this length, in bytes, is large.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;

@@ -84,9 +84,9 @@ pub struct TrustedBytes {
 impl TrustedBytes {
     /// The bytes of `range`, or `None` if it is not inside the region.
     #[must_use]
-    pub fn new(region: &PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
+    pub fn new(region: PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
         let Trust { given: () } = trust;
-        region.get(range.clone()).map(|_| Self { region: region.clone(), range })
+        region.get(range.clone()).is_some().then_some(Self { region, range })
     }
 }
 
@@ -111,8 +111,7 @@ mod tests {
         let mut plain = PlainRegion::from(own);
         plain.as_mut_slice()[10..15].copy_from_slice(b"hello");
         let trust = Trust::given_by_the_user();
-        let trusted = TrustedBytes::new(&peer, 10..15, trust).unwrap();
-        drop(peer);
+        let trusted = TrustedBytes::new(peer, 10..15, trust).unwrap();
         assert_eq!(trusted.as_ref(), b"hello");
         assert_eq!(&plain.as_slice()[10..15], b"hello");
         assert_eq!(plain.addresses().len(), 4096);
@@ -124,8 +123,8 @@ mod tests {
         let (_own, peer) = region_pair_private(4096);
         let trust = Trust::given_by_the_user();
         for range in [0..4097, 4097..4097, usize::MAX - 1..usize::MAX, 0..usize::MAX] {
-            assert!(TrustedBytes::new(&peer, range.clone(), trust).is_none(), "{range:?}");
+            assert!(TrustedBytes::new(peer.clone(), range.clone(), trust).is_none(), "{range:?}");
         }
-        assert!(TrustedBytes::new(&peer, 4096..4096, trust).is_some());
+        assert!(TrustedBytes::new(peer, 4096..4096, trust).is_some());
     }
 }
