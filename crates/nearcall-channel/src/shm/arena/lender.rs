@@ -6,11 +6,11 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range, RangeInclusive};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use nearcall_os::region::{PeerRegion, PlainRegion};
+use nearcall_os::region::{PeerRegion, PlainBytes, PlainRegion};
 
 use super::{Place, counter_at};
 use crate::control::Control;
@@ -28,19 +28,13 @@ pub struct Lender {
     tallies: [Tally; SLOTS_PER_END_MAX],
     /// Where the borrower counts, once it has borrowed something.
     counts: Option<Arc<PeerRegion>>,
-    home: Arc<Home>,
-    /// Loans of slots that were made, in all.
-    lent: usize,
-    /// Of those, the ones that were taken back.
-    taken_back: usize,
 }
 
 #[derive(Debug)]
 struct Slot {
     segment: SegmentId,
     addresses: Range<usize>,
-    /// Not here while a loan of it lives.
-    memory: Option<PlainRegion>,
+    memory: PlainRegion,
 }
 
 /// How often a slot was passed, and how often the borrower was done with it when we looked last.
@@ -49,15 +43,6 @@ struct Slot {
 struct Tally {
     passes: u32,
     seen: u32,
-}
-
-/// Where loans come back to, from any thread.
-#[derive(Debug)]
-struct Home {
-    /// None once the lender is gone.
-    returned: Mutex<Option<Vec<(usize, PlainRegion)>>>,
-    /// Loans that have come back, in all.
-    back: AtomicUsize,
 }
 
 /// Why nothing was lent. The connection is as good as before.
@@ -104,7 +89,6 @@ impl std::error::Error for LoanError {}
 impl Lender {
     /// `loan_bytes_max` is the longest message of the connection.
     pub(crate) fn new(control: &Arc<Control>, loan_bytes_max: usize) -> Self {
-        let home = Home { returned: Mutex::new(Some(Vec::new())), back: AtomicUsize::new(0) };
         Self {
             control: Arc::clone(control),
             segments: OwnSegments::new(control),
@@ -112,9 +96,6 @@ impl Lender {
             slots: Vec::new(),
             tallies: [Tally::default(); _],
             counts: None,
-            home: Arc::new(home),
-            lent: 0,
-            taken_back: 0,
         }
     }
 
@@ -135,7 +116,6 @@ impl Lender {
         if loan_bytes < SLOT_BYTES_MIN {
             return Ok(Loan::plain(loan_bytes));
         }
-        self.take_returned();
         // What is much larger than needed is kept for who needs it, as long as there is room.
         let snug = loan_bytes..=loan_bytes.saturating_mul(4);
         let number = match self.smallest_free(|bytes| snug.contains(&bytes)) {
@@ -153,18 +133,17 @@ impl Lender {
             },
         };
         let slot = self.slots[number].as_mut();
-        let memory = slot.and_then(|slot| slot.memory.take());
-        self.lent += 1;
-        let home = Arc::clone(&self.home);
-        Ok(Loan { memory: Memory::Slot { memory, number, home }, loan_bytes })
+        Ok(match slot.and_then(|slot| slot.memory.lend()) {
+            Some(memory) => Loan { memory: Memory::Slot(memory), loan_bytes },
+            None => Loan::plain(loan_bytes),
+        })
     }
 
     /// Whether any loan lives that is not of the heap: if not, no message has to be looked through.
     #[must_use]
     #[inline]
     pub fn is_lending(&self) -> bool {
-        // Acquire: who holds something of a loan sees that it has not come back.
-        self.home.back.load(Ordering::Acquire) != self.lent
+        self.slots.iter().flatten().any(|slot| slot.memory.is_lent())
     }
 
     /// Where `memory` is, if it lies in a loan that lives.
@@ -200,13 +179,12 @@ impl Lender {
     /// How many slots are in use: by loans that live here, and only by the other end.
     #[must_use]
     pub fn slots_out(&mut self) -> (usize, usize) {
-        self.take_returned();
         self.look_at_counts();
         let (mut here, mut there) = (0, 0);
         for (number, tally) in self.tallies.iter().enumerate() {
             let slot = self.slots.get(number).and_then(Option::as_ref);
             match slot {
-                Some(slot) if slot.memory.is_none() => here += 1,
+                Some(slot) if slot.memory.is_lent() => here += 1,
                 _ if tally.passes != tally.seen => there += 1,
                 _ => {}
             }
@@ -218,8 +196,8 @@ impl Lender {
     #[inline]
     fn smallest_free(&self, fit: impl Fn(usize) -> bool) -> Option<usize> {
         let free = self.slots.iter().zip(&self.tallies).enumerate().filter_map(|(number, it)| {
-            let (Some(Slot { addresses, memory: Some(_), .. }), tally) = it else { return None };
-            let is_free = tally.passes == tally.seen && fit(addresses.len());
+            let (Some(Slot { addresses, memory, .. }), tally) = it else { return None };
+            let is_free = fit(addresses.len()) && tally.passes == tally.seen && !memory.is_lent();
             is_free.then_some((addresses.len(), number))
         });
         free.min().map(|(_, number)| number)
@@ -265,7 +243,7 @@ impl Lender {
                 let _ = region.prefault();
                 let memory = PlainRegion::from(region);
                 let addresses = memory.addresses();
-                let slot = Slot { segment, addresses, memory: Some(memory) };
+                let slot = Slot { segment, addresses, memory };
                 let slots_until_now = self.slots.len();
                 self.slots.resize_with(slots_until_now.max(number + 1), || None);
                 self.slots[number] = Some(slot);
@@ -281,21 +259,6 @@ impl Lender {
     fn all_out(&mut self) -> LoanError {
         let (here, there) = self.slots_out();
         LoanError::AllOut { here, there }
-    }
-
-    /// Puts the memory of loans that have ended back into their slots.
-    #[inline]
-    fn take_returned(&mut self) {
-        if self.home.back.load(Ordering::Acquire) == self.taken_back {
-            return;
-        }
-        for (number, memory) in self.home.lock().iter_mut().flat_map(|returned| returned.drain(..))
-        {
-            if let Some(slot) = self.slots[number].as_mut() {
-                slot.memory = Some(memory);
-            }
-            self.taken_back += 1;
-        }
     }
 
     /// Looks at what the borrower is done with by now.
@@ -317,19 +280,6 @@ impl Lender {
     }
 }
 
-impl Drop for Lender {
-    fn drop(&mut self) {
-        // Loans that live find no home any more, and unmap their memory themselves.
-        *self.home.lock() = None;
-    }
-}
-
-impl Home {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<(usize, PlainRegion)>>> {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Memory to be written, then frozen and sent by reference. Dropped, it is given back.
 #[derive(Debug)]
 pub struct Loan {
@@ -340,7 +290,7 @@ pub struct Loan {
 #[derive(Debug)]
 enum Memory {
     Heap(Vec<u8>),
-    Slot { memory: Option<PlainRegion>, number: usize, home: Arc<Home> },
+    Slot(PlainBytes),
 }
 
 impl Loan {
@@ -353,7 +303,7 @@ impl Loan {
     /// Whether it is lent to the other end, and not copied when it is sent.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(self.memory, Memory::Slot { .. })
+        matches!(self.memory, Memory::Slot(_))
     }
 
     /// Ends the writing. What comes back goes into messages, any number of times, whole or sliced.
@@ -361,7 +311,7 @@ impl Loan {
     pub fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Memory::Heap(heap) => Bytes::from(std::mem::take(heap)),
-            Memory::Slot { .. } => Bytes::from_owner(self),
+            Memory::Slot(_) => Bytes::from_owner(self),
         }
     }
 }
@@ -371,7 +321,7 @@ impl AsRef<[u8]> for Loan {
     fn as_ref(&self) -> &[u8] {
         let memory = match &self.memory {
             Memory::Heap(heap) => heap,
-            Memory::Slot { memory, .. } => memory.as_ref().map_or(&[][..], PlainRegion::as_slice),
+            Memory::Slot(memory) => memory.as_slice(),
         };
         memory.get(..self.loan_bytes).unwrap_or_default()
     }
@@ -391,22 +341,9 @@ impl DerefMut for Loan {
     fn deref_mut(&mut self) -> &mut [u8] {
         let memory = match &mut self.memory {
             Memory::Heap(heap) => &mut heap[..],
-            Memory::Slot { memory, .. } => {
-                memory.as_mut().map_or(&mut [][..], PlainRegion::as_mut_slice)
-            }
+            Memory::Slot(memory) => memory.as_mut_slice(),
         };
         memory.get_mut(..self.loan_bytes).unwrap_or_default()
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        let Memory::Slot { memory, number, home } = &mut self.memory else { return };
-        if let (Some(returned), Some(memory)) = (home.lock().as_mut(), memory.take()) {
-            returned.push((*number, memory));
-        }
-        // Release: who sees that it is back finds it there.
-        home.back.fetch_add(1, Ordering::Release);
     }
 }
 
