@@ -5,7 +5,7 @@
 //! shared with the messages that were read from it: the last of them gives it back, in any thread.
 //! Not here: whose message is in a buffer that is in use.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -14,12 +14,12 @@ use crate::lent::LentParts;
 use crate::limits::BUFFER_BYTES_MIN;
 
 /// Buffers that nobody uses right now.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
     large: Arc<Large>,
-    /// Lists of parts that are lent to us; empty.
-    lent: RefCell<Vec<Box<LentParts>>>,
+    /// A list for parts that are lent to us; empty. One: messages are read one after the other.
+    lent: Cell<Option<Box<LentParts>>>,
 }
 
 /// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
@@ -81,16 +81,13 @@ impl Buffers {
 
     /// A list for the lent parts of a message.
     pub(crate) fn take_lent(&self) -> Box<LentParts> {
-        self.lent.borrow_mut().pop().unwrap_or_default()
+        self.lent.take().unwrap_or_default()
     }
 
     /// Lets go of the parts, and takes the list back.
     pub(crate) fn give_lent(&self, mut lent: Box<LentParts>) {
         lent.clear();
-        let mut kept = self.lent.borrow_mut();
-        if kept.len() < LENT_KEPT_MAX {
-            kept.push(lent);
-        }
+        self.lent.set(Some(lent));
     }
 
     /// Makes the message in a large buffer something that can be sliced. The buffer comes back when
@@ -137,9 +134,6 @@ impl Drop for Shared {
 /// Small buffers that are kept: more than services nest in practice, and calls in flight whose
 /// replies are taken late.
 const SMALL_KEPT_MAX: usize = 64;
-
-/// Lists of lent parts that are kept, a few hundred bytes each.
-const LENT_KEPT_MAX: usize = 8;
 
 /// A buffer above this length, in bytes, is large.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -189,7 +183,8 @@ mod tests {
         drop(whole);
         assert!(buffers.take_large(1).is_empty(), "a slice is left");
         std::thread::spawn(move || drop(slice)).join().unwrap();
-        assert_eq!(buffers.take_large(1).as_ptr(), place);
+        let back = buffers.take_large(1);
+        assert_eq!(back.as_ptr(), place);
     }
 
     #[test]

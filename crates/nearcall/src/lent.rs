@@ -74,6 +74,7 @@ impl<'a> LentBody<'a> {
     }
 
     /// Goes to the part that begins here, if one does.
+    #[inline]
     fn reach(&mut self) {
         if let [(position, part), later @ ..] = self.parts
             && self.part.is_empty()
@@ -86,10 +87,12 @@ impl<'a> LentBody<'a> {
 }
 
 impl Buf for LentBody<'_> {
+    #[inline]
     fn remaining(&self) -> usize {
         self.left_bytes
     }
 
+    #[inline]
     fn chunk(&self) -> &[u8] {
         if !self.part.is_empty() {
             return &self.part;
@@ -98,6 +101,7 @@ impl Buf for LentBody<'_> {
         &self.rest[..self.rest.len().min(until)]
     }
 
+    #[inline]
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.left_bytes, "no more than is left");
         while count > 0 {
@@ -113,6 +117,7 @@ impl Buf for LentBody<'_> {
         }
     }
 
+    #[inline]
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         if count == 0 {
             return Bytes::new();

@@ -6,8 +6,7 @@ mod ends;
 use crate::rival::{Rival, Waiting};
 
 #[cfg(has_boost)]
-pub(crate) const ROW: Rival =
-    Rival { missing: None, serve: ends::serve, ask: ends::ask, ..ABSENT };
+pub(crate) const ROW: Rival = Rival { missing: None, serve: ends::serve, ask: ends::ask, ..ABSENT };
 
 #[cfg(not(has_boost))]
 pub(crate) const ROW: Rival = ABSENT;

@@ -1,9 +1,9 @@
 //! nng (nanomsg's successor), over its ipc transport.
 
-use anyhow::{Context, anyhow};
-use nearcall_bench::payload::Payload;
 use ::nng::options::{Options, RecvBufferSize, RecvMaxSize, SendBufferSize};
 use ::nng::{Message, Protocol, Socket};
+use anyhow::{Context, anyhow};
+use nearcall_bench::payload::Payload;
 
 use crate::launch::{Line, Orders};
 use crate::measure::{self, Client, at_once, verify};

@@ -101,10 +101,7 @@ impl Served for Reader {
 
 #[::tonic::async_trait]
 impl Notes for Reader {
-    async fn note(
-        &self,
-        request: Request<Streaming<Argument>>,
-    ) -> Result<Response<Empty>, Status> {
+    async fn note(&self, request: Request<Streaming<Argument>>) -> Result<Response<Empty>, Status> {
         let mut stream = request.into_inner();
         while let Some(argument) = stream.next().await {
             self.judge(&argument?.data);

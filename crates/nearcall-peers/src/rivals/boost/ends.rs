@@ -16,8 +16,12 @@ struct Queues {
 }
 
 impl Queues {
-    fn new(orders: &Orders, open: impl Fn(&str, usize, usize) -> anyhow::Result<Queue>) -> anyhow::Result<Self> {
-        let queue = |end: &str, messages, bytes| open(&format!("{}-{end}", orders.name), messages, bytes);
+    fn new(
+        orders: &Orders,
+        open: impl Fn(&str, usize, usize) -> anyhow::Result<Queue>,
+    ) -> anyhow::Result<Self> {
+        let queue =
+            |end: &str, messages, bytes| open(&format!("{}-{end}", orders.name), messages, bytes);
         let bytes_max = room_bytes(orders);
         Ok(Self {
             requests: queue("requests", CALLS, bytes_max)?,
