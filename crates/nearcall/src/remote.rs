@@ -449,6 +449,7 @@ impl RemoteObject {
                 if let Some(lent) = lent {
                     let result = codec::decode(Body::lent(&buffer[lent.rest.clone()], &lent));
                     buffers.give(buffer);
+                    buffers.give_lent(lent);
                     return result;
                 }
                 if body.end >= SHARED_BYTES_MIN {

@@ -420,7 +420,8 @@ impl Link {
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
         if let Some(lent) = self.lent.take() {
             let body = Body::lent(&buffer[lent.rest.clone()], &lent);
-            return dispatch::serve(self, what, &buffer[HEADER_BYTES..start], body);
+            dispatch::serve(self, what, &buffer[HEADER_BYTES..start], body);
+            return self.core.buffers.give_lent(lent);
         }
         let whole = self.core.buffers.share(std::mem::take(buffer), payload.message_bytes());
         dispatch::serve(self, what, &whole[HEADER_BYTES..start], Body::sliced(&whole, start));
