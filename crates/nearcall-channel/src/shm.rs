@@ -8,7 +8,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nearcall_os::region::{OwnRegion, SharedBytes};
+use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
 use crate::error::{Misdeed, ReceiveError, SendError};
@@ -474,6 +474,17 @@ impl<D: Doorbell> ShmWay<D> {
         Ok(())
     }
 
+    /// Where the current piece lies.
+    #[inline(always)]
+    fn memory_of_current(&self) -> &PeerRegion {
+        match &self.lanes {
+            Some(lanes) if D::THRIFTY && self.current_in_lane => {
+                lanes.incoming.region().unwrap_or(&self.memory.peer)
+            }
+            _ => &self.memory.peer,
+        }
+    }
+
     /// From which number of bytes read in the ring on the other end is to be rung for room.
     fn finish_in_lane(&mut self) -> u64 {
         self.current_in_lane = false;
@@ -623,19 +634,14 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let (start, bytes) = self.current;
-        if D::THRIFTY
-            && self.current_in_lane
-            && let Some(lane) = self.lanes.as_ref().and_then(|lanes| lanes.incoming.region())
-        {
-            return Ok(lane.bytes(start..start + bytes));
-        }
-        Ok(self.memory.peer.bytes(start..start + bytes))
+        Ok(self.memory_of_current().bytes(start..start + bytes))
     }
 
     #[inline(always)]
     fn read(&mut self, into: &mut [u8], _until: Deadline) -> Result<(), ReceiveError> {
         let start = self.current.0;
-        self.memory.peer.bytes(start..start + into.len()).copy_to(into);
+        let memory = self.memory_of_current();
+        memory.bytes(start..start + into.len()).copy_to(into);
         self.consume(into.len());
         Ok(())
     }
