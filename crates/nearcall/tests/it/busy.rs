@@ -69,6 +69,51 @@ fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
 }
 
 #[test]
+fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
+    in_time(|| {
+        let event_loop = nearcall::EventLoop::new().unwrap();
+        let server = nearcall::Server::new(&event_loop);
+        let service = Rc::new(crate::support::Service::default());
+        server.register(crate::echo::EchoDispatcher::shared(service)).unwrap();
+        let address = crate::support::unique_address();
+        server.listen(&address).unwrap();
+        let (reader, writer) =
+            nearcall_os::socket::unix_pair(nearcall_os::socket::Kind::Stream).unwrap();
+        event_loop.add_descriptor(&reader, poll::Interest::Readable).unwrap();
+        let (heard, hears) = mpsc::channel();
+        let via = format!("{address}{VIA}");
+        let caller = thread::spawn(move || {
+            let client = Client::new();
+            let echo = EchoCaller::new(&client, &via).unwrap();
+            for round in 0..ROUNDS {
+                // So many calls that the loop is at every place between two looks by turns.
+                for _ in 0..round % 67 {
+                    echo.nothing(&()).unwrap();
+                }
+                nearcall_os::socket::send_now(&writer, &[1]).unwrap();
+                hears.recv_timeout(Duration::from_secs(20)).expect("the loop has heard of it");
+            }
+        });
+        for _ in 0..ROUNDS {
+            let Some(Event::Descriptor(..)) = event_loop.next(nearcall::Deadline::Never).unwrap()
+            else {
+                panic!("nothing else concerns the user")
+            };
+            nearcall_os::socket::recv_now(&reader, &mut [0]).unwrap();
+            heard.send(()).unwrap();
+        }
+        let pause = Duration::from_millis(1);
+        while !caller.is_finished() {
+            event_loop.next(nearcall::Deadline::At(nearcall_os::clock::now() + pause)).unwrap();
+        }
+        caller.join().unwrap();
+    });
+}
+
+/// Enough to meet the loop at the end of a spin again and again.
+const ROUNDS: usize = 1_000;
+
+#[test]
 fn a_connection_that_fell_silent_beside_a_busy_one_is_heard_again() {
     in_time(|| {
         let served = Served::start();
