@@ -125,7 +125,7 @@ fn ahead(cell: &Figures) -> String {
 
 fn idle(out: &mut String, rows: &[Row]) {
     let _ = writeln!(out, "IDLE SERVER · one connected client that says nothing");
-    let titles = ["", "private", "of it written", "shared", "threads", "CPU"];
+    let titles = ["", "private", "of it written", "shared, its half", "threads", "CPU"];
     let mut grid = vec![titles.map(str::to_owned).to_vec()];
     for row in rows {
         let Some(idle) = row.idle_server else { continue };
@@ -134,7 +134,7 @@ fn idle(out: &mut String, rows: &[Row]) {
             row.name.to_owned(),
             kib(idle.private_bytes),
             kib(idle.private_dirty_bytes),
-            kib(idle.shared_dirty_bytes),
+            kib(idle.channel_bytes),
             idle.threads.to_string(),
             format!("{:.1} %", 100.0 * idle.cpu_share),
         ]);
