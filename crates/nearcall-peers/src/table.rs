@@ -76,7 +76,8 @@ fn group(out: &mut String, waiting: Waiting, rows: &[&Row]) {
         }),
     ];
     for (title, text) in parts {
-        if waiting == Waiting::Adaptive && title.starts_with("times") {
+        let mut figures = rows.iter().flat_map(|row| &row.cells);
+        if title.starts_with("times") && figures.all(|cell| cell.nearcall_ahead.is_none()) {
             continue;
         }
         let _ = writeln!(out, "{} · {title}", waiting.name().to_uppercase());
