@@ -46,6 +46,9 @@ pub struct Scene {
     pub idle_connections: u32,
     /// Calls that begin per second at set times; 0: each begins when the one before has ended.
     pub rate_per_s: u32,
+    /// The argument is borrowed memory of the connection that is passed by reference and not
+    /// touched; both ends trust each other.
+    pub by_reference: bool,
 }
 
 impl Scene {
@@ -130,9 +133,12 @@ impl fmt::Display for CellSpec {
         };
         let bare = if matches!(self.subject, Subject::Bare(_)) { "bare " } else { "" };
         write!(f, "{bare}{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)?;
-        let Scene { one_cpu, idle_connections, rate_per_s } = self.scene;
+        let Scene { one_cpu, idle_connections, rate_per_s, by_reference } = self.scene;
         if one_cpu {
             f.write_str(", one CPU")?;
+        }
+        if by_reference {
+            f.write_str(", by reference")?;
         }
         if idle_connections > 0 {
             write!(f, ", {idle_connections} idle connections")?;
@@ -257,7 +263,12 @@ mod tests {
                 shape: Shape::Sink,
                 message_bytes: 65_537,
                 wait: WaitPolicy::Poll,
-                scene: Scene { one_cpu: true, idle_connections: 3, rate_per_s: 10 },
+                scene: Scene {
+                    one_cpu: true,
+                    idle_connections: 3,
+                    rate_per_s: 10,
+                    by_reference: true,
+                },
             };
             let text = serde_json::to_string(&cell).unwrap();
             assert_eq!(serde_json::from_str::<CellSpec>(&text).unwrap(), cell, "{text}");

@@ -5,6 +5,8 @@
 
 use nearcall_os::memory::{Rollup, rollup};
 
+use crate::system_files::SystemFiles;
+
 /// Bytes that only process `pid` has, clean and dirty: what ending it would give back. `None` if
 /// it is gone or not ours to ask.
 #[must_use]
@@ -17,6 +19,20 @@ pub fn private_bytes(pid: u32) -> Option<u64> {
 #[must_use]
 pub fn pss_bytes(pid: u32) -> Option<u64> {
     Some(read(pid)?.pss_bytes)
+}
+
+/// The part of [`pss_bytes`] that lies in memory files and in shared memory of other kinds: rings,
+/// segments. `None` as for [`private_bytes`], or if the kernel does not tell it apart.
+#[must_use]
+pub fn shared_pss_bytes(pid: u32) -> Option<u64> {
+    let text = SystemFiles::real().text(&format!("/proc/{pid}/smaps_rollup"))?;
+    parse_shared(&text)
+}
+
+fn parse_shared(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("Pss_Shmem:"))?;
+    let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    kib.checked_mul(1_024)
 }
 
 fn read(pid: u32) -> Option<Rollup> {
@@ -36,6 +52,8 @@ mod tests {
         if let (Some(private), Some(pss)) = (private_bytes(own), pss_bytes(own)) {
             assert!(private > 0 && pss > 0, "{private} {pss}");
         }
+        let text = "Rss: 9 kB\nPss_Shmem:            12 kB\nShared_Clean: 4 kB\n";
+        assert_eq!((parse_shared(text), parse_shared("Pss: 1 kB\n")), (Some(12_288), None));
         assert_eq!(private_bytes(0), None);
         assert_eq!(pss_bytes(u32::MAX), None);
     }

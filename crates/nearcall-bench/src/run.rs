@@ -22,7 +22,7 @@ pub use cell::{
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
 pub use machine::{Machine, MachineState, UNKNOWN};
-pub use pace::{PaceFacts, WaitComparison};
+pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 
 /// The version that this program writes. It reads this one only.

@@ -112,7 +112,7 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
                 shape: Shape::Call,
                 message_bytes: 0,
                 wait,
-                scene: Scene { one_cpu, idle_connections: 0, rate_per_s },
+                scene: Scene { one_cpu, rate_per_s, ..Scene::default() },
             };
             tour.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {

@@ -82,6 +82,10 @@ pub trait Channel: Send {
     /// way, and reading them waits until `until`.
     fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError>;
 
+    /// Looks so many times whether a receive might give anything. Wrongly yes at times, never
+    /// wrongly no for good.
+    fn has_come(&mut self, looks: u32) -> bool;
+
     /// The next bytes of the received message where they lie. Empty once all are consumed.
     ///
     /// They may be in memory that the other end can still write: judge copies, never the original.
@@ -111,6 +115,13 @@ pub trait Channel: Send {
     ///
     /// `DoesNotFit`: it is longer than `into`. It is still there for [`receive`](Channel::receive).
     fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
+
+    /// As [`receive_into`](Channel::receive_into), for a message that came in one part.
+    ///
+    /// # Errors
+    ///
+    /// `DoesNotFit`: it is longer than `into`, or something else than that.
+    fn receive_small(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
 
     /// As [`receive_into`](Channel::receive_into), into a buffer whose length is its room.
     ///

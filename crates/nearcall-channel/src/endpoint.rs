@@ -156,6 +156,21 @@ impl Endpoint {
         self.channel.receive_into(into, until)
     }
 
+    /// As [`receive_into`](Self::receive_into), for small messages only.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: the message is longer than
+    /// `into` or has not come whole; receive it by [`receive_vec`](Self::receive_vec).
+    #[inline]
+    pub fn receive_small(
+        &mut self,
+        into: &mut [u8],
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        self.channel.receive_small(into, until)
+    }
+
     /// Receives the next message into `into`, whose length is its room, and tells its length. Each
     /// byte is copied once, also of a message that comes in parts and by and by.
     ///
@@ -171,6 +186,14 @@ impl Endpoint {
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
         self.channel.receive_vec(into, until)
+    }
+
+    /// Looks so many times whether a receive might give a message or an error, for who spins over
+    /// several endpoints. Yes may be wrong; after a no, ask again. Over mechanisms that cannot tell
+    /// without a system call it is always yes.
+    #[inline]
+    pub fn has_come(&mut self, looks: u32) -> bool {
+        self.channel.has_come(looks)
     }
 
     /// Lends a buffer for the next message that comes in parts, in exchange for the one that the

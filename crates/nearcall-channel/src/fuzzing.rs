@@ -11,7 +11,10 @@ use crate::error::Misdeed;
 use crate::limits;
 use crate::packet::Packet;
 use crate::piece::{Assembly, PieceHeader};
-use crate::shm::layout::{CONSUMED, Capacity, FRAME_ALIGN, FRAMES, Pages, piece_range};
+use crate::shm::bell::Ringer;
+use crate::shm::layout::{
+    CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, piece_range,
+};
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own};
 
@@ -46,8 +49,8 @@ pub fn address(bytes: &[u8]) {
 /// The bytes are steps of a first byte, which chooses, and what it needs:
 /// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have
 /// read so far, `3 length:u16` sends a piece, `4 length:u16` gives a reserved piece up, `5
-/// length:u16` asks for room for a message. Numbers are little-endian. An end stops at its first
-/// misdeed, as a channel does.
+/// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are
+/// little-endian. An end stops at its first misdeed, as a channel does.
 ///
 /// # Panics
 ///
@@ -84,6 +87,7 @@ struct Ends {
     hostile: OwnRegion,
     reader: Option<(Consumer, Assembly)>,
     writer: Option<Producer>,
+    ringer: Ringer,
 }
 
 impl Ends {
@@ -92,15 +96,10 @@ impl Ends {
         let (own, _) = region_pair_private(capacity.region_bytes());
         let (hostile, peer) = region_pair_private(capacity.region_bytes());
         let assembly = Assembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
+        let ringer = Ringer::default();
+        let writer = Some(Producer::new(capacity, Pages::First));
         let reader = Some((Consumer::new(capacity, Pages::First), assembly));
-        Self {
-            capacity,
-            own,
-            peer,
-            hostile,
-            reader,
-            writer: Some(Producer::new(capacity, Pages::First)),
-        }
+        Self { capacity, own, peer, hostile, reader, writer, ringer }
     }
 
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
@@ -127,6 +126,16 @@ impl Ends {
                     self.writer = None;
                 }
             }
+            6 => {
+                let sleep = u32::from_le_bytes(steps.take()?);
+                self.hostile.store32(SLEEP, sleep, Ordering::Relaxed);
+                // At most one ring for each word that it writes, whatever that is.
+                let rings = [
+                    self.ringer.owes_for_message(&self.peer),
+                    self.ringer.owes_for_room(&self.peer),
+                ];
+                assert!(rings.iter().flatten().count() <= 1);
+            }
             _ => {}
         }
         Some(())
@@ -145,6 +154,13 @@ impl Ends {
         };
         let Some((header, place)) = piece else { return Ok(()) };
         let length = header.piece_bytes as usize;
+        if plain.is_none() && consumer.is_note() {
+            // Who takes it judges it in `lane.rs`, outside of the ring.
+            let _ = self.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
+            assembly.handle(header)?;
+            consumer.finish(&self.own);
+            return Ok(());
+        }
         assert!(length <= self.capacity.piece_bytes_max());
         assert!((FRAMES..self.capacity.region_bytes()).contains(&place));
         // Panics outside the region.
@@ -215,16 +231,17 @@ mod tests {
             for _ in 0..64 {
                 seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
                 let [choice, place, low, high, ..] = (seed >> 24).to_le_bytes();
-                bytes.push(choice % 6);
+                bytes.push(choice % 7);
                 // Words that are nearly right get further than those that are not.
                 let word = 1_u64 << 60 | u64::from(high) << 56 & 1 << 63 | u64::from(low) << 32;
-                match choice % 6 {
+                match choice % 7 {
                     0 => {
                         bytes.push(place % 8);
                         bytes.extend((word | u64::from(low)).to_le_bytes());
                     }
                     1 => {}
                     2 => bytes.extend((u64::from(place) * 64).to_le_bytes()),
+                    6 => bytes.extend([low, high, 0, 0]),
                     _ => bytes.extend([low, high]),
                 }
             }

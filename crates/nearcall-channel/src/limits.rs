@@ -75,6 +75,11 @@ pub const SLOT_BYTES_PER_END_MAX: usize = 64 << 20;
 /// sent, which costs no more than to lend it.
 pub const SLOT_BYTES_MIN: usize = 4 << 10;
 
+/// How many slots of about one size an end makes before it looks whether the other end is done with
+/// one of them. Large messages are fastest in rotation over four buffers, and the word in which
+/// the other end counts crosses between the processors once for several loans.
+pub(crate) const SLOTS_IN_ROTATION: usize = 4;
+
 /// How often places are borrowed between two looks at which segments were taken back: a look is a
 /// system call, and does not show in so many.
 pub(crate) const BORROWS_PER_TENDING: u32 = 64;

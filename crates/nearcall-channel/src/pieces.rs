@@ -72,6 +72,11 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.incoming.receive(&mut self.way, until)
     }
 
+    #[inline]
+    fn has_come(&mut self, looks: u32) -> bool {
+        self.incoming.is_amid_message() || self.way.has_come(looks)
+    }
+
     fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
         self.incoming.piece(&mut self.way)
     }
@@ -88,6 +93,11 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
     #[inline]
     fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
         self.incoming.receive_into(&mut self.way, into, until)
+    }
+
+    #[inline]
+    fn receive_small(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
+        self.incoming.receive_small(&mut self.way, into, until)
     }
 
     #[inline]

@@ -11,16 +11,18 @@ use std::sync::Arc;
 use nearcall_os::region::{OwnRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
-use crate::error::{ReceiveError, SendError};
-use crate::limits::SPINS_PER_LIFE_CHECK;
+use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::limits::{PIECE_BYTES, SPINS_PER_LIFE_CHECK};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::PieceHeader;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
-use crate::shm::layout::{Capacity, Pages, frame_bytes, piece_range};
+use crate::shm::lane::{LANE_IDLE, LANE_SLOTS, LaneIn, LaneOut, NOTE_BYTES, RING_PIECE_BYTES_MAX};
+use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, frame_bytes, piece_range};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
+use crate::sync::Ordering;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
 use crate::way::PieceWay;
@@ -28,6 +30,7 @@ use crate::way::PieceWay;
 pub(crate) mod arena;
 pub(crate) mod bell;
 pub(crate) mod condvar;
+pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod monitor;
 pub(crate) mod queue;
@@ -48,6 +51,11 @@ struct ShmWay<D> {
     reserved: (usize, usize),
     /// Where the unread rest of the current piece begins, and its length.
     current: (usize, usize),
+    /// For long pieces, if this connection has such.
+    lanes: Option<Lanes>,
+    /// The reserved piece lies in our lane, and the current one in the other end's.
+    reserved_in_lane: bool,
+    current_in_lane: bool,
     /// Half of the ring: a sleeper for room is rung when so much has been freed.
     room_worth_ringing: u64,
     /// What we had read when we last rang for room.
@@ -60,6 +68,16 @@ struct ShmWay<D> {
     watch: Option<WatchGuard>,
     /// Looks in vain that were not allowed to wait.
     vain_looks: u32,
+}
+
+/// Both lanes of a connection.
+struct Lanes {
+    out: LaneOut,
+    incoming: LaneIn,
+    /// The last piece found no free slot.
+    wants_slot: bool,
+    /// Pieces read from the other end's lane since we last rang for room.
+    unrung_pieces: usize,
 }
 
 /// What two doorbells need to meet: made by the server, completed by the client.
@@ -134,6 +152,9 @@ impl<D: Doorbell> ShmWay<D> {
             ringer: Ringer::default(),
             reserved: (layout::FRAMES, 0),
             current: (0, 0),
+            lanes: Lanes::new::<D>(capacity, settings),
+            reserved_in_lane: false,
+            current_in_lane: false,
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
             wait: settings.wait,
@@ -285,6 +306,7 @@ impl<D: Doorbell> ShmWay<D> {
         self.ring_for_room_if_owed(0);
         let on = self.sleeps_on();
         loop {
+            self.tend_lanes(interest);
             self.doorbell.prepare(&self.memory);
             // Before the announcement: a ring for this very sleep must not be in the ticket.
             let ticket = self.doorbell.ticket(&self.memory);
@@ -294,7 +316,12 @@ impl<D: Doorbell> ShmWay<D> {
                 self.sleeper.end(&self.memory.own);
                 return word;
             }
-            let timeout = until.timeout();
+            let timeout = match &self.lanes {
+                Some(lanes) if lanes.out.is_held() || lanes.incoming.is_worth_a_look() => {
+                    Some(until.timeout().map_or(LANE_IDLE, |left| left.min(LANE_IDLE)))
+                }
+                _ => until.timeout(),
+            };
             let slept = self.life.sleep_with(|| match on {
                 SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, timeout),
                 SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(timeout),
@@ -331,6 +358,68 @@ impl<D: Doorbell> ShmWay<D> {
         Ok(())
     }
 
+    /// As `reserve_long`, for a piece that goes through the lane. `None`: there is no lane.
+    #[inline(never)]
+    fn reserve_in_lane(
+        &mut self,
+        piece_bytes: usize,
+        until: Deadline,
+    ) -> Option<Result<(), SendError>> {
+        let lanes = self.lanes.as_mut()?;
+        if self.life.is_gone() {
+            return Some(Err(SendError::PeerGone));
+        }
+        if !lanes.out.open() {
+            return None;
+        }
+        lanes.wants_slot = false;
+        let ready = |way: &mut Self| {
+            let may = way.producer.may_reserve(&way.memory.peer, NOTE_BYTES) && way.has_slot();
+            u64::from(may)
+        };
+        if self.wait_until(Interest::Send, until, ready) == 0 {
+            if self.life.is_gone() {
+                return Some(Err(SendError::PeerGone));
+            }
+            if let Some(lanes) = &mut self.lanes {
+                lanes.wants_slot = true;
+            }
+            return Some(Err(SendError::Full));
+        }
+        let Memory { own, peer } = &self.memory;
+        let place = match self.producer.try_reserve(own, peer, NOTE_BYTES) {
+            Ok(place) => place,
+            Err(misdeed) => return Some(Err(misdeed.into())),
+        };
+        let Some(place) = place else { return Some(Err(SendError::Full)) };
+        self.reserved = (place, piece_bytes);
+        self.reserved_in_lane = true;
+        Some(Ok(()))
+    }
+
+    /// Whether the next slot of our lane is free, or the other end lies about it.
+    fn has_slot(&mut self) -> bool {
+        let free_at = self.lanes.as_ref().map_or(0, |lanes| lanes.out.free_at());
+        self.producer.was_read(&self.memory.peer, free_at).unwrap_or(true)
+    }
+
+    /// Before a sleep.
+    #[inline]
+    fn tend_lanes(&mut self, interest: Interest) {
+        if let Some(lanes) = &mut self.lanes
+            && lanes.are_held()
+        {
+            // Whoever waits for room is about to use it.
+            if interest == Interest::Receive && !self.reserved_in_lane {
+                let _ = self.producer.was_read(&self.memory.peer, lanes.out.busy_until());
+                lanes.out.tend(self.producer.consumed());
+            }
+            if !self.current_in_lane {
+                lanes.incoming.tend();
+            }
+        }
+    }
+
     /// After reading: lets a sender that sleeps for room go on, once that is worth it.
     #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
@@ -345,6 +434,59 @@ impl<D: Doorbell> ShmWay<D> {
     }
 }
 
+impl Lanes {
+    /// Lanes for a ring of pieces of the usual length; whoever asked for a smaller one has it.
+    fn new<D: Doorbell>(capacity: Capacity, settings: &Settings) -> Option<Self> {
+        let has_lanes = D::THRIFTY && capacity.piece_bytes_max() == PIECE_BYTES;
+        has_lanes.then(|| Self {
+            out: LaneOut::new(&settings.control),
+            incoming: LaneIn::new(&settings.control),
+            wants_slot: false,
+            unrung_pieces: 0,
+        })
+    }
+
+    fn are_held(&self) -> bool {
+        self.out.is_held() || self.incoming.is_held()
+    }
+}
+
+impl<D: Doorbell> ShmWay<D> {
+    #[inline(never)]
+    fn publish_in_lane(&mut self, header: PieceHeader) {
+        self.reserved_in_lane = false;
+        let Some(lanes) = &mut self.lanes else { return };
+        let note = piece_range(self.reserved.0, NOTE_BYTES);
+        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.note().to_le_bytes());
+        let busy_until = self.producer.publish_note(&self.memory.own, header);
+        lanes.out.used(busy_until);
+    }
+
+    /// The frame at `place` says where the current piece lies.
+    #[inline(never)]
+    fn find_in_lane(&mut self, place: usize, piece_bytes: usize) -> Result<(), ReceiveError> {
+        // One load: the other end may change it, and only this copy is judged.
+        let note = self.memory.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
+        let lanes = self.lanes.as_mut().ok_or(Misdeed::BadSegment)?;
+        let range = lanes.incoming.find(note, piece_bytes)?;
+        self.current = (range.start, range.len());
+        self.current_in_lane = true;
+        Ok(())
+    }
+
+    /// From which number of bytes read in the ring on the other end is to be rung for room.
+    fn finish_in_lane(&mut self) -> u64 {
+        self.current_in_lane = false;
+        let Some(lanes) = &mut self.lanes else { return 0 };
+        lanes.unrung_pieces += 1;
+        if lanes.unrung_pieces < LANE_SLOTS / 2 {
+            return self.room_worth_ringing;
+        }
+        lanes.unrung_pieces = 0;
+        0
+    }
+}
+
 impl<D: Doorbell> PieceWay for ShmWay<D> {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(self.producer.capacity_bytes())
@@ -355,11 +497,29 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
+        if let Some(lanes) = &mut self.lanes
+            && lanes.out.open()
+        {
+            let pieces = message_bytes.div_ceil(PIECE_BYTES);
+            let busy_until = lanes.out.busy_until();
+            // Notes, and a last piece that is short enough for the ring.
+            let frames = pieces * frame_bytes(NOTE_BYTES) + frame_bytes(RING_PIECE_BYTES_MAX);
+            let (producer, peer) = (&mut self.producer, &self.memory.peer);
+            return pieces <= LANE_SLOTS
+                && producer.was_read(peer, busy_until).unwrap_or(false)
+                && producer.has_room(peer, 2 * frames as u64).unwrap_or(false);
+        }
         self.producer.has_room_for(&self.memory.peer, message_bytes).unwrap_or(false)
     }
 
     #[inline(always)]
     fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        if D::THRIFTY
+            && piece_bytes > RING_PIECE_BYTES_MAX
+            && let Some(outcome) = self.reserve_in_lane(piece_bytes, until)
+        {
+            return outcome;
+        }
         match self.producer.reserve_plain(piece_bytes) {
             Some(place) if !self.life.is_gone() && !self.sleeper.is_announced() => {
                 self.reserved = (place, piece_bytes);
@@ -372,12 +532,21 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn room(&mut self) -> &mut [u8] {
         let (place, piece_bytes) = self.reserved;
+        if D::THRIFTY
+            && self.reserved_in_lane
+            && let Some(lanes) = &mut self.lanes
+        {
+            return lanes.out.room(piece_bytes);
+        }
         self.memory.own.slice_mut(piece_range(place, piece_bytes))
     }
 
     #[inline(always)]
     fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
-        self.producer.publish(&self.memory.own, header);
+        match D::THRIFTY && self.reserved_in_lane {
+            true => self.publish_in_lane(header),
+            false => self.producer.publish(&self.memory.own, header),
+        }
         if D::SLEEPS
             && self.rings
             && let Some(sleeper) = self.ringer.owes_for_message(&self.memory.peer)
@@ -389,7 +558,10 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 
     fn unreserve(&mut self) {
         // The word of the frame was never written, so nothing was published.
-        self.producer.forget(self.reserved.1);
+        match std::mem::take(&mut self.reserved_in_lane) {
+            true => self.producer.forget(NOTE_BYTES),
+            false => self.producer.forget(self.reserved.1),
+        }
     }
 
     #[inline(always)]
@@ -416,9 +588,31 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             // Nothing, although something was there: that was a pad before a frame to come.
             if let Some((header, place)) = self.consumer.try_next(own, peer)? {
                 self.current = (piece_range(place, 0).start, header.piece_bytes as usize);
+                if D::THRIFTY && self.consumer.is_note() {
+                    self.find_in_lane(place, header.piece_bytes as usize)?;
+                }
                 return Ok(header);
             }
         }
+    }
+
+    #[inline]
+    fn has_come(&mut self, looks: u32) -> bool {
+        if self.sleeper.is_announced() {
+            return true;
+        }
+        for look in 0..looks {
+            if look > 0 {
+                std::hint::spin_loop();
+            }
+            if self.consumer.look(&self.memory.peer) != 0 {
+                return true;
+            }
+        }
+        if D::THRIFTY {
+            self.look_in_vain();
+        }
+        self.life.is_gone()
     }
 
     #[inline(always)]
@@ -429,7 +623,21 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn bytes(&mut self, _until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let (start, bytes) = self.current;
+        if D::THRIFTY
+            && self.current_in_lane
+            && let Some(lane) = self.lanes.as_ref().and_then(|lanes| lanes.incoming.region())
+        {
+            return Ok(lane.bytes(start..start + bytes));
+        }
         Ok(self.memory.peer.bytes(start..start + bytes))
+    }
+
+    #[inline(always)]
+    fn read(&mut self, into: &mut [u8], _until: Deadline) -> Result<(), ReceiveError> {
+        let start = self.current.0;
+        self.memory.peer.bytes(start..start + into.len()).copy_to(into);
+        self.consume(into.len());
+        Ok(())
     }
 
     #[inline(always)]
@@ -441,7 +649,11 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     #[inline(always)]
     fn finish(&mut self) {
         self.consumer.finish(&self.memory.own);
-        self.ring_for_room_if_owed(self.room_worth_ringing);
+        let worth = match D::THRIFTY && self.current_in_lane {
+            true => self.finish_in_lane(),
+            false => self.room_worth_ringing,
+        };
+        self.ring_for_room_if_owed(worth);
     }
 
     fn set_deaf(&mut self, deaf: bool) {
@@ -461,6 +673,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             return false;
         }
         self.ring_for_room_if_owed(0);
+        self.tend_lanes(interest);
         self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);
         let ready = match interest {
@@ -469,6 +682,8 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             Interest::Send => {
                 let frame = frame_bytes(self.producer.piece_bytes_max());
                 self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
+                    && (self.lanes.as_ref().is_none_or(|lanes| !lanes.wants_slot)
+                        || self.has_slot())
             }
         };
         if ready || self.life.is_gone() {

@@ -22,16 +22,18 @@
 //! ```
 //!
 //! Always true: what is found in the first looks costs no clock and no system call; spinning in
-//! vain takes no larger share of the time than the user allows; where only one CPU is allowed
-//! nobody spins.
+//! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
+//! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
+//! what an end may use says nothing of where the other one runs.
 //! Not here: what was learned (`spin/learn.rs`), what a wake-up costs (`spin/wake_up.rs`), looking
 //! and sleeping (whoever waits).
 
 use std::time::Duration;
 
-use nearcall_os::{clock, cpu};
+use nearcall_os::clock;
 
 use learn::Learner;
+use wake_up::Known;
 
 mod learn;
 mod wake_up;
@@ -63,10 +65,7 @@ impl Default for SpinOptions {
 pub struct Spinner {
     options: SpinOptions,
     learner: Learner,
-    /// Sleeps so far, as far as anybody needs to know.
     sleeps: u32,
-    /// Only one CPU is allowed: whoever spins keeps the other end from running.
-    is_alone: bool,
 }
 
 /// One wait: how long it may still spin. Cheap to copy, without meaning after its wait.
@@ -83,16 +82,15 @@ impl Spinner {
     /// A waiter that has learned nothing yet. No system call.
     #[must_use]
     pub fn new(options: SpinOptions) -> Self {
-        let limit_ns = limit_ns(options);
-        let learner = Learner::new(limit_ns, options.cpu_percent);
-        Self { options, learner, sleeps: 0, is_alone: false }
+        let limit_ns = limit_ns(options, wake_up::known());
+        Self { options, learner: Learner::new(limit_ns, options.cpu_percent), sleeps: 0 }
     }
 
     /// Begins a wait. No clock is read.
     #[must_use]
     #[inline]
     pub fn begin(&mut self) -> SpinPlan {
-        let limit_ns = if self.is_alone { 0 } else { self.learner.limit_ns() };
+        let limit_ns = self.learner.limit_ns();
         // Without a spin the first question already is about the sleep.
         let looks = if limit_ns == 0 { LOOKS_PER_CLOCK - 1 } else { 0 };
         SpinPlan { looks, limit_ns, started_ns: 0 }
@@ -113,7 +111,9 @@ impl Spinner {
         if plan.limit_ns == 0 && plan.started_ns != 0 {
             let waited_ns = clock::monotonic_ns().saturating_sub(plan.started_ns);
             // Part of it was our own wake-up, which a spinning end would not have needed.
-            if waited_ns <= self.learner.limit_if_it_pays_ns() + wake_up::known_ns() {
+            if waited_ns
+                <= self.learner.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
+            {
                 self.learner.was_short();
             }
         }
@@ -134,11 +134,9 @@ impl Spinner {
     /// Takes in what has changed around us since.
     #[cold]
     fn look_around(&mut self) {
-        self.is_alone = cpu::allowed_count() == 1;
-        if self.options.spin_max.is_none() {
-            // Whoever sleeps so often lives long enough for it to be worth the while.
-            wake_up::measure_beside();
-            self.learner.set_limit_ns(limit_ns(self.options));
+        // Whoever sleeps so often lives long enough for it to be worth the while.
+        if wake_up::measure_beside() {
+            self.learner.set_limit_ns(limit_ns(self.options, wake_up::known()));
         }
     }
 
@@ -156,7 +154,6 @@ impl Spinner {
         }
         if plan.limit_ns != 0 {
             self.learner.was_in_vain(now_ns, spun_ns);
-            self.is_alone = cpu::allowed_count() == 1;
         }
         false
     }
@@ -188,14 +185,16 @@ impl SpinPlan {
 }
 
 /// How long a spin may be, in nanoseconds.
-fn limit_ns(options: SpinOptions) -> u64 {
+fn limit_ns(options: SpinOptions, known: Known) -> u64 {
     match options {
         SpinOptions { cpu_percent: 0, .. } => 0,
         SpinOptions { cpu_percent: 100.., .. } => u64::MAX,
+        // Whoever spins keeps the other end from running.
+        _ if known.cpus == 1 => 0,
         SpinOptions { spin_max: Some(max), .. } => {
             u64::try_from(max.as_nanos()).unwrap_or(u64::MAX)
         }
-        SpinOptions { spin_max: None, .. } => wake_up::known_ns() * WAKE_UPS_PER_SPIN,
+        SpinOptions { spin_max: None, .. } => known.cost_ns * WAKE_UPS_PER_SPIN,
     }
 }
 
@@ -203,10 +202,11 @@ fn limit_ns(options: SpinOptions) -> u64 {
 /// microsecond: an answer that comes faster never pays for a clock.
 const LOOKS_PER_CLOCK: u32 = 64;
 
-/// A spin lasts as long as so many wake-ups. One would be the bound by which spinning and then
-/// sleeping costs at most twice the better of both. But if the other end sleeps, too, its answer
-/// comes after its own wake-up: an end that gives up before would never meet one that is awake.
-const WAKE_UPS_PER_SPIN: u64 = 3;
+/// A spin lasts as long as so many wake-ups. With one, spinning and then sleeping costs at most
+/// twice the better of both. But an answer takes the other end's wake-up and its work, so that an
+/// end that gives up earlier never meets one that is awake; and a wake-up is dearer the longer a
+/// CPU was idle, than it is when it is measured.
+const WAKE_UPS_PER_SPIN: u64 = 5;
 
 /// A twentieth of a CPU, at worst, for waits that nobody can foresee. What can be foreseen costs
 /// far less, see `spin/learn.rs`.
@@ -248,15 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_use_one_cpu_only_does_not_spin() {
-        // Its own thread, whose mask is its own.
-        let alone = || {
-            cpu::pin_current(cpu::allowed()[0]).unwrap();
-            let spin_max = Some(Duration::from_nanos(1));
-            let mut spinner = Spinner::new(SpinOptions { cpu_percent: 50, spin_max });
-            let first = looks_before_sleep(&mut spinner);
-            (first > 0, looks_before_sleep(&mut spinner))
-        };
-        assert_eq!(std::thread::spawn(alone).join().unwrap(), (true, 0));
+    fn a_spin_is_as_long_as_a_few_wake_ups_or_as_the_user_says_and_nothing_on_one_cpu() {
+        let known = |cpus| Known { cost_ns: 7_000, cpus };
+        let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };
+        let micro = Some(Duration::from_micros(1));
+        assert_eq!(limit_ns(options(None), known(2)), 7_000 * WAKE_UPS_PER_SPIN);
+        assert_eq!(limit_ns(options(micro), known(2)), 1_000);
+        assert_eq!(limit_ns(options(None), known(1)), 0);
+        assert_eq!(limit_ns(options(micro), known(1)), 0);
+        assert_eq!(limit_ns(options(Some(Duration::MAX)), known(2)), u64::MAX);
     }
 }

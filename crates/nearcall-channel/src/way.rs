@@ -50,6 +50,13 @@ pub(crate) trait PieceWay: Send {
     /// Waits for the next piece. The one before is finished.
     fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError>;
 
+    /// Looks so many times whether there may be a piece for [`next`](PieceWay::next), or anything
+    /// else that it would tell. Much cheaper than asking for it in vain.
+    #[inline]
+    fn has_come(&mut self, _looks: u32) -> bool {
+        true
+    }
+
     /// Whether all `piece_bytes` of the current piece can be read without waiting.
     fn is_whole(&mut self, piece_bytes: usize) -> bool;
 

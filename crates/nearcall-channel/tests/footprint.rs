@@ -6,15 +6,20 @@
 
 use std::fs;
 use std::thread;
+use std::time::Duration;
 
 use nearcall_channel::{
     Deadline, Endpoint, Interest, Mechanism, Options, ReceiveError, WaitPolicy, accept_over,
     connect_over,
 };
+use nearcall_os::clock;
 use nearcall_os::socket::{self, Kind};
 
 /// What DESIGN.md, section 6, allows for both directions together, in bytes.
 const IDLE_BYTES_MAX: usize = 64 << 10;
+
+/// Ends a test that would otherwise hang.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn pair(client: WaitPolicy, server: WaitPolicy) -> (Endpoint, Endpoint) {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
@@ -36,10 +41,24 @@ fn touched() -> Vec<usize> {
                 touched.push(kib << 10);
                 is_ring = false;
             }
-            _ => is_ring = is_ring || line.contains("/memfd:nearcall-"),
+            _ => is_ring = is_ring || line.contains("/memfd:nearcall-ring"),
         }
     }
     touched
+}
+
+/// How many lanes this process has mapped, as owner or as reader.
+fn lanes() -> usize {
+    fs::read_to_string("/proc/self/maps").unwrap().matches("/memfd:nearcall-segment").count()
+}
+
+/// Waits until `done`, which must come sooner or later.
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = clock::now() + PATIENCE;
+    while !done() {
+        assert!(clock::now() < end, "{what}");
+        clock::pause(Duration::from_millis(20));
+    }
 }
 
 fn threads() -> usize {
@@ -82,4 +101,34 @@ fn an_idle_connection_is_small_and_a_loop_needs_no_thread() {
     // The first sleep on the futex begins the watch over the other end.
     drop(client);
     assert!(matches!(server.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+    drop(server);
+    long_messages_give_their_memory_back();
+}
+
+/// In the same test: what other tests of this program map would be counted, too.
+fn long_messages_give_their_memory_back() {
+    let (mut client, mut server) = pair(WaitPolicy::Poll, WaitPolicy::Adaptive);
+    let before = touched();
+    for _ in 0..20 {
+        call(&mut client, &mut server, 100_000);
+    }
+    assert_eq!(lanes(), 4, "a lane for each direction, mapped by both ends");
+    assert_eq!(touched(), before, "long pieces do not lie in the rings");
+    // One end sleeps in its call, the other one in a loop that goes round now and then.
+    let server = thread::spawn(move || {
+        let message = server.receive(Deadline::Never).map(|message| message.len());
+        (message, server)
+    });
+    wait_until("idle ends keep their lanes", || {
+        let _ = client.receive(Deadline::Now);
+        client.arm(Interest::Receive);
+        lanes() == 0
+    });
+    // And they get new ones.
+    let message = vec![3; 100_000];
+    client.send(&message, Deadline::Never).unwrap();
+    let (received, server) = server.join().unwrap();
+    assert_eq!(received.unwrap(), message.len());
+    drop((client, server));
+    assert_eq!(lanes(), 0);
 }

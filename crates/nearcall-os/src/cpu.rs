@@ -24,16 +24,6 @@ pub fn allowed() -> Vec<usize> {
     parse_allowed(&status).unwrap_or_default()
 }
 
-/// How many processors the calling thread may run on; at least 1. One system call, no allocation.
-#[must_use]
-pub fn allowed_count() -> usize {
-    match sched_getaffinity(None) {
-        Ok(set) => set.count().try_into().unwrap_or(usize::MAX).max(1),
-        // More processors than the fixed set has room for.
-        Err(_) => allowed().len().max(1),
-    }
-}
-
 /// Pins the calling thread to `cpu`, and reads back that it worked. Threads started later by this
 /// thread inherit it.
 ///

@@ -29,7 +29,7 @@ use rustix::io::Errno;
 pub use bytes::SharedBytes;
 pub use own::{OwnRegion, region_pair_private};
 pub use peer::PeerRegion;
-pub use plain::{PlainRegion, Trust, TrustedBytes};
+pub use plain::{PlainBytes, PlainRegion, Trust, TrustedBytes};
 pub use shared::SharedRegion;
 
 /// When the pages of a new region are taken from the system.

@@ -3,7 +3,8 @@
 //! `handle_*` takes something from outside, `poll_*` gives something out. What a message brings is
 //! returned at once, because the message is at hand only then; what time or the end brings waits in
 //! [`Connection::poll_event`]. Always true: a call ends exactly once, by an event or by the method
-//! that ended it; nothing is queued without a bound, and nothing is allocated once it is open.
+//! that ended it; nothing is queued without a bound, and the tables grow only with the calls that
+//! are open at once.
 //! Not here: the states (`connection/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
 //! open and draining connections share (`session.rs`), what comes out (`event.rs`).
 
@@ -15,7 +16,7 @@ mod open;
 mod session;
 mod transmits;
 
-pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked};
+pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked, TakenCall};
 
 use self::closed::Closed;
 use self::draining::Draining;
@@ -32,8 +33,8 @@ use crate::time::Time;
 
 /// One end of a connection. Both ends are alike.
 ///
-/// No method blocks or copies more than a header. The greeting allocates the tables of calls;
-/// nothing allocates after it.
+/// No method blocks or copies more than a header. It allocates only when more calls are open at
+/// once than ever before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     state: State,
@@ -77,6 +78,29 @@ impl Connection {
             self.follow(result);
         }
         result
+    }
+
+    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is a call without a
+    /// deadline and nothing is wrong with it. Otherwise nothing has changed.
+    #[inline(always)]
+    pub fn take_call(&mut self, head: &[u8], message_bytes: usize) -> Option<TakenCall> {
+        let State::Open(open) = &mut self.state else { return None };
+        let (call, plain) = open.session.take_call(head.first_chunk()?, message_bytes)?;
+        let payload = plain.payload();
+        Some(TakenCall { call, object: plain.object, method: plain.method, payload })
+    }
+
+    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is the reply to a
+    /// call that is open and nothing is wrong with it. Otherwise nothing has changed.
+    #[inline(always)]
+    pub fn take_reply(
+        &mut self,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Option<(OutgoingCall, Payload)> {
+        let State::Open(open) = &mut self.state else { return None };
+        let (call, plain) = open.session.take_reply(head.first_chunk()?, message_bytes)?;
+        Some((call, plain.payload()))
     }
 
     #[cold]

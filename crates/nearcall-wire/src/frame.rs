@@ -77,6 +77,7 @@ impl Payload {
 
     /// A payload of these lengths, unless no frame can hold as much.
     #[must_use]
+    #[inline(always)]
     pub fn new(metadata_bytes: usize, body_bytes: usize) -> Option<Self> {
         let metadata_bytes = u16::try_from(metadata_bytes).ok()?;
         Some(Self { metadata_bytes, body_bytes: u32::try_from(body_bytes).ok()?, ..Self::EMPTY })
@@ -351,6 +352,50 @@ fn timeout_word(timeout: Timeout) -> u64 {
         0 => 1, // Nothing left is as good as 1 ns.
         ns if ns > TIMEOUT_NS_MAX => 0,
         ns => ns,
+    }
+}
+
+/// A call without a deadline or a reply, as most are, in plain numbers.
+///
+/// The same judgement as [`Frame::decode`], for the commonest frames: no step of it stores more
+/// than a word, so that everything stays in registers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain {
+    pub(crate) id: CallId,
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    pub(crate) metadata_bytes: u16,
+    pub(crate) body_bytes: u32,
+}
+
+impl Plain {
+    /// The frame of this kind, either `Call` or `Reply`. `None`: it is another, or [`Frame::decode`]
+    /// says what is wrong with it.
+    #[inline(always)]
+    pub(crate) fn read(head: &Head, kind: Kind, message_bytes: usize) -> Option<Self> {
+        const METADATA_BYTES: u64 = 0xFFFF << 32;
+        let first = word_at(head, 0);
+        if first & !METADATA_BYTES != u64::from(VERSION) | (kind as u64) << 8 {
+            return None;
+        }
+        let second = word_at(head, 8);
+        let (id, object) = (CallId::from_word(word_at(head, 16)), word_at(head, 24));
+        let (metadata_bytes, body_bytes) = ((first >> 32) & 0xFFFF, second & 0xFFFF_FFFF);
+        let (method, timeout) = (second >> 32, word_at(head, 32));
+        let unused = if matches!(kind, Kind::Reply) { method | object | timeout } else { timeout };
+        let announced_bytes = HEADER_BYTES as u64 + metadata_bytes + body_bytes;
+        if unused != 0 || announced_bytes != message_bytes as u64 {
+            return None;
+        }
+        let [m0, m1, ..] = metadata_bytes.to_le_bytes();
+        let metadata_bytes = u16::from_le_bytes([m0, m1]);
+        Some(Self { id, object, method: low(method), metadata_bytes, body_bytes: low(second) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn payload(&self) -> Payload {
+        let Self { metadata_bytes, body_bytes, .. } = *self;
+        Payload { metadata_bytes, body_bytes, references: false }
     }
 }
 

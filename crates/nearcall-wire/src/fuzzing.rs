@@ -49,7 +49,8 @@ pub fn frame(bytes: &[u8]) {
 pub fn references(bytes: &[u8]) {
     let Ok((references, inline)) = References::read(bytes, 1 << 20) else { return };
     assert!(references.body_bytes() <= 1 << 20);
-    assert_eq!(bytes.len(), References::table_bytes(references.iter().len()) + inline.len());
+    assert_eq!(references.iter().count(), references.count());
+    assert!(bytes.ends_with(inline));
     let (mut end, mut outside) = (0, 0);
     for reference in references.iter() {
         assert!(reference.position as usize >= end && reference.bytes > 0);

@@ -66,11 +66,11 @@ mod status;
 mod time;
 
 pub use calls::{CallId, IncomingCall, OutgoingCall};
-pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked};
+pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked, TakenCall};
 pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references};
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;
-pub use references::{REFERENCE_BYTES, REFERENCES_MAX, Reference, References};
+pub use references::{REFERENCE_BYTES_MAX, REFERENCES_MAX, Reference, References};
 pub use status::Status;
 pub use time::{Time, Timeout};

@@ -18,7 +18,7 @@ pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 /// Calls that may be open at once in one direction of a connection.
 ///
 /// More than the 100 that HTTP/2 recommends at least. A slot costs about 120 bytes for both
-/// directions together, so a thousand connections cost some 30 MB.
+/// directions together, once so many calls were open at once.
 pub const CALLS_MAX_DEFAULT: u16 = 256;
 
 /// Longest greeting that is read, in bytes. A later version may say more than we know of.

@@ -3,19 +3,22 @@
 //! The body of a message whose header has the flag REFERENCES is
 //!
 //! ```text
-//! | count: u16 | count rows of 16 bytes | the rest of the body, without what is referred to |
-//!   row: position: u32 | slot: u16 | segment: u16 | offset: u32 | bytes: u32
+//! | count: u8 | count rows | the rest of the body, without what is referred to |
+//!   row: position, slot, segment, offset, bytes: five numbers of 1 to 5 bytes each
 //! ```
 //!
+//! Numbers have seven bits in each byte, the low ones first, and the high bit in all bytes but the
+//! last. So a row has nine bytes or so, and a small call with one loan still fits the cache line
+//! that its header is in.
 //! The receiver puts the whole body together, or reads it as if it were whole: each reference
-//! stands at its position in it. Little endian. Always true of [`References`]: the rows are in
+//! stands at its position in it. Always true of [`References`]: the rows are in
 //! their order, do not overlap, lie inside the whole body, and that is within the limit.
 //! Not here: the memory (segment, slot and offset mean nothing here), who lends it.
 
 use crate::error::ProtocolError;
 
-/// Length of one row, in bytes.
-pub const REFERENCE_BYTES: usize = 16;
+/// Longest row, in bytes.
+pub const REFERENCE_BYTES_MAX: usize = 5 * NUMBER_BYTES_MAX;
 
 /// Most references of one message. As many as an end has slots to lend.
 pub const REFERENCES_MAX: usize = 64;
@@ -36,44 +39,69 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The row as it travels.
+    /// The row as it travels: the first bytes of the array, and how many.
     #[must_use]
-    pub fn encode(&self) -> [u8; REFERENCE_BYTES] {
-        let mut row = [0; REFERENCE_BYTES];
-        row[0..4].copy_from_slice(&self.position.to_le_bytes());
-        row[4..6].copy_from_slice(&self.slot.to_le_bytes());
-        row[6..8].copy_from_slice(&self.segment.to_le_bytes());
-        row[8..12].copy_from_slice(&self.offset.to_le_bytes());
-        row[12..16].copy_from_slice(&self.bytes.to_le_bytes());
-        row
+    pub fn encode(&self) -> ([u8; REFERENCE_BYTES_MAX], usize) {
+        let (mut row, mut at) = ([0; REFERENCE_BYTES_MAX], 0);
+        let Self { position, slot, segment, offset, bytes } = *self;
+        for mut number in [position, slot.into(), segment.into(), offset, bytes] {
+            while number >= 0x80 {
+                row[at] = low(number) | 0x80;
+                number >>= 7;
+                at += 1;
+            }
+            row[at] = low(number);
+            at += 1;
+        }
+        (row, at)
     }
 
-    fn decode(row: &[u8; REFERENCE_BYTES]) -> Self {
-        let [p0, p1, p2, p3, s0, s1, g0, g1, o0, o1, o2, o3, b0, b1, b2, b3] = *row;
-        Self {
-            position: u32::from_le_bytes([p0, p1, p2, p3]),
-            slot: u16::from_le_bytes([s0, s1]),
-            segment: u16::from_le_bytes([g0, g1]),
-            offset: u32::from_le_bytes([o0, o1, o2, o3]),
-            bytes: u32::from_le_bytes([b0, b1, b2, b3]),
+    /// Takes a row off the front of `rows`.
+    fn take(rows: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            position: take_number(rows)?,
+            slot: u16::try_from(take_number(rows)?).ok()?,
+            segment: u16::try_from(take_number(rows)?).ok()?,
+            offset: take_number(rows)?,
+            bytes: take_number(rows)?,
+        })
+    }
+}
+
+/// Takes a number off the front; none if it is cut off, or has more than 32 bits.
+#[inline]
+fn take_number(rows: &mut &[u8]) -> Option<u32> {
+    let mut number = 0;
+    for at in 0..NUMBER_BYTES_MAX {
+        let (&byte, rest) = rows.split_first()?;
+        *rows = rest;
+        let bits = u32::from(byte & 0x7f);
+        let shifted = bits << (7 * at);
+        if shifted >> (7 * at) != bits {
+            return None;
+        }
+        number |= shifted;
+        if byte < 0x80 {
+            return Some(number);
         }
     }
+    None
+}
+
+/// The lowest seven bits.
+const fn low(number: u32) -> u8 {
+    number.to_le_bytes()[0] & 0x7f
 }
 
 /// The references of one body, judged. Borrows it; nothing is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct References<'a> {
-    rows: &'a [[u8; REFERENCE_BYTES]],
+    rows: &'a [u8],
+    count: usize,
     body_bytes: usize,
 }
 
 impl<'a> References<'a> {
-    /// Length of a table with so many rows, in bytes.
-    #[must_use]
-    pub const fn table_bytes(count: usize) -> usize {
-        COUNT_BYTES + count * REFERENCE_BYTES
-    }
-
     /// Reads the table at the front of `body`: a private copy, which the peer can no longer change.
     /// Also gives the rest of the body. The whole body has at most `body_bytes_max` bytes.
     ///
@@ -83,33 +111,31 @@ impl<'a> References<'a> {
     /// empty, or outside of the body. [`ProtocolError::MessageTooLarge`]: the whole is too large.
     pub fn read(body: &'a [u8], body_bytes_max: usize) -> Result<(Self, &'a [u8]), ProtocolError> {
         let bad = ProtocolError::BadReferences;
-        let (count, rest) = body.split_first_chunk::<COUNT_BYTES>().ok_or(bad)?;
-        let count = usize::from(u16::from_le_bytes(*count));
+        let (&count, rows) = body.split_first().ok_or(bad)?;
+        let count = usize::from(count);
         if !(1..=REFERENCES_MAX).contains(&count) {
             return Err(bad);
         }
-        let (rows, inline) = rest.split_at_checked(count * REFERENCE_BYTES).ok_or(bad)?;
-        let (rows, _) = rows.as_chunks::<REFERENCE_BYTES>();
         // At most 64 lengths of 32 bits and one that is in memory: the sum fits.
-        let outside: u64 = rows.iter().map(|row| u64::from(Reference::decode(row).bytes)).sum();
-        let body_bytes = outside + inline.len() as u64;
-        if body_bytes > body_bytes_max as u64 {
-            let message_bytes = usize::try_from(body_bytes).unwrap_or(usize::MAX);
-            return Err(ProtocolError::MessageTooLarge { message_bytes });
-        }
-        let mut end = 0;
-        for row in rows {
-            let Reference { position, bytes, .. } = Reference::decode(row);
+        let (mut rest, mut end, mut outside) = (rows, 0, 0);
+        for _ in 0..count {
+            let Reference { position, bytes, .. } = Reference::take(&mut rest).ok_or(bad)?;
             if u64::from(position) < end || bytes == 0 {
                 return Err(bad);
             }
             end = u64::from(position) + u64::from(bytes);
+            outside += u64::from(bytes);
+        }
+        let body_bytes = outside + rest.len() as u64;
+        if body_bytes > body_bytes_max as u64 {
+            let message_bytes = usize::try_from(body_bytes).unwrap_or(usize::MAX);
+            return Err(ProtocolError::MessageTooLarge { message_bytes });
         }
         if end > body_bytes {
             return Err(bad);
         }
         let body_bytes = usize::try_from(body_bytes).map_err(|_| bad)?;
-        Ok((Self { rows, body_bytes }, inline))
+        Ok((Self { rows, count, body_bytes }, rest))
     }
 
     /// Length of the whole body, in bytes.
@@ -118,14 +144,22 @@ impl<'a> References<'a> {
         self.body_bytes
     }
 
+    /// How many there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
     /// The references, by their position.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Reference> + 'a {
-        self.rows.iter().map(Reference::decode)
+    pub fn iter(&self) -> impl Iterator<Item = Reference> + 'a {
+        let mut rows = self.rows;
+        // All were read once.
+        (0..self.count).map_while(move |_| Reference::take(&mut rows))
     }
 }
 
-/// Length of the number of rows.
-const COUNT_BYTES: usize = 2;
+/// Longest number, in bytes: 32 bits, seven in each.
+const NUMBER_BYTES_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -138,23 +172,53 @@ mod tests {
     }
 
     fn body(rows: &[Reference], inline_bytes: usize) -> Vec<u8> {
-        let mut body = u16::try_from(rows.len()).unwrap().to_le_bytes().to_vec();
-        body.extend(rows.iter().flat_map(Reference::encode));
+        let mut body = alloc::vec![u8::try_from(rows.len()).unwrap()];
+        for row in rows {
+            let (row, bytes) = row.encode();
+            body.extend(&row[..bytes]);
+        }
         body.resize(body.len() + inline_bytes, 7);
         body
     }
 
     #[test]
     fn a_row_of_version_1() {
-        let row = Reference {
-            position: 0x0102_0304,
-            slot: 0x0506,
-            segment: 0x0708,
-            offset: 0x090a_0b0c,
-            bytes: 0x0d0e_0f10,
+        let small = Reference { position: 4, slot: 0, segment: 3, offset: 0, bytes: 1 << 20 };
+        let (row, bytes) = small.encode();
+        assert_eq!(row[..bytes], [4, 0, 3, 0, 0x80, 0x80, 0x40]);
+        let large = Reference {
+            position: u32::MAX,
+            slot: u16::MAX,
+            segment: u16::MAX,
+            offset: 0x8000_0000,
+            bytes: 0x7f,
         };
-        assert_eq!(row.encode(), [4, 3, 2, 1, 6, 5, 8, 7, 12, 11, 10, 9, 16, 15, 14, 13]);
-        assert_eq!(Reference::decode(&row.encode()), row);
+        let (row, bytes) = large.encode();
+        let expected = [
+            0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0x03, 0xff, 0xff, 0x03, 0x80, 0x80, 0x80,
+            0x80, 0x08, 0x7f,
+        ];
+        assert_eq!(row[..bytes], expected);
+        for reference in [small, large] {
+            let (row, bytes) = reference.encode();
+            assert_eq!(Reference::take(&mut &row[..bytes]), Some(reference));
+        }
+    }
+
+    #[test]
+    fn numbers_with_too_many_bits_are_refused() {
+        for number in [
+            &[0xff, 0xff, 0xff, 0xff, 0x10][..],
+            &[0x80; 6],
+            &[0x80, 0x80, 0x80, 0x80, 0x80, 0],
+            &[0xff; 4],
+            &[],
+        ] {
+            assert_eq!(take_number(&mut &number[..]), None, "{number:?}");
+        }
+        assert_eq!(take_number(&mut &[0xff, 0xff, 0xff, 0xff, 0x0f][..]), Some(u32::MAX));
+        // A slot and a segment have 16 bits.
+        assert_eq!(Reference::take(&mut &[1, 0x80, 0x80, 4, 1, 1, 1][..]), None);
     }
 
     #[test]
@@ -164,7 +228,7 @@ mod tests {
         let (read, inline) = References::read(&body, 120).unwrap();
         assert_eq!((read.body_bytes(), inline), (120, &[7; 9][..]));
         assert!(read.iter().eq(rows));
-        assert_eq!(References::table_bytes(3), body.len() - inline.len());
+        assert_eq!(read.count(), 3);
     }
 
     #[test]
@@ -205,15 +269,12 @@ mod tests {
 
     #[test]
     fn the_whole_body_is_within_the_limit() {
-        let large = [row(0, u32::MAX); REFERENCES_MAX];
-        for (rows, max) in [(&large[..], usize::MAX / 2), (&[row(0, 92)], 100)] {
-            let body = body(rows, 9);
-            let read = References::read(&body, max);
-            if max == 100 {
-                assert_eq!(read.err(), Some(ProtocolError::MessageTooLarge { message_bytes: 101 }));
-            } else {
-                assert!(read.is_err());
-            }
-        }
+        let body_one = body(&[row(0, 92)], 9);
+        let read = References::read(&body_one, 100);
+        assert_eq!(read.err(), Some(ProtocolError::MessageTooLarge { message_bytes: 101 }));
+        let many: Vec<_> = (0..60).map(|at| row(at * (1 << 26), 1 << 26)).collect();
+        let body = body(&many, 9);
+        let too_large = ProtocolError::MessageTooLarge { message_bytes: (60 << 26) + 9 };
+        assert_eq!(References::read(&body, 1 << 20).err(), Some(too_large));
     }
 }

@@ -73,7 +73,8 @@ impl From<BadAddress> for Status {
 }
 
 impl Address {
-    /// The mechanism that is used where an address names none.
+    /// The mechanism that is used where an address of this machine names none: shared memory,
+    /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
     /// How messages travel to it.

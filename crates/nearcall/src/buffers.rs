@@ -5,18 +5,21 @@
 //! shared with the messages that were read from it: the last of them gives it back, in any thread.
 //! Not here: whose message is in a buffer that is in use.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::lent::LentParts;
 use crate::limits::BUFFER_BYTES_MIN;
 
 /// Buffers that nobody uses right now.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
     large: Arc<Large>,
+    /// A list for parts that are lent to us; empty. One: messages are read one after the other.
+    lent: Cell<Option<Box<LentParts>>>,
 }
 
 /// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
@@ -74,6 +77,17 @@ impl Buffers {
         if !buffer.is_empty() && small.len() < SMALL_KEPT_MAX {
             small.push(buffer);
         }
+    }
+
+    /// A list for the lent parts of a message.
+    pub(crate) fn take_lent(&self) -> Box<LentParts> {
+        self.lent.take().unwrap_or_default()
+    }
+
+    /// Lets go of the parts, and takes the list back.
+    pub(crate) fn give_lent(&self, mut lent: Box<LentParts>) {
+        lent.clear();
+        self.lent.set(Some(lent));
     }
 
     /// Makes the message in a large buffer something that can be sliced. The buffer comes back when
@@ -169,7 +183,8 @@ mod tests {
         drop(whole);
         assert!(buffers.take_large(1).is_empty(), "a slice is left");
         std::thread::spawn(move || drop(slice)).join().unwrap();
-        assert_eq!(buffers.take_large(1).as_ptr(), place);
+        let back = buffers.take_large(1);
+        assert_eq!(back.as_ptr(), place);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::core::{Core, new_instance};
 use crate::dispatch::has_passed;
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
-use crate::link::{Link, Outcome, Ticket, Took};
+use crate::link::{Link, NEAR, Outcome, Ticket, Took};
 use crate::options::{self, CallOptions, now};
 use crate::reactor::Reactor;
 use crate::status::{Code, Status};
@@ -356,8 +356,27 @@ impl Client {
         reactor.run_until(core, until, done).map_err(|error| waiting_failed(&error))
     }
 
-    /// Waits for one message, without a loop.
+    /// Waits for the end of a call and reads a small result where it was received: the shortest way,
+    /// for clients without a loop. `None`: [`wait`](Self::wait) for it.
     #[inline]
+    pub(crate) fn wait_near<T>(
+        &self,
+        link: &Rc<Link>,
+        ticket: &Ticket,
+        until: Time,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        if self.core.core.reactor.is_some() || link.is_gone() || link.wants_room() {
+            return None;
+        }
+        let mut near = NEAR;
+        let deadline = deadline_of(until.min(link.next_deadline()));
+        let body = link.take_reply(deadline, &mut near, ticket).ok()?;
+        link.forget(ticket);
+        Some(read(&near[body]))
+    }
+
+    /// Waits for one message, without a loop.
     fn wait_alone(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) {
         // Calls that were started on the same connection have deadlines, too.
         let mut until = until.min(link.next_deadline());

@@ -4,6 +4,8 @@
 //! slices of that memory, everything else is copied.
 //! Not here: where the parts come from (`link/borrowing.rs`).
 
+use std::cell::Cell;
+use std::fmt;
 use std::ops::Range;
 
 use bytes::{Buf, Bytes};
@@ -18,28 +20,43 @@ pub fn detach(bytes: &mut Bytes) {
 }
 
 /// The lent parts of a message.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct LentParts {
-    /// Where each begins in the whole body.
-    parts: Vec<(usize, Bytes)>,
+    /// Where each begins in the whole body, and its bytes until they are read.
+    parts: Vec<(usize, Cell<Bytes>)>,
+    /// Length of all parts together.
+    parts_bytes: usize,
     /// Where in the message's buffer the rest of the body is.
     pub(crate) rest: Range<usize>,
 }
 
 impl LentParts {
-    /// The parts were judged.
-    pub(crate) fn new(parts: Vec<(usize, Bytes)>, rest: Range<usize>) -> Self {
-        Self { parts, rest }
+    /// The next part, which was judged, and where it begins in the whole body.
+    pub(crate) fn push(&mut self, position: usize, part: Bytes) {
+        self.parts_bytes += part.len();
+        self.parts.push((position, Cell::new(part)));
+    }
+
+    /// Lets go of all parts.
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+        self.parts_bytes = 0;
+    }
+}
+
+impl fmt::Debug for LentParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { parts, parts_bytes, .. } = self;
+        write!(f, "{} parts of {parts_bytes} bytes", parts.len())
     }
 }
 
 /// Reads through the rest and the parts as if they were one.
-#[derive(Debug)]
 pub(crate) struct LentBody<'a> {
     /// What is left of the rest.
     rest: &'a [u8],
     /// Parts that were not reached yet, with their positions.
-    parts: &'a [(usize, Bytes)],
+    parts: &'a [(usize, Cell<Bytes>)],
     /// What is left of the part that was reached.
     part: Bytes,
     position: usize,
@@ -47,33 +64,35 @@ pub(crate) struct LentBody<'a> {
 }
 
 impl<'a> LentBody<'a> {
-    /// `rest` is the part of the buffer that [`LentParts::rest`] names.
+    /// `rest` is the part of the buffer that [`LentParts::rest`] names. The parts are read once.
     pub(crate) fn new(rest: &'a [u8], lent: &'a LentParts) -> Self {
         let parts = &lent.parts[..];
-        let lent_bytes: usize = parts.iter().map(|(_, part)| part.len()).sum();
-        let left_bytes = rest.len() + lent_bytes;
+        let left_bytes = rest.len() + lent.parts_bytes;
         let mut body = Self { rest, parts, part: Bytes::new(), position: 0, left_bytes };
         body.reach();
         body
     }
 
     /// Goes to the part that begins here, if one does.
+    #[inline]
     fn reach(&mut self) {
         if let [(position, part), later @ ..] = self.parts
             && self.part.is_empty()
             && *position == self.position
         {
-            self.part = part.clone();
+            self.part = part.take();
             self.parts = later;
         }
     }
 }
 
 impl Buf for LentBody<'_> {
+    #[inline]
     fn remaining(&self) -> usize {
         self.left_bytes
     }
 
+    #[inline]
     fn chunk(&self) -> &[u8] {
         if !self.part.is_empty() {
             return &self.part;
@@ -82,6 +101,7 @@ impl Buf for LentBody<'_> {
         &self.rest[..self.rest.len().min(until)]
     }
 
+    #[inline]
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.left_bytes, "no more than is left");
         while count > 0 {
@@ -97,13 +117,20 @@ impl Buf for LentBody<'_> {
         }
     }
 
+    #[inline]
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         if count == 0 {
             return Bytes::new();
         }
         if count <= self.part.len() {
-            let field = self.part.slice(..count);
-            self.advance(count);
+            // All of it, as nearly always, without counting another handle.
+            let field = match count == self.part.len() {
+                true => std::mem::take(&mut self.part),
+                false => self.part.split_to(count),
+            };
+            self.position += count;
+            self.left_bytes -= count;
+            self.reach();
             return field;
         }
         assert!(count <= self.left_bytes, "no more than is left");
@@ -119,12 +146,12 @@ mod tests {
 
     #[test]
     fn the_whole_reads_as_one() {
-        let lent = LentParts::new(
-            vec![(0, Bytes::from("ab")), (5, Bytes::from("fgh")), (8, Bytes::from("i"))],
-            0..0,
-        );
         let rest = b"cdejk";
         for step in 1..11 {
+            let mut lent = LentParts::default();
+            for (position, part) in [(0, "ab"), (5, "fgh"), (8, "i")] {
+                lent.push(position, Bytes::from(part));
+            }
             let mut body = LentBody::new(rest, &lent);
             let mut read = Vec::new();
             while body.has_remaining() {
@@ -139,7 +166,8 @@ mod tests {
     #[test]
     fn fields_within_a_part_are_slices_and_all_others_copies() {
         let part = Bytes::from(vec![7; 100]);
-        let lent = LentParts::new(vec![(2, part.clone())], 0..0);
+        let mut lent = LentParts::default();
+        lent.push(2, part.clone());
         let mut body = LentBody::new(b"xyz", &lent);
         body.advance(2);
         assert_eq!(body.copy_to_bytes(40).as_ptr(), part.as_ptr());

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
-use nearcall_channel::{Deadline, Endpoint, Mechanism, WaitPolicy};
+use nearcall_channel::{DataPath, Deadline, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{Connection, End, Event, Gone, IncomingCall, InstanceId, Time};
 
 use crate::connection_info::ConnectionInfo;
@@ -36,8 +36,9 @@ use self::borrowing::Borrowing;
 pub(crate) use self::calls::{Calls, Outcome, Reply, Ticket};
 use self::lending::Lending;
 use self::outbox::Outbox;
-pub(crate) use self::receiving::{Arrival, Took};
+pub(crate) use self::receiving::{Arrival, NEAR, Took};
 pub(crate) use self::sending::Outgoing;
+use self::sending::SMALL_BYTES;
 
 /// A connection.
 pub(crate) struct Link {
@@ -81,6 +82,8 @@ struct Inner {
     outbox: Outbox,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
+    /// The mechanism takes a small message whole, or not at all.
+    takes_whole: bool,
 }
 
 impl Link {
@@ -100,6 +103,8 @@ impl Link {
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, is_trusted));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
+        let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory
+            && endpoint.unit_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         Rc::new(Self {
@@ -113,6 +118,7 @@ impl Link {
                 borrowing,
                 outbox: Outbox::default(),
                 unflushed: false,
+                takes_whole,
             }),
             calls: RefCell::default(),
             postponed: RefCell::default(),

@@ -249,7 +249,10 @@ impl Reactor {
         }
         let mut looks = looks;
         for _ in 0..MESSAGES_PER_TURN_MAX {
-            if link.take_message_spinning(Deadline::Now, looks) != Took::Message || link.is_gone() {
+            if !link.has_come(looks)
+                || link.take_message(Deadline::Now) != Took::Message
+                || link.is_gone()
+            {
                 return;
             }
             looks = 1;

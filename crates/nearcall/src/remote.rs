@@ -181,6 +181,10 @@ impl RemoteObject {
             Ok(ticket) => (link, ticket),
             Err(status) => self.start_again(&link, status, &outgoing, request)?,
         };
+        let read = |body: &[u8]| codec::decode(Body::copied(body));
+        if let Some(result) = self.client.wait_near(&link, &ticket, until, read) {
+            return result;
+        }
         let outcome = self.client.wait(&link, &ticket, until);
         self.result(outcome)
     }
@@ -445,6 +449,7 @@ impl RemoteObject {
                 if let Some(lent) = lent {
                     let result = codec::decode(Body::lent(&buffer[lent.rest.clone()], &lent));
                     buffers.give(buffer);
+                    buffers.give_lent(lent);
                     return result;
                 }
                 if body.end >= SHARED_BYTES_MIN {

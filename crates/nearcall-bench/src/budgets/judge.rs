@@ -5,6 +5,7 @@
 
 use crate::budgets::rows::{Of, Row};
 use crate::cell::CellSpec;
+use crate::noise;
 use crate::run::{AtRest, Budget, Cell, Kind, Verdict};
 use crate::stats;
 
@@ -42,6 +43,7 @@ pub(crate) fn judge(row: &Row, found: &Found<'_>) -> Budget {
                 budget.launch_values.clone_from(&cell.launch_medians_ns);
                 budget.measured = stats::median(&budget.launch_values);
                 budget.value = budget.measured;
+                budget.grade = cell.grade;
             }
         }
         Of::Rest(cell, fact) => {
@@ -69,6 +71,8 @@ fn beside(budget: &mut Budget, cell: &CellSpec, floor: &CellSpec, found: &Found<
     budget.floor = Some(floor.subject.name().to_owned());
     let values = |spec| found.cell(spec).map(launch_values).unwrap_or_default();
     let (ours, theirs) = (values(cell), values(floor));
+    let both = [cell, floor].map(|spec| found.cell(spec).and_then(|cell| cell.grade));
+    budget.grade = noise::worst_of(both);
     budget.measured = stats::median(&ours);
     budget.floor_value = stats::median(&theirs);
     // One launch of each per round.

@@ -174,9 +174,18 @@ fn large_calls() -> Vec<Row> {
     ]
 }
 
-/// 1 MiB passed by reference, once calls can borrow memory of the connection.
 fn by_reference() -> Vec<Row> {
-    Vec::new()
+    let beside = empty(Way::Spin, Scene::default());
+    let scene = Scene { by_reference: true, ..Scene::default() };
+    let of = Of::Beside(CellSpec { message_bytes: 1 << 20, scene, ..beside }, beside);
+    vec![Row {
+        name: "1m-loan",
+        what: "1 MiB loaned, wait=spin",
+        against: "the empty call, wait=spin; passed by reference, trusted, not touched",
+        of,
+        budget: 1.5,
+        goal: None,
+    }]
 }
 
 fn oneway_calls() -> Vec<Row> {
@@ -260,7 +269,7 @@ pub(crate) fn server_at_rest(
         shape: Shape::Call,
         message_bytes: 0,
         wait,
-        scene: Scene { one_cpu, idle_connections, rate_per_s: 0 },
+        scene: Scene { one_cpu, idle_connections, ..Scene::default() },
     }
 }
 
@@ -285,7 +294,8 @@ mod tests {
             assert!(row.what.chars().count() <= 32, "{}", row.what);
             if let Of::Beside(cell, floor) = row.of {
                 assert_eq!((cell.kind, cell.scene.one_cpu), (floor.kind, floor.scene.one_cpu));
-                assert!(matches!(floor.subject, Subject::Floor(_)));
+                let is_floor = matches!(floor.subject, Subject::Floor(_));
+                assert!(is_floor || cell.scene.by_reference, "{}", row.name);
             }
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct CallEnd<'a> {
 enum What {
     Empty,
     Argument,
+    /// So many bytes by reference.
+    Reference(usize),
     Oneway,
 }
 
@@ -32,6 +34,7 @@ impl<'a> CallEnd<'a> {
         let what = match (cell.shape, cell.message_bytes) {
             (Shape::Oneway, _) => What::Oneway,
             (_, 0) => What::Empty,
+            _ if cell.scene.by_reference => What::Reference(cell.bytes()),
             _ => What::Argument,
         };
         Self { caller, argument: Argument { data: vec![0; cell.bytes()].into() }, what }
@@ -49,8 +52,13 @@ pub(super) fn rewrite(data: &mut Bytes, write: impl FnOnce(&mut [u8])) {
 impl End for CallEnd<'_> {
     #[inline]
     fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
-        if let What::Empty = self.what {
-            return Ok(self.caller.nothing(&())?);
+        match self.what {
+            What::Empty => return Ok(self.caller.nothing(&())?),
+            What::Reference(bytes) => {
+                let data = self.caller.loan(bytes)?.freeze();
+                return Ok(self.caller.pass(&Argument { data })?);
+            }
+            What::Argument | What::Oneway => {}
         }
         rewrite(&mut self.argument.data, |bytes| payload.fill(number, 0, bytes));
         match self.what {

@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Server};
+use nearcall::{Client, Event, EventLoop, Server, Trust};
 use nearcall_channel::{
     Address, Deadline, Endpoint, Listener, Mechanism, Options, WaitPolicy, connect,
 };
@@ -259,17 +259,20 @@ pub(super) fn server_address(orders: &Orders) -> String {
         Subject::Part(_) | Subject::Floor(_) => Route::Typed,
     };
     let at = format!("unix:@{}-calls", orders.meet_at);
-    match said(route, route.server_wait(orders.wait)) {
-        Some(wait) => format!("{at}?wait={wait}"),
-        None => at,
+    let mut words = Vec::new();
+    words.extend(said(route, route.server_wait(orders.wait)).map(|wait| format!("wait={wait}")));
+    if orders.scene.by_reference {
+        words.push(format!("trust={}", Trust::SameUser));
     }
+    if words.is_empty() { at } else { format!("{at}?{}", words.join("&")) }
 }
 
 /// Where and how a client calls it.
 pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
     let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
     let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
-    format!("unix:@{}-calls{via}{wait}", orders.meet_at)
+    let trust = if orders.scene.by_reference { "&trust=yes" } else { "" };
+    format!("unix:@{}-calls{via}{wait}{trust}", orders.meet_at)
 }
 
 /// The way to wait as an address must say it; `None` where it goes without saying.

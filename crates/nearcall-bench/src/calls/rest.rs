@@ -36,6 +36,8 @@ pub(crate) struct Rest {
     pub(crate) private_bytes: Option<u64>,
     /// What one more connection touched in both processes.
     pub(crate) touched_bytes_per_connection: Option<u64>,
+    /// The part of that in rings and other memory that both map.
+    pub(crate) shared_bytes_per_connection: Option<u64>,
 }
 
 /// The server.
@@ -82,7 +84,7 @@ fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Resu
         caller.nothing(&())?;
     }
     // The first reading maps what later ones find present.
-    let both = || Some(memory::pss_bytes(server_pid)? + memory::pss_bytes(std::process::id())?);
+    let both = || Both::read([server_pid, std::process::id()]);
     both();
     clock::pause(SETTLE);
     let (private_bytes, before) = (memory::private_bytes(server_pid), both());
@@ -90,9 +92,10 @@ fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Resu
     let idle = IdleClients::connect(connections, address)?;
     expect_connections(meeting, connections + 1)?;
     clock::pause(SETTLE);
-    let grown = before.zip(both()).map(|(before, after)| after.saturating_sub(before));
-    let touched_bytes_per_connection =
-        grown.filter(|_| connections > 0).map(|grown| grown / u64::from(connections));
+    let after = both();
+    let per_connection = |before: Option<u64>, after: Option<u64>| {
+        after?.saturating_sub(before?).checked_div(u64::from(connections))
+    };
     clock::pause(SETTLE);
     let window =
         Duration::from_nanos(job.budget_ns).saturating_mul(4).clamp(OBSERVED_MIN, OBSERVED_MAX);
@@ -104,8 +107,22 @@ fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Resu
         observed_ns: end_ns.saturating_sub(begin_ns),
         usage: usage.zip(later).map(|(before, after)| after.since(before)),
         private_bytes,
-        touched_bytes_per_connection,
+        touched_bytes_per_connection: per_connection(before.all_bytes, after.all_bytes),
+        shared_bytes_per_connection: per_connection(before.shared_bytes, after.shared_bytes),
     })
+}
+
+/// Memory of two processes, what they share counted once.
+struct Both {
+    all_bytes: Option<u64>,
+    shared_bytes: Option<u64>,
+}
+
+impl Both {
+    fn read([one, other]: [u32; 2]) -> Self {
+        let sum = |of: fn(u32) -> Option<u64>| Some(of(one)? + of(other)?);
+        Self { all_bytes: sum(memory::pss_bytes), shared_bytes: sum(memory::shared_pss_bytes) }
+    }
 }
 
 /// Clients that are connected and say nothing; gone when dropped.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::noise::Grade;
+
 /// One budget and what was measured of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -40,6 +42,8 @@ pub struct Budget {
     pub short_by: Option<f64>,
     /// Whether the whole interval is on the same side of the budget.
     pub certain: bool,
+    /// How undisturbed the figure and its floor were: the worse of both.
+    pub grade: Option<Grade>,
     /// Why there is no figure.
     pub reason: Option<String>,
 }

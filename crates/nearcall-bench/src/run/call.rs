@@ -16,6 +16,9 @@ pub struct CallFacts {
     pub client_wait: String,
     /// How the server waits.
     pub server_wait: String,
+    /// Whether both ends trust each other, and arguments pass by reference.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_reference: bool,
     /// Bytes of the request in the channel, header included; 0 where there is none.
     pub frame_bytes: u64,
     /// Bytes of the reply in the channel, header included; 0 where there is none.

@@ -41,4 +41,18 @@ pub struct WaitComparison {
     pub cheaper: String,
     /// CPU time of both ends with `adaptive`, to that one.
     pub cpu_ratio: Option<f64>,
+    /// `adaptive` to each of the others.
+    pub others: Vec<WaitRatio>,
+}
+
+/// `adaptive` to another policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitRatio {
+    /// The other policy.
+    pub wait: String,
+    /// The median with `adaptive`, to that one; `null` if either fell behind.
+    pub latency_ratio: Option<f64>,
+    /// CPU time of both ends with `adaptive`, to that one.
+    pub cpu_ratio: Option<f64>,
 }

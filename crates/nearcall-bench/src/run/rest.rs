@@ -35,6 +35,8 @@ pub struct AtRest {
     pub touched_bytes_per_connection: Option<f64>,
     /// The same of each launch.
     pub launch_touched_bytes: Vec<f64>,
+    /// The part of it in rings and other memory that both processes map, the median.
+    pub shared_bytes_per_connection: Option<f64>,
 }
 
 impl AtRest {

@@ -167,6 +167,9 @@ pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed)
         launch_private_bytes: private,
         touched_bytes_per_connection: stats::median(&touched),
         launch_touched_bytes: touched,
+        shared_bytes_per_connection: stats::median(&values(|rest| {
+            rest.shared_bytes_per_connection
+        })),
     }
 }
 
@@ -329,7 +332,10 @@ fn add_call(cell: &mut Cell, spec: &CellSpec, route: Route) {
         }
         spec.wait.name().clone_into(&mut facts.client_wait);
         server.name().clone_into(&mut facts.server_wait);
-        facts.frame_bytes = spec.frame_bytes();
+        facts.by_reference = spec.scene.by_reference;
+        // A reference is some bytes more than the header; which ones is the runtime's own affair.
+        let moved = if facts.by_reference { 0 } else { spec.frame_bytes() };
+        facts.frame_bytes = moved;
         facts.reply_bytes = spec.reply_bytes() as u64;
     }
     cell.call = Some(facts);

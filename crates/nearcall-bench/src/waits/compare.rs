@@ -3,7 +3,7 @@
 //! A function of its arguments. Ratios of latency are those of launches of one round. Always true:
 //! a policy that did not keep the pace is better than none only where no other kept it.
 
-use crate::run::{Cell, WaitComparison};
+use crate::run::{Cell, WaitComparison, WaitRatio};
 use crate::stats;
 
 /// All comparisons that the cells allow, in the order of the cells.
@@ -32,6 +32,7 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
     let value = |cell: &Cell| stats::median(&medians(cell, service)).unwrap_or(f64::INFINITY);
     let better = candidates.into_iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
     let cpu = |cell: &Cell| cpu_ns(cell).unwrap_or(f64::INFINITY);
+    let others_ratios = others.iter().map(|other| to_other(cell, other)).collect();
     let cheaper = others.into_iter().min_by(|a, b| cpu(a).total_cmp(&cpu(b)))?;
     let (ours, theirs) = (medians(cell, service), medians(better, service));
     let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
@@ -39,7 +40,7 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
     let latency_ratio = stats::median(&ratios);
     let hold = |[low, high]: [f64; 2], middle: f64| [low.min(middle), high.max(middle)];
     let ci95 = estimate.and_then(|estimate| estimate.ci95).zip(latency_ratio);
-    let cpu_ratio = cpu_ns(cell).zip(cpu_ns(cheaper)).map(|(ours, theirs)| ours / theirs);
+    let cpu_ratio = ratio(cpu_ns(cell), cpu_ns(cheaper));
     Some(WaitComparison {
         mechanism: cell.mechanism.clone(),
         class: cell.placement.class.clone(),
@@ -48,8 +49,23 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
         latency_ratio,
         latency_ratio_ci95: ci95.map(|(ci95, middle)| hold(ci95, middle)),
         cheaper: client_wait(cheaper).to_owned(),
-        cpu_ratio: cpu_ratio.filter(|ratio| ratio.is_finite()),
+        cpu_ratio,
+        others: others_ratios,
     })
+}
+
+fn to_other(cell: &Cell, other: &Cell) -> WaitRatio {
+    let median = |cell: &Cell| stats::median(&medians(cell, false));
+    let both_kept = kept(cell) && kept(other);
+    WaitRatio {
+        wait: client_wait(other).to_owned(),
+        latency_ratio: ratio(median(cell), median(other)).filter(|_| both_kept),
+        cpu_ratio: ratio(cpu_ns(cell), cpu_ns(other)),
+    }
+}
+
+fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
+    Some(ours? / theirs?).filter(|ratio| ratio.is_finite())
 }
 
 fn client_wait(cell: &Cell) -> &str {
@@ -103,6 +119,9 @@ mod tests {
         assert_eq!((found.better.as_str(), found.cheaper.as_str()), ("spin", "block"));
         assert!((found.latency_ratio.unwrap() - 1.1).abs() < 1e-9, "{found:?}");
         assert!((found.cpu_ratio.unwrap() - 1.5).abs() < 1e-9, "{found:?}");
+        let to_block = &found.others[1];
+        assert_eq!((to_block.wait.as_str(), to_block.cpu_ratio), ("block", Some(1.5)));
+        assert!(to_block.latency_ratio.unwrap() < 0.1, "{found:?}");
     }
 
     #[test]

@@ -297,3 +297,19 @@ fn calls_in_one_table() {
 fn every_call_of_a_run() {
     check(&details(&of_calls()), "details_calls.txt");
 }
+
+#[test]
+fn runs_that_were_stored_before_are_still_read() {
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    let mut found = 0;
+    for entry in std::fs::read_dir(stored).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let run = Run::load(&path).unwrap();
+            assert!(table(&run).lines().all(|line| line.chars().count() <= 100));
+            assert!(!run.cells.is_empty(), "{}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found >= 2, "{found}");
+}

@@ -2,7 +2,7 @@
 
 use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::{details, table};
-use nearcall_bench::run::{Budget, Run, Skipped, Verdict};
+use nearcall_bench::run::{AtRest, Budget, Run, Skipped, Verdict};
 
 use crate::table::{check, empty, latency};
 
@@ -22,6 +22,7 @@ fn budget(what: &str, against: &str, [measured, floor]: [f64; 2], verdict: Verdi
         budget: 2.0,
         verdict,
         certain: true,
+        grade: Some(Grade::B),
         ..Budget::default()
     }
 }
@@ -65,6 +66,8 @@ fn run() -> Run {
     (missing.value_ci95, missing.launch_values) = (None, Vec::new());
     let mut memory = fact("touched per idle connection", "bytes", 81_920.0, 65_536.0, Short);
     (memory.short_by, memory.launch_values) = (Some(0.25), vec![81_920.0; 12]);
+    "connection-memory".clone_into(&mut memory.name);
+    run.at_rest = vec![AtRest { shared_bytes_per_connection: Some(50_000.0), ..AtRest::default() }];
     run.budgets = vec![
         empty_call,
         asleep,

@@ -4,6 +4,7 @@ use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{
     AtRest, CallFacts, Cell, Definition, PaceFacts, Placement, RttNs, Run, WaitComparison,
+    WaitRatio,
 };
 
 use crate::table::{check, empty, latency, place};
@@ -67,6 +68,14 @@ fn run() -> Run {
         latency_ratio_ci95: Some([latency_ratio * 0.9, latency_ratio * 1.1]),
         cheaper: "block".to_owned(),
         cpu_ratio: Some(1.02),
+        others: vec![
+            WaitRatio {
+                wait: "spin".to_owned(),
+                latency_ratio: Some(latency_ratio),
+                cpu_ratio: Some(0.01),
+            },
+            WaitRatio { wait: "block".to_owned(), latency_ratio: None, cpu_ratio: Some(1.02) },
+        ],
     };
     run.waits = vec![compared(10, "spin", 29.5), compared(100_000, "spin", 1.07)];
     run.at_rest = vec![rest("spin", 2_994_000_000, 0), rest("adaptive", 0, 1)];

@@ -14,7 +14,7 @@ pub use prost;
 pub use prost_types;
 
 pub use self::runtime::{
-    BadAddress, CallOptions, Client, Context, Dispatcher, Incoming, Interface, Method,
+    BadAddress, CallOptions, Client, Context, Dispatcher, Incoming, Interface, Loan, Method,
     RemoteObject, Responder, Started, Status,
 };
 

@@ -68,6 +68,9 @@ impl<R: Message> Responder<R> {
 
 type Answer = Rc<RefCell<Option<Result<Vec<u8>, Status>>>>;
 
+#[derive(Debug)]
+pub struct Loan(pub Vec<u8>);
+
 #[derive(Default)]
 pub struct Client {
     objects: RefCell<BTreeMap<String, Rc<dyn Dispatcher>>>,
@@ -104,6 +107,10 @@ impl RemoteObject {
         let found = objects.get(interface.name).filter(|_| !address.is_empty());
         let dispatcher = Rc::clone(found.ok_or(BadAddress)?);
         Ok(Self { dispatcher, bytes_only: client.bytes_only.get() })
+    }
+
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        Ok(Loan(vec![0; bytes]))
     }
 
     pub fn local<S: Clone + 'static>(&self) -> Option<S> {

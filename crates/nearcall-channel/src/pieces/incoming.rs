@@ -92,6 +92,12 @@ impl Incoming {
         self.whole_only = true;
     }
 
+    /// Whether a message is under way.
+    #[inline]
+    pub(super) fn is_amid_message(&self) -> bool {
+        !matches!(self.state, State::Nothing) || self.broken.is_some()
+    }
+
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -139,7 +145,51 @@ impl Incoming {
         }
     }
 
-    /// Receive, read and release; for one piece without a detour through the state.
+    /// Receive, read and release a message of one piece that is there, without a detour through the
+    /// state. `DoesNotFit`: it is another, or does not fit; it is still there.
+    #[inline(always)]
+    pub(super) fn receive_small(
+        &mut self,
+        way: &mut impl PieceWay,
+        into: &mut [u8],
+        until: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        if self.is_amid_message() {
+            return Err(ReceiveError::DoesNotFit { message_bytes: 0 });
+        }
+        let header = match way.next(until) {
+            Ok(header) => header,
+            Err(error) => return Err(self.remember(error)),
+        };
+        let message_bytes = header.message_bytes as usize;
+        if self.assembly.is_whole_message(header)
+            && message_bytes <= into.len()
+            && (until == Deadline::Never || way.is_whole(message_bytes))
+        {
+            let outcome = way.read(&mut into[..message_bytes], until);
+            way.finish();
+            return match outcome {
+                Ok(()) => Ok(message_bytes),
+                Err(error) => Err(self.remember(error)),
+            };
+        }
+        self.offer(way, header)
+    }
+
+    #[inline(never)]
+    fn offer(
+        &mut self,
+        way: &mut impl PieceWay,
+        header: PieceHeader,
+    ) -> Result<usize, ReceiveError> {
+        let (message_bytes, step, piece) = self.judge(way, header)?;
+        if step != Step::Aborted {
+            self.state = State::Offered { piece, message_bytes };
+        }
+        Err(ReceiveError::DoesNotFit { message_bytes })
+    }
+
+    /// Receive, read and release.
     #[inline(always)]
     pub(super) fn receive_into(
         &mut self,
@@ -147,29 +197,10 @@ impl Incoming {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if let (State::Nothing, None) = (self.state, self.broken) {
-            let header = match way.next(until) {
-                Ok(header) => header,
-                Err(error) => return Err(self.remember(error)),
-            };
-            let message_bytes = header.message_bytes as usize;
-            if self.assembly.is_whole_message(header)
-                && message_bytes <= into.len()
-                && (until == Deadline::Never || way.is_whole(message_bytes))
-            {
-                let outcome = way.read(&mut into[..message_bytes], until);
-                way.finish();
-                return match outcome {
-                    Ok(()) => Ok(message_bytes),
-                    Err(error) => Err(self.remember(error)),
-                };
-            }
-            let (message_bytes, step, piece) = self.judge(way, header)?;
-            if step != Step::Aborted {
-                self.state = State::Offered { piece, message_bytes };
-            }
+        match self.receive_small(way, into, until) {
+            Err(ReceiveError::DoesNotFit { .. }) => self.receive_long(way, into, until),
+            outcome => outcome,
         }
-        self.receive_long(way, into, until)
     }
 
     /// As `receive_into`, into a buffer that is exchanged for the one that was lent.
@@ -180,29 +211,10 @@ impl Incoming {
         into: &mut Vec<u8>,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if let (State::Nothing, None) = (self.state, self.broken) {
-            let header = match way.next(until) {
-                Ok(header) => header,
-                Err(error) => return Err(self.remember(error)),
-            };
-            let message_bytes = header.message_bytes as usize;
-            if self.assembly.is_whole_message(header)
-                && message_bytes <= into.len()
-                && (until == Deadline::Never || way.is_whole(message_bytes))
-            {
-                let outcome = way.read(&mut into[..message_bytes], until);
-                way.finish();
-                return match outcome {
-                    Ok(()) => Ok(message_bytes),
-                    Err(error) => Err(self.remember(error)),
-                };
-            }
-            let (message_bytes, step, piece) = self.judge(way, header)?;
-            if step != Step::Aborted {
-                self.state = State::Offered { piece, message_bytes };
-            }
+        match self.receive_small(way, into, until) {
+            Err(ReceiveError::DoesNotFit { .. }) => self.receive_vec_long(way, into, until),
+            outcome => outcome,
         }
-        self.receive_vec_long(way, into, until)
     }
 
     /// Collects, whatever the deadline: what has come when it passes is there for the next call.
@@ -214,6 +226,13 @@ impl Incoming {
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
         if let State::Offered { piece, message_bytes } = self.state {
+            let is_there = piece.last && way.is_whole(piece.left_bytes);
+            if is_there && message_bytes <= into.len() {
+                self.state = State::Streaming { piece: Some(piece), until };
+                let outcome = self.read(way, &mut into[..message_bytes]);
+                self.release(way);
+                return outcome.map(|()| message_bytes);
+            }
             if !self.is_lent {
                 return Err(ReceiveError::DoesNotFit { message_bytes });
             }

@@ -15,7 +15,7 @@
 //! ```text
 //! | word: u64 | piece_bytes bytes | up to the next multiple of 64 |
 //!   word: bits 0..32 length of the message, 32..59 of the piece, 59 LAP, 60 READY, 61 PAD,
-//!         62 ABORT, 63 LAST
+//!         62 ABORT, 63 LAST. PAD without lengths: nothing; with them: a note, see `lane.rs`
 //! ```
 //!
 //! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload. LAP
@@ -51,7 +51,7 @@ pub(crate) const LAP: u64 = 1 << 59;
 /// In the frame's word: a frame is there.
 pub(crate) const READY: u64 = 1 << 60;
 
-/// In the frame's word: nothing but the way to the ring's start.
+/// In the frame's word: nothing but the way to the ring's start, or a note of a piece elsewhere.
 pub(crate) const PAD: u64 = 1 << 61;
 
 /// Pages that a ring has from the start, in bytes: the words and the window of small messages.

@@ -37,6 +37,9 @@ const WINDOW_PIECES: usize = 8;
 /// and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
 
+/// In the frame's word: the length of the piece.
+const PIECE_LENGTH: u64 = (LAP - 1) & !(u32::MAX as u64);
+
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
 /// The writing end.
@@ -201,6 +204,30 @@ impl Producer {
         self.publish_word(own, word, frame_bytes(header.piece_bytes as usize));
     }
 
+    /// Publishes the reserved frame, in which it says where the piece lies. How far the consumer
+    /// has read once it is done with that.
+    #[inline]
+    pub(crate) fn publish_note(&mut self, own: &impl Own, header: PieceHeader) -> u64 {
+        let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32;
+        self.publish_word(own, word | READY | PAD, FRAME_ALIGN);
+        self.tail
+    }
+
+    /// Whether the consumer has read as far as `position`, which we have published.
+    #[inline]
+    pub(crate) fn was_read(&mut self, peer: &impl Peer, position: u64) -> Result<bool, Misdeed> {
+        if position > self.consumed {
+            // Looks at the consumer: so much room there never is.
+            self.has_room(peer, u64::MAX / 2)?;
+        }
+        Ok(position <= self.consumed)
+    }
+
+    /// How far the consumer has read, as far as we have looked.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     #[inline(always)]
     fn publish_word(&mut self, own: &impl Own, word: u64, frame: usize) {
         let (place, next) = (self.capacity.place(self.tail), self.tail + frame as u64);
@@ -276,6 +303,12 @@ impl Present {
     }
 }
 
+/// Whether a word that is there says that the piece lies elsewhere.
+#[inline]
+fn is_note(word: u64) -> bool {
+    word & PAD != 0 && word & PIECE_LENGTH != 0
+}
+
 /// A set of frame places, one bit each. Private to the producer.
 #[derive(Debug)]
 struct Places {
@@ -331,13 +364,18 @@ pub(crate) struct Consumer {
     /// No piece is longer.
     piece_bytes_max: usize,
     present: Present,
+    /// Whether pieces may lie elsewhere.
+    takes_notes: bool,
+    /// The frame that is being read is a note of one.
+    is_note: bool,
 }
 
 impl Consumer {
     pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
         let (piece_bytes_max, present) =
             (capacity.piece_bytes_max(), Present::new(capacity, pages));
-        Self { capacity, head: 0, frame: 0, piece_bytes_max, present }
+        let takes_notes = pages == Pages::First;
+        Self { capacity, head: 0, frame: 0, piece_bytes_max, present, takes_notes, is_note: false }
     }
 
     /// The word of the next frame: zero while nothing is there.
@@ -373,6 +411,10 @@ impl Consumer {
         peer: &impl Peer,
     ) -> Result<Option<(PieceHeader, usize)>, Misdeed> {
         let word = self.look(peer);
+        self.is_note = self.takes_notes && is_note(word);
+        if self.is_note {
+            return self.judge_note(word).map(Some);
+        }
         if word & PAD == 0 {
             return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
         }
@@ -385,9 +427,28 @@ impl Consumer {
         self.finish(own);
         match self.look(peer) {
             0 => Ok(None),
+            word if self.takes_notes && is_note(word) => {
+                self.is_note = true;
+                self.judge_note(word).map(Some)
+            }
             word if word & PAD != 0 => Err(Misdeed::BadHeader),
             word => self.judge(peer, word).map(Some),
         }
+    }
+
+    /// Whether the piece that `try_next` gave is not here, and what is here says where.
+    #[inline]
+    pub(crate) fn is_note(&self) -> bool {
+        self.is_note
+    }
+
+    /// The piece's own length is for whoever finds it to judge.
+    fn judge_note(&mut self, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
+        #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+        let (low, high) = (word as u32, ((word & !READY & !PAD) >> 32) as u32);
+        let header = PieceHeader::from_words(low, high)?;
+        self.frame = ALIGN;
+        Ok((header, self.capacity.place(self.head)))
     }
 
     fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {

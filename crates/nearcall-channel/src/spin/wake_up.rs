@@ -1,44 +1,76 @@
-//! What it costs on this machine to wake a sleeping thread, from the call to its first step.
+//! What it costs on this machine to wake a thread that sleeps on another CPU, from the call to the
+//! thread's first step; and how many CPUs there are.
 //!
-//! Always true: measured once in a process, by two threads that wake each other, within about a
-//! millisecond; until then a guess is known.
+//! Always true: measured once in a process, by two threads that wake each other, within a few
+//! milliseconds; until then a guess is known. The two run on CPUs of their own for that time,
+//! wherever the caller is pinned: what is measured is the way between two ends on two CPUs.
 //! Not here: what is done with it (`spin.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall_os::{clock, futex};
+use nearcall_os::{clock, cpu, futex};
 
 /// The cost in nanoseconds; zero while it was not measured.
 static COST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// What a wake-up costs on this machine. Measured at the first call, which takes about a
-/// millisecond and two threads; a load then.
+/// How many CPUs this process could use; as the cost.
+static CPUS: AtomicU32 = AtomicU32::new(0);
+
+/// What is known of this machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub(super) cost_ns: u64,
+    /// How many CPUs there are for us; more than one, as long as nobody has looked.
+    pub(super) cpus: u32,
+}
+
+/// What a wake-up costs on this machine. Measured at the first call, which takes a few
+/// milliseconds and two threads; a load then.
 pub fn wake_up_cost() -> Duration {
-    if COST_NS.load(Ordering::Relaxed) == 0 {
-        COST_NS.store(measure_ns().unwrap_or(GUESS_NS), Ordering::Relaxed);
+    if COST_NS.load(Ordering::Acquire) == 0
+        && let Some(measuring) = begin(measure)
+    {
+        let _ = measuring.join();
     }
-    Duration::from_nanos(known_ns())
+    Duration::from_nanos(known().cost_ns)
 }
 
-/// What is known of it, in nanoseconds, without measuring.
-pub(super) fn known_ns() -> u64 {
-    match COST_NS.load(Ordering::Relaxed) {
-        0 => GUESS_NS,
-        cost_ns => cost_ns,
+/// What is known without measuring.
+pub(super) fn known() -> Known {
+    match COST_NS.load(Ordering::Acquire) {
+        0 => Known { cost_ns: GUESS_NS, cpus: 2 },
+        cost_ns => Known { cost_ns, cpus: CPUS.load(Ordering::Relaxed) },
     }
 }
 
-/// Has it measured by another thread, once.
-pub(super) fn measure_beside() {
+/// Has it measured by another thread, once. Whether it was.
+pub(super) fn measure_beside() -> bool {
     static BEGUN: AtomicBool = AtomicBool::new(false);
-    if COST_NS.load(Ordering::Relaxed) == 0 && !BEGUN.swap(true, Ordering::Relaxed) {
-        let thread = thread::Builder::new().name("nearcall-wakeup".into());
+    let is_known = COST_NS.load(Ordering::Acquire) != 0;
+    if !is_known && !BEGUN.swap(true, Ordering::Relaxed) {
         // Without a thread the guess has to do.
-        let _ = thread.spawn(wake_up_cost);
+        drop(begin(measure));
     }
+    is_known
+}
+
+fn begin(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name("nearcall-wakeup".into()).spawn(work).ok()
+}
+
+/// In a thread of its own, which is pinned where it likes.
+fn measure() {
+    // More than any machine has: the kernel leaves those that we may use.
+    let _ = cpu::unpin_current(&(0..CPUS_ASKED_FOR).collect::<Vec<_>>());
+    let (all, here) = (cpu::allowed(), cpu::current_cpu());
+    let there = all.iter().copied().find(|&cpu| cpu != here).unwrap_or(here);
+    let _ = cpu::pin_current(here);
+    let cost_ns = measure_ns(there).unwrap_or(GUESS_NS);
+    CPUS.store(all.len().try_into().unwrap_or(u32::MAX).max(1), Ordering::Relaxed);
+    COST_NS.store(cost_ns, Ordering::Release);
 }
 
 /// Where the two threads sleep: odd while it is the partner's turn.
@@ -66,26 +98,25 @@ impl Table {
     }
 }
 
-/// Half of the usual round trip. `None` if no thread could be had.
-fn measure_ns() -> Option<u64> {
+/// Half of the usual round trip to a thread on `there`. `None` if no thread could be had.
+fn measure_ns(there: usize) -> Option<u64> {
     let table = Arc::new(Table { turn: AtomicU32::new(0) });
     let theirs = Arc::clone(&table);
     let partner = move || {
-        for round in 0..ROUNDS_MAX {
+        let _ = cpu::pin_current(there);
+        for round in 0..ROUNDS {
             if !theirs.wait_for(2 * round + 1) {
                 break;
             }
             theirs.give(2 * round + 2);
         }
     };
-    let partner = thread::Builder::new().name("nearcall-wakeup".into()).spawn(partner).ok()?;
+    let partner = begin(partner)?;
     let mut rounds_ns = Vec::new();
-    let started_ns = clock::monotonic_ns();
-    for round in 0..ROUNDS_MAX {
+    for round in 0..ROUNDS {
+        // Its CPU has nothing to do meanwhile, as it is between calls.
+        clock::pause(IDLE);
         let before_ns = clock::monotonic_ns();
-        if before_ns - started_ns > BUDGET_NS && round >= ROUNDS_MIN {
-            break;
-        }
         table.give(2 * round + 1);
         if !table.wait_for(2 * round + 2) {
             break;
@@ -95,7 +126,7 @@ fn measure_ns() -> Option<u64> {
     table.give(OVER);
     let _ = partner.join();
     rounds_ns.sort_unstable();
-    // The lower half: other load makes single rounds longer, never shorter.
+    // The lower half: other load makes rounds longer, never shorter.
     let usual_ns = rounds_ns.get(rounds_ns.len() / 4)? / 2;
     Some(usual_ns.clamp(COST_NS_MIN, COST_NS_MAX))
 }
@@ -103,11 +134,15 @@ fn measure_ns() -> Option<u64> {
 /// Ends the game.
 const OVER: u32 = u32::MAX;
 
-const ROUNDS_MIN: u32 = 4;
-const ROUNDS_MAX: u32 = 24;
+/// Enough that a quarter of them is undisturbed.
+const ROUNDS: u32 = 12;
 
-/// How long to measure, in nanoseconds.
-const BUDGET_NS: u64 = 1_000_000;
+/// Between two rounds: an idle CPU sleeps the deeper the longer, and 50 us is a short pause between
+/// calls.
+const IDLE: Duration = Duration::from_micros(50);
+
+/// As many as a set of CPUs has room for.
+const CPUS_ASKED_FOR: usize = 1024;
 
 /// Ends a game whose partner was lost.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -118,9 +153,9 @@ const GUESS_NS: u64 = 10_000;
 /// Below this no kernel wakes anybody.
 const COST_NS_MIN: u64 = 1_000;
 
-/// Virtual machines whose idle CPUs have to be fetched from their host come near this; above, it
-/// was load.
-const COST_NS_MAX: u64 = 100_000;
+/// Virtual machines whose idle CPUs have to be fetched from their host come near this, in
+/// nanoseconds; above, it was load.
+const COST_NS_MAX: u64 = 50_000;
 
 #[cfg(test)]
 mod tests {
@@ -128,10 +163,16 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn the_cost_is_measured_once_and_within_bounds() {
-        let first = wake_up_cost();
-        assert_eq!(wake_up_cost(), first);
+    fn the_cost_is_measured_within_bounds_and_leaves_the_caller_where_it_is() {
+        let pinned = || {
+            cpu::pin_current(cpu::allowed()[0]).unwrap();
+            let cost = wake_up_cost();
+            (cost, cpu::allowed().len())
+        };
+        let (cost, allowed) = thread::spawn(pinned).join().unwrap();
+        assert_eq!(allowed, 1);
         let bounds = Duration::from_nanos(COST_NS_MIN)..=Duration::from_nanos(COST_NS_MAX);
-        assert!(bounds.contains(&first), "{first:?}");
+        assert!(bounds.contains(&cost), "{cost:?}");
+        assert!(known().cpus >= 1);
     }
 }

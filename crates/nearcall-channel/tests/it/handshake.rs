@@ -70,7 +70,7 @@ fn an_older_or_newer_minor_version_is_welcome() {
     for minor in [0, 7, u16::MAX] {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
         let server = std::thread::spawn(move || accept_over(ours, &Options::default()));
-        let line = RawLine(theirs);
+        let line = RawLine { socket: theirs, mechanism: Mechanism::ShmFutex };
         let version = Version { major: VERSION.major, minor };
         line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
         assert_eq!(line.receive().0[0], OFFER);
@@ -85,7 +85,7 @@ fn client_of(answer: &[u8], fds: &[OwnedFd]) -> MeetError {
     let answer = answer.to_vec();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let line = RawLine(ours);
+            let line = RawLine { socket: ours, mechanism: Mechanism::ShmFutex };
             assert_eq!(line.receive().0[..8], *b"NEARCALL");
             line.send(&answer, fds);
             // Until the client has gone.
@@ -111,7 +111,7 @@ fn a_client_judges_what_a_server_says() {
         offer(VERSION, 5000, 1 << 30),
         offer(VERSION, 5000, 0),
         offer(VERSION, 5000, 4096)[..9].to_vec(),
-        good_hello(),
+        good_hello(Mechanism::ShmFutex),
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         vec![0x80; 1500],
     ] {

@@ -1,5 +1,6 @@
 //! `shm` between ends that wait in different ways: each is woken in the way that it asked for.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use nearcall_os::socket::{self, Kind};
 use nearcall_os::{clock, poll};
 
 use crate::support::bytes::{expect_pattern, pattern};
+use crate::support::stage::report;
 use crate::support::{PATIENCE, patient};
 
 /// How an end of these tests waits.
@@ -161,6 +163,45 @@ fn streams_through_the_smallest_room_arrive_whatever_the_two_ends_sleep_on() {
         let end = receiver.receive(patient()).map(drop);
         assert!(matches!(end, Err(ReceiveError::PeerGone)), "{first:?} {second:?}: {end:?}");
     });
+}
+
+#[test]
+fn a_tiny_dev_shm_does_not_matter() {
+    const INSIDE: &str = "NEARCALL_TEST_TINY_DEV_SHM";
+    if std::env::var_os(INSIDE).is_some() {
+        let options = || Options { wait: Some(WaitPolicy::Adaptive), ..Options::default() };
+        let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
+        let server = thread::spawn(move || accept_over(theirs, &options()).unwrap());
+        let mut client = connect_over(ours, Mechanism::Shm, &options()).unwrap();
+        let mut server = server.join().unwrap();
+        // More than fits there, and than the first pages of the ring.
+        let message = pattern(1, 100_000);
+        let sender = thread::spawn(move || client.send(&message, patient()).unwrap());
+        let mut bytes = Vec::new();
+        server.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
+        expect_pattern(&bytes, 1, 100_000);
+        sender.join().unwrap();
+        return;
+    }
+    let mount = "mount -t tmpfs -o size=4k none /dev/shm && \
+                 head -c 9999 /dev/zero > /dev/shm/full 2>/dev/null; df /dev/shm | grep -q 100% || \
+                 exit 77; exec \"$0\" --exact shm_mixed::a_tiny_dev_shm_does_not_matter";
+    let program = std::env::current_exe().unwrap();
+    let run = Command::new("timeout")
+        .args(["30", "unshare", "--mount", "--map-root-user", "sh", "-c", mount])
+        .arg(program)
+        .env(INSIDE, "1")
+        .output();
+    match run {
+        Ok(run) if run.status.success() => {
+            let text = String::from_utf8_lossy(&run.stdout).into_owned();
+            assert!(text.contains("1 passed"), "{text}");
+        }
+        Ok(run) if run.status.code() == Some(101) => {
+            panic!("{}", String::from_utf8_lossy(&run.stdout));
+        }
+        other => report(&format!("a tiny /dev/shm was not tried: {other:?}")),
+    }
 }
 
 /// Calls of each pair.

@@ -1,56 +1,103 @@
 #![allow(unsafe_code, reason = "makes references into memory that two processes map")]
 //! Regions as plain bytes: our own once nothing else uses it, and a peer's on the user's word.
 //!
-//! Always true: a [`PlainRegion`] has one owner and no words, so `&` and `&mut` to its bytes follow
-//! the usual rules; [`TrustedBytes`] cannot be made without a [`Trust`].
+//! Always true: the bytes of a [`PlainRegion`] have one user at a time, and it has no words, so `&`
+//! and `&mut` to them follow the usual rules; [`TrustedBytes`] cannot be made without a [`Trust`].
 //! Not here: bytes of a peer that nobody trusts, of which there are only copies (`bytes.rs`); when
 //! the memory may be written again (`nearcall-channel`).
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OwnRegion, PeerRegion};
 
-/// A region of ours that holds nothing but bytes: what is lent to a peer.
+/// A region of ours that holds nothing but bytes, to be lent to who writes them, one at a time.
 ///
 /// The peer maps it read-only. It sees writes as they are made, so write before you tell it, and
 /// not again before it has said that it is done.
 #[derive(Debug)]
 pub struct PlainRegion {
+    shared: Arc<Plain>,
+}
+
+/// The bytes of a [`PlainRegion`], alone. Dropped, in any thread, they can be lent again; until
+/// then they stay mapped, whatever becomes of the region.
+#[derive(Debug)]
+pub struct PlainBytes {
+    shared: Arc<Plain>,
+}
+
+#[derive(Debug)]
+struct Plain {
     region: OwnRegion,
+    /// A `PlainBytes` lives.
+    is_lent: AtomicBool,
 }
 
 impl From<OwnRegion> for PlainRegion {
     fn from(region: OwnRegion) -> Self {
-        Self { region }
+        Self { shared: Arc::new(Plain { region, is_lent: AtomicBool::new(false) }) }
     }
 }
 
 impl PlainRegion {
-    /// Its bytes, to read.
+    /// The bytes, unless they are lent.
     #[must_use]
     #[inline]
-    pub fn as_slice(&self) -> &[u8] {
-        let start = self.region.first_byte();
-        // SAFETY: `start` and `len` are the region's, which stays mapped as long as `self`. The
-        // region was moved in here, so nothing writes words of it; bytes are written through
-        // `as_mut_slice`, which borrows `self` alone. The seals keep every other process from it.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.region.len()) }
+    pub fn lend(&mut self) -> Option<PlainBytes> {
+        if self.is_lent() {
+            return None;
+        }
+        // Only here does it become true, and `&mut self` keeps everybody else away from here.
+        self.shared.is_lent.store(true, Ordering::Relaxed);
+        Some(PlainBytes { shared: Arc::clone(&self.shared) })
     }
 
-    /// Its bytes, to write.
+    /// Whether the bytes are lent.
     #[must_use]
     #[inline]
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        let bytes = self.region.len();
-        self.region.slice_mut(0..bytes)
+    pub fn is_lent(&self) -> bool {
+        // Acquire: what the last borrower did comes before what the next one does.
+        self.shared.is_lent.load(Ordering::Acquire)
     }
 
     /// The addresses of its bytes in this process, to recognise a slice of them.
     #[must_use]
     #[inline]
     pub fn addresses(&self) -> Range<usize> {
-        let start = self.region.first_byte().addr().get();
-        start..start + self.region.len()
+        let start = self.shared.region.first_byte().addr().get();
+        start..start + self.shared.region.len()
+    }
+}
+
+impl PlainBytes {
+    /// To read.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        let start = self.shared.region.first_byte();
+        // SAFETY: `start` and `len` are the region's, which stays mapped as long as `self`. The
+        // region was moved into `Plain`, where nothing writes words of it; its bytes are reached
+        // only through a `PlainBytes`, of which `is_lent` lets one live at a time. The seals keep
+        // every other process from writing.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.shared.region.len()) }
+    }
+
+    /// To write.
+    #[must_use]
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        let start = self.shared.region.first_byte();
+        // SAFETY: as in `as_slice`; `&mut self` makes this the only access.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.shared.region.len()) }
+    }
+}
+
+impl Drop for PlainBytes {
+    #[inline]
+    fn drop(&mut self) {
+        self.shared.is_lent.store(false, Ordering::Release);
     }
 }
 
@@ -84,9 +131,9 @@ pub struct TrustedBytes {
 impl TrustedBytes {
     /// The bytes of `range`, or `None` if it is not inside the region.
     #[must_use]
-    pub fn new(region: &PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
+    pub fn new(region: PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
         let Trust { given: () } = trust;
-        region.get(range.clone()).map(|_| Self { region: region.clone(), range })
+        region.get(range.clone()).is_some().then_some(Self { region, range })
     }
 }
 
@@ -109,14 +156,26 @@ mod tests {
     fn what_is_written_is_read_by_who_trusts() {
         let (own, peer) = region_pair_private(4096);
         let mut plain = PlainRegion::from(own);
-        plain.as_mut_slice()[10..15].copy_from_slice(b"hello");
+        let mut bytes = plain.lend().unwrap();
+        bytes.as_mut_slice()[10..15].copy_from_slice(b"hello");
         let trust = Trust::given_by_the_user();
-        let trusted = TrustedBytes::new(&peer, 10..15, trust).unwrap();
-        drop(peer);
+        let trusted = TrustedBytes::new(peer, 10..15, trust).unwrap();
         assert_eq!(trusted.as_ref(), b"hello");
-        assert_eq!(&plain.as_slice()[10..15], b"hello");
+        assert_eq!(&bytes.as_slice()[10..15], b"hello");
         assert_eq!(plain.addresses().len(), 4096);
-        assert!(plain.addresses().contains(&plain.as_slice().as_ptr().addr()));
+        assert!(plain.addresses().contains(&bytes.as_slice().as_ptr().addr()));
+    }
+
+    #[test]
+    fn bytes_are_lent_to_one_at_a_time() {
+        let mut plain = PlainRegion::from(region_pair_private(4096).0);
+        let mut bytes = plain.lend().unwrap();
+        assert!(plain.lend().is_none() && plain.is_lent());
+        let thread = std::thread::spawn(move || bytes.as_mut_slice().fill(7));
+        thread.join().unwrap();
+        let bytes = plain.lend().unwrap();
+        drop(plain);
+        assert_eq!(bytes.as_slice(), [7; 4096], "whatever becomes of the region");
     }
 
     #[test]
@@ -124,8 +183,8 @@ mod tests {
         let (_own, peer) = region_pair_private(4096);
         let trust = Trust::given_by_the_user();
         for range in [0..4097, 4097..4097, usize::MAX - 1..usize::MAX, 0..usize::MAX] {
-            assert!(TrustedBytes::new(&peer, range.clone(), trust).is_none(), "{range:?}");
+            assert!(TrustedBytes::new(peer.clone(), range.clone(), trust).is_none(), "{range:?}");
         }
-        assert!(TrustedBytes::new(&peer, 4096..4096, trust).is_some());
+        assert!(TrustedBytes::new(peer, 4096..4096, trust).is_some());
     }
 }

@@ -1,28 +1,22 @@
 //! The deadlines of one table of calls: a binary heap that knows where each slot stands.
 //!
 //! Setting and clearing cost a number of steps that grows with the logarithm of the deadlines;
-//! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, or `NONE`;
-//! no entry is earlier than the one above it; nothing is allocated after `new`.
+//! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, `NONE`, or
+//! beyond the end; no entry is earlier than the one above it.
 //! Not here: what happens when one passes (`connection/session.rs`).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::time::Time;
 
 /// At most one deadline for each slot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Deadlines {
     heap: Vec<(Time, u16)>,
     place: Vec<u32>,
 }
 
 impl Deadlines {
-    pub(super) fn new(slots: u16) -> Self {
-        let slots = usize::from(slots);
-        Self { heap: Vec::with_capacity(slots), place: vec![NONE; slots] }
-    }
-
     /// The earliest, [`Time::NEVER`] if there is none.
     pub(super) fn next(&self) -> Time {
         self.heap.first().map_or(Time::NEVER, |&(time, _)| time)
@@ -50,13 +44,18 @@ impl Deadlines {
     }
 
     fn insert(&mut self, slot: u16, deadline: Time) {
-        assert_eq!(self.place[usize::from(slot)], NONE, "a slot has one deadline");
+        let index = usize::from(slot);
+        if index >= self.place.len() {
+            self.place.resize(index + 1, NONE);
+        }
+        assert_eq!(self.place[index], NONE, "a slot has one deadline");
         self.heap.push((deadline, slot));
         self.rise(self.heap.len() - 1);
     }
 
     fn remove(&mut self, slot: u16) {
-        let at = core::mem::replace(&mut self.place[usize::from(slot)], NONE);
+        let Some(place) = self.place.get_mut(usize::from(slot)) else { return };
+        let at = core::mem::replace(place, NONE);
         if at == NONE {
             return;
         }
@@ -108,13 +107,15 @@ const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     /// Beside the obvious: a table of optional times, searched from end to end.
     fn check(seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let slots = rng.u16(1..40);
-        let mut deadlines = Deadlines::new(slots);
+        let mut deadlines = Deadlines::default();
         let mut model = vec![None; usize::from(slots)];
         for step in 0..400 {
             let slot = rng.u16(0..slots);

@@ -5,7 +5,6 @@
 //! answer or sent a cancel, and messages keep their order; every other call or cancel is a misdeed.
 //! Not here: our own calls (`outgoing.rs`), the queue (`connection/transmits.rs`).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::deadlines::Deadlines;
@@ -17,7 +16,9 @@ use crate::time::Time;
 /// The table of the peer's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Incoming {
+    /// Those that were used so far.
     slots: Vec<Slot>,
+    calls_max: u16,
     deadlines: Deadlines,
     open: usize,
     /// Slots below it have been ended by [`end_next`](Self::end_next).
@@ -43,17 +44,13 @@ enum State {
     Failing(Status),
 }
 
+const UNUSED: Slot =
+    Slot { generation: 0, state: State::Free, is_cancelled: false, is_queued: false };
+
 impl Incoming {
-    /// A table with room for `calls_max` calls. Allocates all that it will ever need.
+    /// A table for up to `calls_max` calls. It allocates only for more calls than were ever open.
     pub(crate) fn new(calls_max: u16) -> Self {
-        let slot =
-            Slot { generation: 0, state: State::Free, is_cancelled: false, is_queued: false };
-        Self {
-            slots: vec![slot; calls_max.into()],
-            deadlines: Deadlines::new(calls_max),
-            open: 0,
-            swept: 0,
-        }
+        Self { slots: Vec::new(), calls_max, deadlines: Deadlines::default(), open: 0, swept: 0 }
     }
 
     /// Calls that are open.
@@ -73,8 +70,14 @@ impl Incoming {
         id: CallId,
         deadline: Time,
     ) -> Result<IncomingCall, ProtocolError> {
-        let slot = self.slots.get_mut(usize::from(id.slot()));
-        let slot = slot.ok_or(ProtocolError::TooManyCalls)?;
+        if id.slot() >= self.calls_max {
+            return Err(ProtocolError::TooManyCalls);
+        }
+        let index = usize::from(id.slot());
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, UNUSED);
+        }
+        let slot = &mut self.slots[index];
         if slot.state != State::Free {
             return Err(ProtocolError::CallIdInUse);
         }
@@ -87,6 +90,21 @@ impl Incoming {
         self.open += 1;
         self.deadlines.set(id.slot(), deadline);
         Ok(IncomingCall(id))
+    }
+
+    /// Opens a call without a deadline, if its id is sound. `None`: nothing has changed, and
+    /// [`handle_call`](Self::handle_call) says why.
+    #[inline(always)]
+    pub(crate) fn take_call(&mut self, id: CallId) -> Option<IncomingCall> {
+        let slot = self.slots.get_mut(usize::from(id.slot()))?;
+        if slot.state != State::Free || id.generation() <= slot.generation {
+            return None;
+        }
+        slot.generation = id.generation();
+        slot.state = State::Open;
+        slot.is_cancelled = false;
+        self.open += 1;
+        Some(IncomingCall(id))
     }
 
     /// Judges the id of a cancel and ends its call, unless our answer has crossed it.

@@ -6,7 +6,6 @@
 //! correct peer's answers on one slot come with growing generations, and any other is a misdeed.
 //! Not here: the peer's calls (`incoming.rs`).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::deadlines::Deadlines;
@@ -26,7 +25,9 @@ pub(crate) enum Answer {
 /// The table of our calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outgoing {
+    /// Those that were used so far.
     slots: Vec<Slot>,
+    calls_max: u16,
     /// Slots for the next calls. The last one in is used first, because it is still in the cache.
     free: Vec<u16>,
     deadlines: Deadlines,
@@ -45,13 +46,13 @@ struct Slot {
 }
 
 impl Outgoing {
-    /// A table with room for `calls_max` calls. Allocates all that it will ever need.
+    /// A table for up to `calls_max` calls. It allocates only for more calls than were ever open.
     pub(crate) fn new(calls_max: u16) -> Self {
-        let slot = Slot { generation: 0, answered_max: 0, is_open: false };
         Self {
-            slots: vec![slot; calls_max.into()],
-            free: (0..calls_max).rev().collect(),
-            deadlines: Deadlines::new(calls_max),
+            slots: Vec::new(),
+            calls_max,
+            free: Vec::new(),
+            deadlines: Deadlines::default(),
             open: 0,
             swept: 0,
         }
@@ -70,13 +71,29 @@ impl Outgoing {
     /// Opens a call, if a slot is free.
     #[inline]
     pub(crate) fn start(&mut self, deadline: Time) -> Option<OutgoingCall> {
-        let index = self.free.pop()?;
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.first_use()?,
+        };
         let slot = &mut self.slots[usize::from(index)];
         slot.generation += 1;
         slot.is_open = true;
         self.open += 1;
         self.deadlines.set(index, deadline);
         Some(OutgoingCall(CallId::new(index, slot.generation)))
+    }
+
+    /// A slot that was never used.
+    #[cold]
+    fn first_use(&mut self) -> Option<u16> {
+        let index = u16::try_from(self.slots.len()).ok()?;
+        if index >= self.calls_max {
+            return None;
+        }
+        self.slots.push(Slot { generation: 0, answered_max: 0, is_open: false });
+        // So that the end of a call never allocates.
+        self.free.reserve(self.slots.len());
+        Some(index)
     }
 
     /// Judges the id of an answer, and ends its call if that is still open.
@@ -96,6 +113,24 @@ impl Outgoing {
             Ok(()) => Answer::InTime,
             Err(Ended) => Answer::Late,
         })
+    }
+
+    /// Ends the open call with this id as answered. `None`: nothing has changed, and
+    /// [`handle_answer`](Self::handle_answer) says why.
+    #[inline(always)]
+    pub(crate) fn take_answer(&mut self, id: CallId) -> Option<OutgoingCall> {
+        let generation = id.generation();
+        let slot = self.slots.get_mut(usize::from(id.slot()))?;
+        // Its id was given out, and it was not answered: it would not be open.
+        if !slot.is_open || slot.generation != generation || generation == GENERATION_MAX {
+            return None;
+        }
+        slot.answered_max = generation;
+        slot.is_open = false;
+        self.open -= 1;
+        self.deadlines.clear(id.slot());
+        self.free.push(id.slot());
+        Some(OutgoingCall(id))
     }
 
     /// Ends a call, unless it has ended.
@@ -171,6 +206,8 @@ mod tests {
     #[test]
     fn a_used_up_slot_is_retired() {
         let mut calls = Outgoing::new(1);
+        let first = calls.start(Time::NEVER).unwrap();
+        calls.end(first).unwrap();
         calls.slots[0].generation = GENERATION_MAX - 1;
         let last = calls.start(Time::NEVER).unwrap();
         assert_eq!(last.id().generation(), GENERATION_MAX);

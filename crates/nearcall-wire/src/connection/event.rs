@@ -121,6 +121,19 @@ pub enum Event {
     Drained,
 }
 
+/// A call of the peer without a deadline: [`Event::Call`] in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenCall {
+    /// For the answer.
+    pub call: IncomingCall,
+    /// Which of our objects.
+    pub object: u64,
+    /// Which of its methods.
+    pub method: u32,
+    /// Metadata and arguments, behind the header of the message at hand.
+    pub payload: Payload,
+}
+
 /// How a call of ours ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {

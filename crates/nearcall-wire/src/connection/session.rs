@@ -10,7 +10,7 @@ use super::event::{Counts, End, Event, Peer, Request, Revoked};
 use super::transmits::{Transmit, Transmits};
 use crate::calls::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{Frame, HEADER_BYTES, Head, Payload};
+use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain};
 use crate::hello::is_greeting;
 use crate::limits::Limits;
 use crate::status::Status;
@@ -92,6 +92,40 @@ impl Session {
             return Err(ProtocolError::ReservedBits { flags: 1 });
         }
         Ok(frame)
+    }
+
+    /// Takes a call that is plain and sound. `None`: nothing has changed.
+    #[inline(always)]
+    pub(super) fn take_call(
+        &mut self,
+        head: &Head,
+        message_bytes: usize,
+    ) -> Option<(IncomingCall, Plain)> {
+        let plain = Plain::read(head, Kind::Call, message_bytes)?;
+        if !self.is_within_limits(&plain, message_bytes) {
+            return None;
+        }
+        Some((self.incoming.take_call(plain.id)?, plain))
+    }
+
+    /// Takes a reply that is plain and sound and in time. `None`: nothing has changed.
+    #[inline(always)]
+    pub(super) fn take_reply(
+        &mut self,
+        head: &Head,
+        message_bytes: usize,
+    ) -> Option<(OutgoingCall, Plain)> {
+        let plain = Plain::read(head, Kind::Reply, message_bytes)?;
+        if !self.is_within_limits(&plain, message_bytes) {
+            return None;
+        }
+        Some((self.outgoing.take_answer(plain.id)?, plain))
+    }
+
+    #[inline(always)]
+    fn is_within_limits(&self, plain: &Plain, message_bytes: usize) -> bool {
+        let Peer { message_bytes_max, metadata_bytes_max, .. } = self.peer;
+        message_bytes <= message_bytes_max as usize && plain.metadata_bytes <= metadata_bytes_max
     }
 
     /// Takes a call that is welcome.

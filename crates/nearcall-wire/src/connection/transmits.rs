@@ -1,7 +1,7 @@
 //! Messages of this crate's own that wait to be sent, in their order.
 //!
 //! Always true: at most one cancel for each slot of ours, one error for each slot of the peer's,
-//! and one of everything else; so the queue never grows beyond the room that it is made with.
+//! and one of everything else; so the queue never grows beyond the room that it was given.
 //! Not here: whether an error is still wanted (`calls/incoming.rs`).
 
 use alloc::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(super) struct Transmits {
 impl Transmits {
     pub(super) fn new(calls_out_max: u16, calls_in_max: u16) -> Self {
         let room = usize::from(calls_out_max) + usize::from(calls_in_max) + OTHERS_MAX;
-        Self { queue: VecDeque::with_capacity(room), room }
+        Self { queue: VecDeque::new(), room }
     }
 
     pub(super) fn push(&mut self, transmit: Transmit) {

@@ -9,6 +9,8 @@ use nearcall_wire::{
     OutgoingCall, Payload, ProtocolError, Request, Revoked, StartError, Status, Time, Timeout,
 };
 
+use crate::link::both_ways;
+
 const NOW: Time = Time::from_ns(1_000);
 const LIMITS: Limits = Limits {
     message_bytes_max: 4096,
@@ -33,7 +35,7 @@ fn hello() -> Hello {
 fn victim() -> (Connection, OutgoingCall) {
     let mut victim = Connection::new([9; 16], LIMITS);
     victim.poll_transmit().unwrap();
-    victim.handle_message(NOW, &hello().encode(), HEADER_BYTES).unwrap();
+    both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let (call, _) = victim.start_call(NOW, &request()).unwrap();
     (victim, call)
 }
@@ -72,13 +74,13 @@ fn check_bytes(frame: Frame, change: impl Fn(&mut Head), expected: ProtocolError
     let (mut victim, _) = victim();
     let mut head = frame.encode();
     change(&mut head);
-    let result = victim.handle_message(NOW, &head, frame.payload().message_bytes());
+    let result = both_ways(&mut victim, NOW, &head, frame.payload().message_bytes());
     assert_eq!(result, Err(expected));
     check_closed(&mut victim, 0, expected);
 }
 
 fn send(victim: &mut Connection, frame: Frame) -> Result<Option<Event>, ProtocolError> {
-    victim.handle_message(NOW, &frame.encode(), frame.payload().message_bytes())
+    both_ways(victim, NOW, &frame.encode(), frame.payload().message_bytes())
 }
 
 /// Each open call ends once, and nothing more happens whatever comes.
@@ -105,7 +107,7 @@ fn check_closed(victim: &mut Connection, served: usize, error: ProtocolError) {
 #[track_caller]
 fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
     let mut victim = Connection::new([9; 16], LIMITS);
-    assert_eq!(victim.handle_message(NOW, head, message_bytes), Err(expected));
+    assert_eq!(both_ways(&mut victim, NOW, head, message_bytes), Err(expected));
     check_closed(&mut victim, 0, expected);
 }
 
@@ -124,10 +126,10 @@ fn references_where_none_can_be() {
     let limits = Limits { references: true, ..LIMITS };
     for frame in [Frame::Cancel { id: id(1, 0) }, Frame::Ping { number: 1 }, Frame::GoAway] {
         let mut victim = Connection::new([9; 16], limits);
-        victim.handle_message(NOW, &hello().encode(), HEADER_BYTES).unwrap();
+        both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
         let mut head = frame.encode();
         head[2] = 1;
-        let result = victim.handle_message(NOW, &head, HEADER_BYTES);
+        let result = both_ways(&mut victim, NOW, &head, HEADER_BYTES);
         assert_eq!(result, Err(ProtocolError::ReservedBits { flags: 1 }), "{frame:?}");
     }
 }
@@ -135,7 +137,7 @@ fn references_where_none_can_be() {
 #[test]
 fn references_that_both_agreed_on_are_told() {
     let mut victim = Connection::new([9; 16], Limits { references: true, ..LIMITS });
-    victim.handle_message(NOW, &hello().encode(), HEADER_BYTES).unwrap();
+    both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
     let (object, method, timeout) = (1, 2, Timeout::NEVER);
     let event = send(&mut victim, Frame::Oneway { object, method, timeout, payload }).unwrap();
@@ -186,7 +188,7 @@ fn limits_of_nothing() {
     let head =
         Hello { message_bytes_max: 0, metadata_bytes_max: 0, calls_in_max: 0, ..hello() }.encode();
     let mut victim = Connection::new([9; 16], LIMITS);
-    assert!(victim.handle_message(NOW, &head, HEADER_BYTES).is_ok());
+    assert!(both_ways(&mut victim, NOW, &head, HEADER_BYTES).is_ok());
     victim.poll_transmit().unwrap();
     assert_eq!(victim.start_call(NOW, &request()), Err(StartError::Busy));
     assert!(send(&mut victim, call(id(1, 0))).is_ok());
@@ -197,7 +199,7 @@ fn limits_of_nothing() {
 #[test]
 fn a_second_greeting() {
     let (mut victim, _) = victim();
-    let result = victim.handle_message(NOW, &hello().encode(), HEADER_BYTES);
+    let result = both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES);
     assert_eq!(result, Err(ProtocolError::SecondGreeting));
     check_closed(&mut victim, 0, ProtocolError::SecondGreeting);
 }
@@ -212,7 +214,7 @@ fn a_frame_of_another_version() {
 fn a_cut_off_header() {
     let (mut victim, _) = victim();
     let error = ProtocolError::CutOff { message_bytes: 39 };
-    assert_eq!(victim.handle_message(NOW, &Frame::GoAway.encode()[..39], 39), Err(error));
+    assert_eq!(both_ways(&mut victim, NOW, &Frame::GoAway.encode()[..39], 39), Err(error));
     check_closed(&mut victim, 0, error);
 }
 
@@ -294,7 +296,7 @@ fn a_goodbye_with_a_body() {
     let mut head = Frame::GoAway.encode();
     head[8] = 5;
     let error = ProtocolError::UnusedField { kind: 8 };
-    assert_eq!(victim.handle_message(NOW, &head, 45), Err(error));
+    assert_eq!(both_ways(&mut victim, NOW, &head, 45), Err(error));
     check_closed(&mut victim, 0, error);
 }
 
@@ -312,7 +314,7 @@ fn the_longest_deadline() {
     let frame =
         Frame::Call { id: id(1, 0), object: 1, method: 2, timeout, payload: Payload::EMPTY };
     let late = Time::from_ns(u64::MAX - 5);
-    let event = victim.handle_message(late, &frame.encode(), HEADER_BYTES);
+    let event = both_ways(&mut victim, late, &frame.encode(), HEADER_BYTES);
     assert!(matches!(event, Ok(Some(Event::Call { deadline: Time::NEVER, .. }))));
 }
 

@@ -7,9 +7,34 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use nearcall_wire::{
-    Connection, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload, Request,
-    StartError, Status, Time, Timeout,
+    Connection, End, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
+    ProtocolError, Request, StartError, Status, TakenCall, Time, Timeout,
 };
+
+/// Takes a message, and sees to it that the short way for plain messages comes to the same.
+pub(crate) fn both_ways(
+    connection: &mut Connection,
+    now: Time,
+    head: &[u8],
+    message_bytes: usize,
+) -> Result<Option<Event>, ProtocolError> {
+    let before = connection.clone();
+    let outcome = connection.handle_message(now, head, message_bytes);
+    let mut short = before.clone();
+    let event = match short.take_call(head, message_bytes) {
+        Some(TakenCall { call, object, method, payload }) => {
+            Some(Event::Call { call, object, method, deadline: Time::NEVER, payload })
+        }
+        None => short
+            .take_reply(head, message_bytes)
+            .map(|(call, payload)| Event::Ended { call, end: End::Reply(payload) }),
+    };
+    match event {
+        Some(_) => assert_eq!((Ok(event), &short), (outcome, &*connection)),
+        None => assert_eq!(short, before, "a refusal changes nothing"),
+    }
+    outcome
+}
 
 /// A message on its way. Of the bytes behind the header only the number matters here.
 struct Message {
@@ -177,7 +202,7 @@ impl Link {
         let Message { head, message_bytes, .. } = side.inbox.pop_front().unwrap();
         // A driver that need not read its clock may say anything.
         let now = if Connection::needs_time(&head) { self.now } else { Time::NEVER };
-        let event = side.connection.handle_message(now, &head, message_bytes);
+        let event = both_ways(&mut side.connection, now, &head, message_bytes);
         if let Some(event) = event.unwrap() {
             side.note(event);
         }

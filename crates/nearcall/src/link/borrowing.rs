@@ -11,7 +11,6 @@ use nearcall_wire::{End, Event, HEADER_BYTES, Payload, Reference, References};
 
 use super::receiving::Unreceived;
 use super::{Inner, Link};
-use crate::lent::LentParts;
 
 /// What one end borrows over one connection.
 #[derive(Debug)]
@@ -52,13 +51,17 @@ impl Link {
         let read = References::read(body, body_bytes_max);
         let (references, rest) = read.map_err(Unreceived::Protocol)?;
         if let &mut Some(trust) = trust {
-            let parts = references.iter().map(|reference| {
-                let borrowed = borrower.borrow(place(&reference))?;
-                Ok((reference.position as usize, borrowed.into_bytes(trust)))
-            });
-            let parts = parts.collect::<Result<Vec<_>, _>>().map_err(Unreceived::Channel)?;
-            let rest = message_bytes - rest.len()..message_bytes;
-            self.lent.set(Some(Box::new(LentParts::new(parts, rest))));
+            let mut lent = self.core.buffers.take_lent();
+            lent.rest = message_bytes - rest.len()..message_bytes;
+            for reference in references.iter() {
+                let borrowed = borrower.borrow(place(&reference)).map_err(Unreceived::Channel)?;
+                lent.push(reference.position as usize, borrowed.into_bytes(trust));
+            }
+            // Of a message that nobody wants any more they go at once.
+            match event.is_some() {
+                true => self.lent.set(Some(lent)),
+                false => self.core.buffers.give_lent(lent),
+            }
             return Ok(event);
         }
         let whole_bytes = start + references.body_bytes();

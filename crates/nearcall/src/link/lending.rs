@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use bytes::{Buf, BufMut, Bytes};
 use nearcall_channel::{Lender, Loan, LoanError, Place};
 use nearcall_os::sink::{Sink, SinkBuf};
-use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference, References};
+use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType};
 
@@ -49,10 +49,12 @@ impl Lending {
             self.has_lent.set(false);
             return None;
         }
-        let gathered = self.spare.take();
-        let mut into = SinkBuf::new(Gather { lender, gathered, position: 0 });
+        let mut gathered = self.spare.take();
+        let found = Cell::new(None);
+        let gather = Gather { lender, gathered: &mut gathered, position: 0, found };
+        let mut into = SinkBuf::new(gather);
         codec::encode_all(message, &mut into);
-        let gathered = into.finish().gathered;
+        into.finish();
         if gathered.places.is_empty() {
             self.keep(gathered);
             return None;
@@ -161,13 +163,13 @@ impl Gathered {
 impl Message for Gathered {
     fn encode_raw(&self, buf: &mut impl BufMut) {
         // At most REFERENCES_MAX.
-        buf.put_u16_le(u16::try_from(self.places.len()).unwrap_or(u16::MAX));
+        buf.put_u8(u8::try_from(self.places.len()).unwrap_or(u8::MAX));
         buf.put_slice(&self.table);
         buf.put_slice(&self.rest);
     }
 
     fn encoded_len(&self) -> usize {
-        References::table_bytes(self.places.len()) + self.rest.len()
+        1 + self.table.len() + self.rest.len()
     }
 
     fn merge_field(
@@ -186,8 +188,10 @@ impl Message for Gathered {
 /// Gathers a message, and counts the loans that it holds instead of copying them.
 struct Gather<'a> {
     lender: &'a mut Lender,
-    gathered: Gathered,
+    gathered: &'a mut Gathered,
     position: usize,
+    /// What was wanted last, with its address.
+    found: Cell<Option<(Place, usize)>>,
 }
 
 impl Sink for Gather<'_> {
@@ -197,22 +201,26 @@ impl Sink for Gather<'_> {
     }
 
     fn wants(&self, memory: &[u8]) -> bool {
-        memory.len() >= REFERENCE_BYTES_MIN
-            && self.gathered.places.len() < REFERENCES_MAX
-            && self.lender.find(memory).is_some()
+        if memory.len() < REFERENCE_BYTES_MIN || self.gathered.places.len() >= REFERENCES_MAX {
+            return false;
+        }
+        let place = self.lender.find(memory);
+        self.found.set(place.map(|place| (place, memory.as_ptr().addr())));
+        place.is_some()
     }
 
     fn pass(&mut self, bytes: Bytes) {
         // What is no `Bytes` was copied to become one.
-        let (Some(place), Ok(position)) = (self.lender.find(&bytes), u32::try_from(self.position))
-        else {
+        let found = self.found.take().filter(|(_, start)| *start == bytes.as_ptr().addr());
+        let (Some((place, _)), Ok(position)) = (found, u32::try_from(self.position)) else {
             return self.write(&bytes);
         };
         self.lender.pass(place);
         let Place { slot, segment, offset, bytes: count } = place;
         let row = Reference { position, slot, segment, offset, bytes: count };
         self.gathered.places.push(place);
-        self.gathered.table.extend_from_slice(&row.encode());
+        let (row, row_bytes) = row.encode();
+        self.gathered.table.extend_from_slice(&row[..row_bytes]);
         self.position += bytes.len();
     }
 }

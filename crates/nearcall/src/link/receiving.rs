@@ -6,16 +6,19 @@
 //! Not here: what a service does with a call (`dispatch.rs`), waiting for several connections
 //! (`reactor.rs`).
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::{Deadline, Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
-    Connection, End, Event, HEADER_BYTES, Payload, ProtocolError, Time, has_references,
+    Connection, End, Event, HEADER_BYTES, OutgoingCall, Payload, ProtocolError, TakenCall, Time,
+    has_references,
 };
 
 use super::calls::{Outcome, Reply, Ticket};
+use super::sending::SMALL_BYTES;
 use super::{Inner, Link, wake};
 use crate::buffers::SMALL_BYTES_MAX;
 use crate::codec::Body;
@@ -44,6 +47,15 @@ pub(crate) enum Took {
     Gone,
 }
 
+/// Room for a small message, on the stack.
+pub(crate) type Near = [u8; NEAR_BYTES];
+
+/// An empty one.
+pub(crate) const NEAR: Near = [0; NEAR_BYTES];
+
+/// How long a small message is, in bytes: as what is sent in one step.
+const NEAR_BYTES: usize = SMALL_BYTES;
+
 /// Why there is no message.
 pub(super) enum Unreceived {
     /// None by the deadline.
@@ -56,52 +68,163 @@ pub(super) enum Unreceived {
 
 impl Link {
     /// Receives one message and treats it, which may run a service. Waits until `until` at most.
-    #[inline]
     pub(crate) fn take_message(self: &Rc<Self>, until: Deadline) -> Took {
-        self.take_message_spinning(until, 1)
+        let mut near = NEAR;
+        match self.take_near(until, &mut near, None) {
+            Ok(_) => Took::Message,
+            Err(took) => took,
+        }
     }
 
-    /// As [`take_message`](Self::take_message); under `Deadline::Now` looks so many times.
+    /// As [`take_message`](Self::take_message), for who waits for the reply to `wanted`: where in
+    /// `near` the result is, if that is what has come.
     #[inline]
-    pub(crate) fn take_message_spinning(self: &Rc<Self>, until: Deadline, looks: u32) -> Took {
-        if self.has_postponed.get()
-            && let Some(Arrival { event, mut buffer, lent }) = self.take_postponed()
-        {
-            self.lent.set(lent);
-            // It may have been given up since.
-            if !matches!(event, Event::Call { call, .. } if !self.is_wanted(call)) {
-                self.treat(&event, &mut buffer);
-            }
-            self.core.buffers.give(buffer);
-            return Took::Message;
+    pub(crate) fn take_reply(
+        self: &Rc<Self>,
+        until: Deadline,
+        near: &mut Near,
+        wanted: &Ticket,
+    ) -> Result<Range<usize>, Took> {
+        self.take_near(until, near, Some(wanted.call))
+    }
+
+    #[inline(always)]
+    fn take_near(
+        self: &Rc<Self>,
+        until: Deadline,
+        near: &mut Near,
+        wanted: Option<OutgoingCall>,
+    ) -> Result<Range<usize>, Took> {
+        if self.has_postponed.get() {
+            return Err(self.serve_first_postponed(until));
         }
-        let mut buffer = self.core.buffers.take();
-        // Matched where it lies: an event is large, and moving it costs more than reading it.
-        let received = self.receive(&mut buffer, until, looks);
-        let took = match &received {
-            Ok(Some(event)) => {
-                self.treat(event, &mut buffer);
-                Took::Message
+        let mut inner = self.inner.borrow_mut();
+        let message_bytes = match inner.endpoint.receive_small(near, until) {
+            Ok(message_bytes) => message_bytes,
+            Err(ReceiveError::Empty) => return Err(Took::Nothing),
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                drop(inner);
+                return Err(self.take_far(until));
             }
-            Ok(None) => Took::Message,
-            Err(Unreceived::Nothing) => Took::Nothing,
-            Err(Unreceived::Channel(error)) => {
-                self.receive_failed(error);
-                Took::Gone
-            }
-            Err(Unreceived::Protocol(error)) => {
-                self.misbehaved(*error);
-                Took::Gone
+            Err(error) => {
+                drop(inner);
+                return Err(self.not_received(&error));
             }
         };
+        // The commonest messages first, by a way on which nothing is moved through memory.
+        let message = &near[..message_bytes];
+        if let Some(taken) = inner.wire.take_call(message, message_bytes) {
+            drop(inner);
+            let TakenCall { call, object, method, payload } = taken;
+            let deadline = Time::NEVER;
+            let what = dispatch::Arrived { call: Some(call), object, method, deadline };
+            let (metadata, body) = parts(message, payload);
+            dispatch::serve(self, &what, metadata, Body::copied(body));
+            return Err(self.after_message());
+        }
+        if let Some((call, payload)) = inner.wire.take_reply(message, message_bytes) {
+            drop(inner);
+            if Some(call) == wanted {
+                let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+                return Ok(start..message_bytes);
+            }
+            self.replied(call, payload, &mut self.copy_of(message));
+            return Err(Took::Message);
+        }
+        drop(inner);
+        let mut buffer = self.copy_of(message);
+        let took = self.take_rare(&mut buffer, message_bytes);
         self.core.buffers.give(buffer);
+        match took {
+            Took::Message => Err(self.after_message()),
+            took => Err(took),
+        }
+    }
+
+    /// The same in a buffer that can be kept.
+    fn copy_of(&self, message: &[u8]) -> Vec<u8> {
+        let mut buffer = self.core.buffers.take();
+        buffer[..message.len()].copy_from_slice(message);
+        buffer
+    }
+
+    /// What the treatment of a message may have left.
+    #[inline]
+    fn after_message(self: &Rc<Self>) -> Took {
         if self.owes_look.take() {
             self.look_after_answer();
         }
         if self.has_postponed.get() && self.is_gone() {
             self.serve_postponed();
         }
+        Took::Message
+    }
+
+    /// A message that is not small, or has not come whole.
+    #[inline(never)]
+    fn take_far(self: &Rc<Self>, until: Deadline) -> Took {
+        let mut buffer = self.core.buffers.take();
+        let received = self.receive_bytes(&mut buffer, until);
+        let took = match received {
+            Ok(message_bytes) => self.take_rare(&mut buffer, message_bytes),
+            Err(ReceiveError::Empty) => Took::Nothing,
+            Err(error) => self.not_received(&error),
+        };
+        self.core.buffers.give(buffer);
+        if took != Took::Nothing {
+            self.after_message();
+        }
         took
+    }
+
+    /// The first of the messages that a service found when it looked ahead.
+    #[cold]
+    fn serve_first_postponed(self: &Rc<Self>, until: Deadline) -> Took {
+        let Some(Arrival { event, mut buffer, lent }) = self.take_postponed() else {
+            return self.take_far(until);
+        };
+        // It may have been given up since.
+        if !matches!(event, Event::Call { call, .. } if !self.is_wanted(call)) {
+            self.lent.set(lent);
+            self.treat(&event, &mut buffer);
+        }
+        self.core.buffers.give(buffer);
+        Took::Message
+    }
+
+    /// A message that is neither a plain call nor a plain reply.
+    #[inline(never)]
+    fn take_rare(self: &Rc<Self>, buffer: &mut Vec<u8>, message_bytes: usize) -> Took {
+        match self.judge(buffer, message_bytes) {
+            Ok(Some(event)) => self.treat(&event, buffer),
+            Ok(None) => {}
+            Err(Unreceived::Protocol(error)) => {
+                self.misbehaved(error);
+                return Took::Gone;
+            }
+            Err(Unreceived::Channel(error)) => {
+                self.receive_failed(&error);
+                return Took::Gone;
+            }
+            Err(Unreceived::Nothing) => {}
+        }
+        Took::Message
+    }
+
+    #[cold]
+    fn not_received(self: &Rc<Self>, error: &ReceiveError) -> Took {
+        // A message that its sender has given up was something, too.
+        if let ReceiveError::Aborted = error {
+            return Took::Message;
+        }
+        self.receive_failed(error);
+        Took::Gone
+    }
+
+    /// Looks so many times whether there may be a message.
+    #[inline]
+    pub(crate) fn has_come(&self, looks: u32) -> bool {
+        self.has_postponed.get() || self.inner.borrow_mut().endpoint.has_come(looks)
     }
 
     /// What a service found when it looked ahead until the end of the connection. Nobody else comes
@@ -140,7 +263,7 @@ impl Link {
                 return self.look_for_hang_up();
             }
             let mut buffer = self.core.buffers.take();
-            match self.receive(&mut buffer, Deadline::Now, 1) {
+            match self.receive(&mut buffer) {
                 Ok(Some(event @ (Event::Call { .. } | Event::Oneway { .. }))) => {
                     let lent = self.lent.take();
                     self.postponed.borrow_mut().push_back(Arrival { event, buffer, lent });
@@ -182,36 +305,48 @@ impl Link {
     }
 
     /// One message into `buffer`: its event, if it has one.
-    #[inline(always)]
-    fn receive(
+    fn receive(self: &Rc<Self>, buffer: &mut Vec<u8>) -> Result<Option<Event>, Unreceived> {
+        let received = self.receive_bytes(buffer, Deadline::Now);
+        let message_bytes = match received {
+            Ok(message_bytes) => message_bytes,
+            Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
+            Err(ReceiveError::Aborted) => return Ok(None),
+            Err(error) => return Err(Unreceived::Channel(error)),
+        };
+        self.judge(buffer, message_bytes)
+    }
+
+    /// One message into `buffer`: its length.
+    fn receive_bytes(&self, buffer: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError> {
+        let endpoint = &mut self.inner.borrow_mut().endpoint;
+        loop {
+            match endpoint.receive_vec(buffer, until) {
+                Err(ReceiveError::DoesNotFit { message_bytes }) => {
+                    self.make_room(endpoint, buffer, message_bytes);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// For a message that does not fit. The channel has judged the length: it is below the limit of
+    /// the connection.
+    #[cold]
+    fn make_room(&self, endpoint: &mut Endpoint, buffer: &mut Vec<u8>, message_bytes: usize) {
+        if (buffer.len()..=SMALL_BYTES_MAX).contains(&message_bytes) {
+            self.core.buffers.grow(buffer, message_bytes);
+        } else {
+            self.lend(endpoint, message_bytes);
+        }
+    }
+
+    /// What a message is to the protocol, which may have something to answer by itself.
+    fn judge(
         self: &Rc<Self>,
         buffer: &mut Vec<u8>,
-        until: Deadline,
-        looks: u32,
+        message_bytes: usize,
     ) -> Result<Option<Event>, Unreceived> {
         let mut inner = self.inner.borrow_mut();
-        let inner = &mut *inner;
-        let mut looks_left = looks;
-        let message_bytes = loop {
-            match inner.endpoint.receive_vec(buffer, until) {
-                Ok(message_bytes) => break message_bytes,
-                Err(ReceiveError::Empty) if looks_left > 1 => {
-                    looks_left -= 1;
-                    std::hint::spin_loop();
-                }
-                Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
-                // The channel has judged the length: it is below the limit of the connection.
-                Err(ReceiveError::DoesNotFit { message_bytes }) => {
-                    let is_small = (buffer.len()..=SMALL_BYTES_MAX).contains(&message_bytes);
-                    match is_small {
-                        true => self.core.buffers.grow(buffer, message_bytes),
-                        false => self.lend(&mut inner.endpoint, message_bytes),
-                    }
-                }
-                Err(ReceiveError::Aborted) => return Ok(None),
-                Err(error) => return Err(Unreceived::Channel(error)),
-            }
-        };
         let message = &buffer[..message_bytes];
         let now = match Connection::needs_time(message) {
             true => options::now(),
@@ -219,11 +354,11 @@ impl Link {
         };
         let event = inner.wire.handle_message(now, message, message_bytes);
         if inner.wire.has_transmit() {
-            self.answer_by_itself(inner);
+            self.answer_by_itself(&mut inner);
         }
         let event = event.map_err(Unreceived::Protocol);
         if has_references(&buffer[..message_bytes]) {
-            return self.borrow(inner, event?, buffer, message_bytes);
+            return self.borrow(&mut inner, event?, buffer, message_bytes);
         }
         event
     }
@@ -257,10 +392,7 @@ impl Link {
                 self.serve(&what, payload, buffer);
             }
             Event::Ended { call, end: End::Reply(payload) } => {
-                let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
-                let body = start..payload.message_bytes();
-                let lent = if payload.references { self.lent.take() } else { None };
-                self.ended(call, Ok(Reply { buffer: std::mem::take(buffer), body, lent }));
+                self.replied(call, payload, buffer);
             }
             Event::Ended { call, end: End::Error { status, payload } } => {
                 self.ended(call, Err(Status::from_peer(status, parts(buffer, payload).1)));
@@ -288,10 +420,19 @@ impl Link {
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
         if let Some(lent) = self.lent.take() {
             let body = Body::lent(&buffer[lent.rest.clone()], &lent);
-            return dispatch::serve(self, what, &buffer[HEADER_BYTES..start], body);
+            dispatch::serve(self, what, &buffer[HEADER_BYTES..start], body);
+            return self.core.buffers.give_lent(lent);
         }
         let whole = self.core.buffers.share(std::mem::take(buffer), payload.message_bytes());
         dispatch::serve(self, what, &whole[HEADER_BYTES..start], Body::sliced(&whole, start));
+    }
+
+    #[inline(always)]
+    fn replied(&self, call: OutgoingCall, payload: Payload, buffer: &mut Vec<u8>) {
+        let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+        let body = start..payload.message_bytes();
+        let lent = if payload.references { self.lent.take() } else { None };
+        self.ended(call, Ok(Reply { buffer: std::mem::take(buffer), body, lent }));
     }
 
     #[cold]
@@ -309,7 +450,7 @@ impl Link {
     }
 
     #[inline]
-    fn ended(&self, call: nearcall_wire::OutgoingCall, outcome: Outcome) {
+    fn ended(&self, call: OutgoingCall, outcome: Outcome) {
         let woken = self.calls.borrow_mut().end(call, outcome);
         match woken {
             Ok(None) => {}
@@ -328,6 +469,12 @@ impl Link {
     #[inline]
     pub(crate) fn take_end(&self, ticket: &Ticket) -> Option<Outcome> {
         self.calls.borrow_mut().take(ticket)
+    }
+
+    /// Forgets a call whose reply has been read.
+    #[inline]
+    pub(crate) fn forget(&self, ticket: &Ticket) {
+        self.calls.borrow_mut().forget(ticket);
     }
 
     /// Has somebody woken when the call ends.

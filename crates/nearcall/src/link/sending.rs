@@ -12,7 +12,9 @@ use std::rc::Rc;
 use bytes::BufMut;
 use nearcall_channel::{Claim, Deadline, SendError};
 use nearcall_os::sink::{Sink, SinkBuf};
-use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time};
+use nearcall_wire::{
+    HEADER_BYTES, IncomingCall, Payload, ReplyError, Request, StartError, Time, Timeout,
+};
 
 use super::calls::State;
 use super::lending::Gathered;
@@ -76,8 +78,9 @@ impl Link {
         lends: bool,
         until: Deadline,
     ) -> Result<Ticket, Status> {
-        let (now, request) = self.request(outgoing, body, lends)?;
-        let opening = NewCall { now, request };
+        let Some(opening) = self.request(outgoing, body, lends) else {
+            return Err(self.not_sent(outgoing, body));
+        };
         let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
             Ok(call) => {
@@ -112,7 +115,9 @@ impl Link {
         lends: bool,
         until: Deadline,
     ) -> Result<(), Status> {
-        let (_, request) = self.request(outgoing, body, lends)?;
+        let Some(NewCall { request, .. }) = self.request(outgoing, body, lends) else {
+            return Err(self.not_sent(outgoing, body));
+        };
         let opening = NewOneway { request };
         let sent = self.inner.borrow_mut().send(&opening, outgoing.metadata, body, until);
         match sent {
@@ -124,27 +129,38 @@ impl Link {
         }
     }
 
-    #[inline]
+    /// What to send, unless the connection has ended: `None`, and `not_sent` says why.
+    #[inline(always)]
     fn request(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         lends: bool,
-    ) -> Result<(Time, Request), Status> {
-        if self.is_gone() {
-            return Err(self.why_gone());
-        }
-        let body_bytes = codec::encoded_bytes(body);
-        let payload = Payload::new(outgoing.metadata.len(), body_bytes);
-        let payload = payload.ok_or_else(|| {
-            let bytes = outgoing.metadata.len() + body_bytes;
-            Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
-        })?;
+    ) -> Option<NewCall> {
+        let payload = Payload::new(outgoing.metadata.len(), codec::encoded_bytes(body))?;
         let payload = Payload { references: lends, ..payload };
+        if self.is_gone() {
+            return None;
+        }
         let &Outgoing { object, method, until, .. } = outgoing;
         // Without a deadline nobody asks for the time.
-        let now = if until == Time::NEVER { Time::from_ns(0) } else { options::now() };
-        Ok((now, Request { object, method, timeout: now.until(until), payload }))
+        let (now, timeout) = match until {
+            Time::NEVER => (Time::from_ns(0), Timeout::NEVER),
+            until => {
+                let now = options::now();
+                (now, now.until(until))
+            }
+        };
+        Some(NewCall { now, request: Request { object, method, timeout, payload } })
+    }
+
+    #[cold]
+    fn not_sent(&self, outgoing: &Outgoing<'_>, body: &impl Message) -> Status {
+        if self.is_gone() {
+            return self.why_gone();
+        }
+        let bytes = outgoing.metadata.len() + codec::encoded_bytes(body);
+        Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
     }
 
     #[cold]
@@ -312,7 +328,10 @@ impl Inner {
         let message = &mut message[..message_bytes];
         marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
         match self.endpoint.send(message, until) {
-            Ok(()) if until == Deadline::Never => Ok(opened),
+            Ok(()) if until == Deadline::Never || self.takes_whole => {
+                self.unflushed = false;
+                Ok(opened)
+            }
             Ok(()) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
             Err(SendError::Full) if until == Deadline::Now => {
                 self.outbox.push(message.to_vec());
@@ -585,7 +604,7 @@ fn too_large() -> Status {
 
 /// Up to this length, in bytes, a message is put together on the stack and handed over in one step:
 /// two cache lines, header included. Copying them again costs less than the steps of a claim.
-const SMALL_BYTES: usize = 128;
+pub(super) const SMALL_BYTES: usize = 128;
 
 /// Longest text of an error that is sent, in bytes: a few lines for a terminal.
 const TEXT_BYTES_MAX: usize = 1024;

@@ -144,6 +144,9 @@ impl Reactor {
     fn serve_hot(&self, link: &Rc<Link>) -> bool {
         let had_room = link.wants_room() && link.flush(Deadline::Now);
         for count in 0..MESSAGES_PER_TURN_MAX {
+            if !link.has_come(1) {
+                return had_room || count > 0;
+            }
             match link.take_message(Deadline::Now) {
                 Took::Message if link.is_gone() => return true,
                 Took::Message => {}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad_input;
+mod busy;
 mod calls;
 mod figures;
 mod loop_events;

@@ -483,7 +483,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         turn_until(&event_loop, || client.is_finished());
         let status = client.join().unwrap().unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
-        turn_until(&event_loop, || server.connections().len() == 0);
+        turn_until(&event_loop, || server.connections().is_empty());
         drop((near, far));
         drop(event_loop);
         passing.into_iter().for_each(|passing| passing.join().unwrap());

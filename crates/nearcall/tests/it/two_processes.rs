@@ -36,11 +36,13 @@ fn entry() {
         "deaf" => listen(&address),
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
+        "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
+        "holds" => crate::zero_copy::kept::hold(&address),
         other => panic!("there is no part `{other}`"),
     }
 }
 
-fn start(part: &str, address: &str) -> Child {
+pub(crate) fn start(part: &str, address: &str) -> Child {
     start_as(Command::new(std::env::current_exe().unwrap()), part, address)
 }
 

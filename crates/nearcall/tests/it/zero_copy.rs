@@ -4,7 +4,7 @@
 //! Not here: peers that break the rules (`zero_copy/hostile.rs`).
 
 mod hostile;
-mod kept;
+pub(crate) mod kept;
 
 use std::cell::RefCell;
 

@@ -26,6 +26,12 @@ pub trait Bench: 'static {
         context: &::nearcall::Context<'_>,
         request: &Argument,
     ) -> ::core::result::Result<(), ::nearcall::Status>;
+    /// Takes the argument and looks at its length only.
+    fn pass(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &Argument,
+    ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Reads the argument, and answers nobody.
     ///
     /// One-way: nobody hears of an end.
@@ -54,6 +60,12 @@ mod bench_methods {
         oneway: false,
         deadline: ::core::option::Option::None,
     };
+    pub(super) static PASS: ::nearcall::Method = ::nearcall::Method {
+        id: 0x38f2_f5e8,
+        name: "Pass",
+        oneway: false,
+        deadline: ::core::option::Option::None,
+    };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0xcfc1_2f8d,
         name: "Note",
@@ -73,6 +85,7 @@ static BENCH_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     methods: &[
         &bench_methods::NOTHING,
         &bench_methods::TAKE,
+        &bench_methods::PASS,
         &bench_methods::NOTE,
         &bench_methods::MARK,
     ],
@@ -194,6 +207,45 @@ impl BenchCaller {
     ) -> ::nearcall::Started<()> {
         self.object.start(&bench_methods::TAKE, request, options)
     }
+    /// Takes the argument and looks at its length only.
+    ///
+    /// Calls `Pass` and waits for the answer.
+    pub fn pass(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.pass_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `pass`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// The status that the service gave, or the reason why there is no answer.
+    pub fn pass_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        match self.object.local::<::std::rc::Rc<dyn Bench>>() {
+            Some(service) => {
+                self.object
+                    .call_local(
+                        &bench_methods::PASS,
+                        options,
+                        |context| Bench::pass(&*service, context, request),
+                    )
+            }
+            None => self.object.call(&bench_methods::PASS, request, options),
+        }
+    }
+    /// Starts a call of `Pass`, to be waited for or cancelled later.
+    pub fn start_pass(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::Started<()> {
+        self.object.start(&bench_methods::PASS, request, options)
+    }
     /// Reads the argument, and answers nobody.
     ///
     /// Sends `Note`; returns when the message is in the channel.
@@ -299,6 +351,14 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
             0xc3c1_1da6 => {
                 incoming
                     .answer(|context, request| Bench::take(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0x38f2_f5e8 => {
+                incoming
+                    .answer(|context, request| Bench::pass(
                         &*self.service,
                         context,
                         request,
@@ -527,16 +587,17 @@ uf.Empty.\n\n\x9e\x01\n\x02\x07\x01\x12\x03\x10\x02&\x1a\x92\x01 How long a call
 \x20the caller gives no deadline, in milliseconds, above zero.\n Without it a call waits for\
 \x20as long as the server lives.\n\n\xa1\x01\n\x01\x0c\x12\x03\x02\x00\x12\x1a\x96\x01 What \
 a method of an interface can say about itself. Shipped inside nearcall-build: import it as\n\
-\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\x99\x05\n\x0bbench.\
+\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\x8e\x06\n\x0bbench.\
 proto\x12\x08bench.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16nearcall/options.proto\"\x1e\
-\n\x08Argument\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data2\xe8\x01\n\x05Bench\x129\n\x07No\
+\n\x08Argument\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data2\x9c\x02\n\x05Bench\x129\n\x07No\
 thing\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x122\n\x04Take\x12\x12.ben\
-ch.v1.Argument\x1a\x16.google.protobuf.Empty\x128\n\x04Note\x12\x12.bench.v1.Argument\x1a\x16\
-.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x126\n\x04Mark\x12\x16.google.protobuf.Empty\x1a\
-\x16.google.protobuf.EmptyJ\xb7\x02\nE\n\x02\x06\x00\x12\x04\t\x00\x14\x01\x1a9 A server tha\
-t does no work: it only reads what it gets.\n\n\'\n\x04\x06\x00\x02\x00\x12\x03\x0b\x02E\x1a\
-\x1a Nothing in, nothing out.\n\n\"\n\x04\x06\x00\x02\x01\x12\x03\r\x025\x1a\x15 Reads the a\
-rgument.\n\n7\n\x04\x06\x00\x02\x02\x12\x04\x0f\x02\x11\x03\x1a) Reads the argument, and ans\
-wers nobody.\n\n8\n\x04\x06\x00\x02\x03\x12\x03\x13\x02B\x1a+ The measured region begins her\
-e, or ends.\n\n.\n\x01\x0c\x12\x03\x01\x00\x12\x1a$ What `nearcall bench calls` calls.\nb\x06\
-proto3";
+ch.v1.Argument\x1a\x16.google.protobuf.Empty\x122\n\x04Pass\x12\x12.bench.v1.Argument\x1a\x16\
+.google.protobuf.Empty\x128\n\x04Note\x12\x12.bench.v1.Argument\x1a\x16.google.protobuf.Empt\
+y\"\x04\xc8\xf3\x18\x01\x126\n\x04Mark\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf\
+.EmptyJ\xf8\x02\nE\n\x02\x06\x00\x12\x04\t\x00\x16\x01\x1a9 A server that does no work: it o\
+nly reads what it gets.\n\n\'\n\x04\x06\x00\x02\x00\x12\x03\x0b\x02E\x1a\x1a Nothing in, not\
+hing out.\n\n\"\n\x04\x06\x00\x02\x01\x12\x03\r\x025\x1a\x15 Reads the argument.\n\n?\n\x04\x06\
+\x00\x02\x02\x12\x03\x0f\x025\x1a2 Takes the argument and looks at its length only.\n\n7\n\x04\
+\x06\x00\x02\x03\x12\x04\x11\x02\x13\x03\x1a) Reads the argument, and answers nobody.\n\n8\n\
+\x04\x06\x00\x02\x04\x12\x03\x15\x02B\x1a+ The measured region begins here, or ends.\n\n.\n\x01\
+\x0c\x12\x03\x01\x00\x12\x1a$ What `nearcall bench calls` calls.\nb\x06proto3";

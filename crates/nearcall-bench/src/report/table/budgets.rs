@@ -30,7 +30,14 @@ pub(super) fn print(out: &mut String, run: &Run) {
         }
         grid.row(row(budget));
         if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
-            grid.note(format!("  launches: {}", launches(budget)));
+            let grade = budget.grade.map(|grade| format!("; grade {grade}")).unwrap_or_default();
+            grid.note(format!("  launches: {}{grade}", launches(budget)));
+        }
+        if budget.name == "connection-memory"
+            && let Some(shared) = run.at_rest.iter().find_map(|one| one.shared_bytes_per_connection)
+        {
+            let shared = figure(Some(shared), number::memory);
+            grid.note(format!("  of it in memory that both ends map: {shared}"));
         }
     }
     grid.print(out);

@@ -53,7 +53,7 @@ fn print_placement(out: &mut String, run: &Run, placement: &Placement) {
         }
         let comparison = run.waits.iter().find(|one| {
             let same = one.mechanism == cell.mechanism && one.class == cell.placement.class;
-            same && one.rate_per_s == facts.rate_per_s && wait(cell) == "adaptive"
+            same && one.rate_per_s == facts.rate_per_s
         });
         grid.row(row(cell, &facts, comparison));
     }
@@ -67,7 +67,13 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
         false => ("behind".to_owned(), figure(facts.achieved_per_s, number::message_rate)),
     };
     let cpu = cell.cpu_ns_per_message;
-    let latency = comparison.and_then(|one| one.latency_ratio);
+    let better = comparison.filter(|_| wait(cell) == ADAPTIVE);
+    let other = comparison.and_then(|one| one.others.iter().find(|one| one.wait == wait(cell)));
+    let either = |of_better: Option<f64>, of_other: Option<f64>| of_better.or(of_other);
+    let latency =
+        either(better.and_then(|one| one.latency_ratio), other.and_then(|one| one.latency_ratio));
+    let cpu_ratio =
+        either(better.and_then(|one| one.cpu_ratio), other.and_then(|one| one.cpu_ratio));
     vec![
         clip(&clean(&cell.mechanism), 14),
         clip(&clean(wait(cell)), 8),
@@ -76,8 +82,8 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
         figure(cpu.client, number::time),
         figure(cpu.server, number::time),
         figure(latency, number::ratio),
-        spread(latency, comparison.and_then(|one| one.latency_ratio_ci95)),
-        figure(comparison.and_then(|one| one.cpu_ratio), number::ratio),
+        spread(latency, better.and_then(|one| one.latency_ratio_ci95)),
+        figure(cpu_ratio, number::ratio),
         cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
     ]
 }
@@ -127,6 +133,9 @@ fn order_of(wait: &str) -> usize {
     ["spin", "block", "adaptive"].iter().position(|known| *known == wait).unwrap_or(usize::MAX)
 }
 
+/// The policy that is compared with the others.
+const ADAPTIVE: &str = "adaptive";
+
 /// The class of placement of both ends on one CPU.
 const SAME_CPU: &str = "same_cpu";
 
@@ -155,8 +164,9 @@ const REST_HEAD: [(&str, Align, usize); 6] = [
 const LEGEND: &str = "median, p99: constant rate, from when a call should have begun until it has \
                       returned; behind: not all calls began in time, and the rate that was \
                       reached; client, server: CPU time per call, of the client within calls only; \
-                      ratio: the median of adaptive to that of the better of spin and block, CPU: \
-                      its CPU time of both ends to that of the cheaper of the two.";
+                      ratio, CPU: in a row of adaptive its median to that of the better of spin and \
+                      block, and its CPU time of both ends to that of the cheaper of the two; in \
+                      the rows of those, adaptive to each.";
 
 /// There are two; a file may claim more.
 const PLACEMENTS_MAX: usize = 8;

@@ -5,7 +5,7 @@
 //! Not here: lending (`lender.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedBytes};
@@ -22,6 +22,7 @@ pub struct Borrower {
     segments: PeerSegments,
     own: OwnSegments,
     counts: Option<Arc<Counts>>,
+    /// Places that were borrowed, in all.
     borrows: u32,
 }
 
@@ -29,8 +30,6 @@ pub struct Borrower {
 #[derive(Debug)]
 struct Counts {
     region: OwnRegion,
-    /// Places that are borrowed now.
-    out: AtomicUsize,
 }
 
 /// A place that is borrowed. Dropped, it is given back.
@@ -39,7 +38,7 @@ pub struct Borrowed {
     region: PeerRegion,
     start: usize,
     bytes: usize,
-    _back: GiveBack,
+    back: GiveBack,
 }
 
 #[derive(Debug)]
@@ -66,8 +65,7 @@ impl Borrower {
         if usize::from(slot) >= SLOTS_PER_END_MAX {
             return Err(Misdeed::BadSegment.into());
         }
-        self.borrows = self.borrows.wrapping_add(1);
-        if self.borrows.is_multiple_of(BORROWS_PER_TENDING) {
+        if self.borrows % BORROWS_PER_TENDING == BORROWS_PER_TENDING - 1 {
             self.segments.tend()?;
         }
         let region = self.segments.get(SegmentId(segment))?;
@@ -78,20 +76,25 @@ impl Borrower {
         }
         let region = PeerRegion::clone(region);
         let counts = Arc::clone(self.counts()?);
-        counts.out.fetch_add(1, Ordering::Relaxed);
-        Ok(Borrowed { region, start, bytes, _back: GiveBack { counts, slot } })
+        self.borrows = self.borrows.wrapping_add(1);
+        Ok(Borrowed { region, start, bytes, back: GiveBack { counts, slot } })
     }
 
     /// How many places are borrowed now: messages and slices that live.
     #[must_use]
     pub fn places_out(&self) -> usize {
-        self.counts.as_ref().map_or(0, |counts| counts.out.load(Ordering::Relaxed))
+        let Some(counts) = &self.counts else { return 0 };
+        let slots = (0..SLOTS_PER_END_MAX).filter_map(|number| u16::try_from(number).ok());
+        let back = slots.fold(0_u32, |sum, slot| {
+            sum.wrapping_add(counts.region.word32(counter_at(slot)).load(Ordering::Relaxed))
+        });
+        self.borrows.wrapping_sub(back) as usize
     }
 
     fn counts(&mut self) -> Result<&Arc<Counts>, ReceiveError> {
         if self.counts.is_none() {
             let region = self.own.create_counts(COUNTS_BYTES).map_err(cannot_count)?;
-            self.counts = Some(Arc::new(Counts { region, out: AtomicUsize::new(0) }));
+            self.counts = Some(Arc::new(Counts { region }));
         }
         self.counts.as_ref().ok_or(ReceiveError::Empty)
     }
@@ -129,8 +132,8 @@ impl Borrowed {
     #[must_use]
     pub fn into_bytes(self, trust: Trust) -> Bytes {
         let range = self.start..self.start + self.bytes;
-        match TrustedBytes::new(&self.region, range, trust) {
-            Some(bytes) => Bytes::from_owner(Trusted { bytes, _borrowed: self }),
+        match TrustedBytes::new(self.region, range, trust) {
+            Some(bytes) => Bytes::from_owner(Trusted { bytes, _back: self.back }),
             None => Bytes::new(),
         }
     }
@@ -139,7 +142,7 @@ impl Borrowed {
 /// The owner behind slices: what it holds goes in this order.
 struct Trusted {
     bytes: TrustedBytes,
-    _borrowed: Borrowed,
+    _back: GiveBack,
 }
 
 impl AsRef<[u8]> for Trusted {
@@ -153,6 +156,5 @@ impl Drop for GiveBack {
         // Release: our reads come before the lender's next writes. A count, not a flag: the same
         // slot may be lent again, or more than once, before the lender looks.
         self.counts.region.word32(counter_at(self.slot)).fetch_add(1, Ordering::Release);
-        self.counts.out.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,16 +5,16 @@
 //! Not here: reading what was lent (`borrower.rs`).
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut, Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use nearcall_os::region::{PeerRegion, PlainRegion};
+use nearcall_os::region::{PeerRegion, PlainBytes, PlainRegion};
 
 use super::{Place, counter_at};
 use crate::control::Control;
-use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_PER_END_MAX};
+use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_IN_ROTATION, SLOTS_PER_END_MAX};
 use crate::shm::segments::{OwnSegments, SegmentError, SegmentId};
 
 /// Lends memory to the other end of a connection.
@@ -23,27 +23,26 @@ pub struct Lender {
     control: Arc<Control>,
     segments: OwnSegments,
     loan_bytes_max: usize,
-    home: Arc<Home>,
-    /// How often each slot was passed. Counts on when a slot gets another segment.
-    passes: [u32; SLOTS_PER_END_MAX],
+    /// By number. Grows to `SLOTS_PER_END_MAX`; none where a slot was retired.
+    slots: Vec<Option<Slot>>,
+    tallies: [Tally; SLOTS_PER_END_MAX],
     /// Where the borrower counts, once it has borrowed something.
     counts: Option<Arc<PeerRegion>>,
-}
-
-/// Where loans come back to.
-#[derive(Debug)]
-struct Home {
-    slots: Mutex<[Option<Slot>; SLOTS_PER_END_MAX]>,
-    /// Loans that live, frozen or not.
-    lent: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Slot {
     segment: SegmentId,
     addresses: Range<usize>,
-    /// Not here while a loan of it lives.
-    memory: Option<PlainRegion>,
+    memory: PlainRegion,
+}
+
+/// How often a slot was passed, and how often the borrower was done with it when we looked last.
+/// They count on when a slot gets another segment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    passes: u32,
+    seen: u32,
 }
 
 /// Why nothing was lent. The connection is as good as before.
@@ -90,13 +89,12 @@ impl std::error::Error for LoanError {}
 impl Lender {
     /// `loan_bytes_max` is the longest message of the connection.
     pub(crate) fn new(control: &Arc<Control>, loan_bytes_max: usize) -> Self {
-        let home = Home { slots: Mutex::new([const { None }; _]), lent: AtomicUsize::new(0) };
         Self {
             control: Arc::clone(control),
             segments: OwnSegments::new(control),
             loan_bytes_max: loan_bytes_max.min(SLOT_BYTES_PER_END_MAX),
-            home: Arc::new(home),
-            passes: [0; SLOTS_PER_END_MAX],
+            slots: Vec::new(),
+            tallies: [Tally::default(); _],
             counts: None,
         }
     }
@@ -104,7 +102,7 @@ impl Lender {
     /// Lends `loan_bytes` bytes to be written: of a slot, or for few of the heap. They hold zeroes,
     /// or what was written there before.
     ///
-    /// A slot that was used before costs two hundred nanoseconds or so; a new one some ten system
+    /// A slot that was used before costs a hundred nanoseconds or so; a new one some ten system
     /// calls and all its pages.
     ///
     /// # Errors
@@ -118,175 +116,167 @@ impl Lender {
         if loan_bytes < SLOT_BYTES_MIN {
             return Ok(Loan::plain(loan_bytes));
         }
-        self.look_for_counts();
-        let home = Arc::clone(&self.home);
-        let mut slots = home.lock();
         // What is much larger than needed is kept for who needs it, as long as there is room.
         let snug = loan_bytes..=loan_bytes.saturating_mul(4);
-        let number = match self.smallest_free(&slots, |bytes| snug.contains(&bytes)) {
+        let number = match self.smallest_free(|bytes| snug.contains(&bytes)) {
             Some(number) => number,
-            None => match self.make_slot(&mut slots, loan_bytes) {
+            None => match self.find_or_make(loan_bytes, &snug) {
                 Ok(number) => number,
-                Err(error) => {
-                    let any = self.smallest_free(&slots, |bytes| bytes >= loan_bytes);
-                    match (any, error) {
-                        (Some(number), _) => number,
-                        (None, SegmentError::Limit) => return Err(self.all_out(&slots)),
-                        (None, SegmentError::Region(error)) => {
-                            return Err(LoanError::NoMemory(error.to_string()));
-                        }
-                        // Not now, or not any more: what is written there is copied.
-                        (None, SegmentError::LineFull | SegmentError::Os(_)) => {
-                            return Ok(Loan::plain(loan_bytes));
-                        }
-                    }
+                Err(SegmentError::Limit) => return Err(self.all_out()),
+                Err(SegmentError::Region(error)) => {
+                    return Err(LoanError::NoMemory(error.to_string()));
+                }
+                // Not now, or not any more: what is written there is copied.
+                Err(SegmentError::LineFull | SegmentError::Os(_)) => {
+                    return Ok(Loan::plain(loan_bytes));
                 }
             },
         };
-        let slot = slots[number].as_mut();
-        let memory = slot
-            .and_then(|slot| slot.memory.take())
-            .ok_or(LoanError::AllOut { here: SLOTS_PER_END_MAX, there: 0 })?;
-        drop(slots);
-        home.lent.fetch_add(1, Ordering::Relaxed);
-        let memory = Memory::Slot { memory: Some(memory), number, home };
-        Ok(Loan { memory, loan_bytes })
+        let slot = self.slots[number].as_mut();
+        Ok(match slot.and_then(|slot| slot.memory.lend()) {
+            Some(memory) => Loan { memory: Memory::Slot(memory), loan_bytes },
+            None => Loan::plain(loan_bytes),
+        })
     }
 
     /// Whether any loan lives that is not of the heap: if not, no message has to be looked through.
     #[must_use]
     #[inline]
     pub fn is_lending(&self) -> bool {
-        self.home.lent.load(Ordering::Relaxed) != 0
+        self.slots.iter().flatten().any(|slot| slot.memory.is_lent())
     }
 
     /// Where `memory` is, if it lies in a loan that lives.
     #[must_use]
+    #[inline]
     pub fn find(&self, memory: &[u8]) -> Option<Place> {
         let start = memory.as_ptr().addr();
-        let slots = self.home.lock();
-        let mut known = slots.iter().enumerate();
-        let (number, slot) = known.find_map(|(number, slot)| {
-            let slot = slot.as_ref().filter(|slot| slot.memory.is_none())?;
-            slot.addresses.contains(&start).then_some((number, slot))
-        })?;
-        let offset = start - slot.addresses.start;
+        let known = self.slots.iter().enumerate();
+        // Nobody has a slice of a slot but by a loan of it.
+        let (number, slot) = known
+            .filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
+            .find(|(_, slot)| slot.addresses.contains(&start))?;
         (memory.len() <= slot.addresses.end - start).then_some(Place {
             slot: u16::try_from(number).ok()?,
             segment: slot.segment.0,
-            offset: u32::try_from(offset).ok()?,
+            offset: u32::try_from(start - slot.addresses.start).ok()?,
             bytes: u32::try_from(memory.len()).ok()?,
         })
     }
 
     /// Counts that a message names this place, found while its loan lives. Once for each time.
     pub fn pass(&mut self, place: Place) {
-        let passes = &mut self.passes[usize::from(place.slot)];
+        let passes = &mut self.tallies[usize::from(place.slot)].passes;
         *passes = passes.wrapping_add(1);
     }
 
     /// The message that named this place was not sent.
     pub fn take_back(&mut self, place: Place) {
-        let passes = &mut self.passes[usize::from(place.slot)];
+        let passes = &mut self.tallies[usize::from(place.slot)].passes;
         *passes = passes.wrapping_sub(1);
     }
 
     /// How many slots are in use: by loans that live here, and only by the other end.
     #[must_use]
     pub fn slots_out(&mut self) -> (usize, usize) {
-        self.look_for_counts();
-        let slots = self.home.lock();
-        let here = slots.iter().flatten().filter(|slot| slot.memory.is_none()).count();
-        let in_use = (0..SLOTS_PER_END_MAX).filter(|&number| {
-            slots[number].as_ref().is_some_and(|slot| slot.memory.is_none())
-                || !self.is_back(number)
-        });
-        let in_use = in_use.count();
-        (here, in_use - here)
+        self.look_at_counts();
+        let (mut here, mut there) = (0, 0);
+        for (number, tally) in self.tallies.iter().enumerate() {
+            let slot = self.slots.get(number).and_then(Option::as_ref);
+            match slot {
+                Some(slot) if slot.memory.is_lent() => here += 1,
+                _ if tally.passes != tally.seen => there += 1,
+                _ => {}
+            }
+        }
+        (here, there)
     }
 
-    /// The free slot with the fewest bytes of those that `fit`.
-    fn smallest_free(
-        &self,
-        slots: &[Option<Slot>; SLOTS_PER_END_MAX],
-        fit: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let free = slots.iter().enumerate().filter_map(|(number, slot)| {
-            let slot = slot.as_ref().filter(|slot| slot.memory.is_some())?;
-            (fit(slot.addresses.len()) && self.is_back(number))
-                .then_some((slot.addresses.len(), number))
+    /// The free slot with the fewest bytes of those that `fit`, as far as we know.
+    #[inline]
+    fn smallest_free(&self, fit: impl Fn(usize) -> bool) -> Option<usize> {
+        let free = self.slots.iter().zip(&self.tallies).enumerate().filter_map(|(number, it)| {
+            let (Some(Slot { addresses, memory, .. }), tally) = it else { return None };
+            let is_free = fit(addresses.len()) && tally.passes == tally.seen && !memory.is_lent();
+            is_free.then_some((addresses.len(), number))
         });
         free.min().map(|(_, number)| number)
     }
 
-    /// Whether the other end is done with the slot.
-    fn is_back(&self, number: usize) -> bool {
-        let passes = self.passes[number];
-        let Ok(slot) = u16::try_from(number) else { return false };
-        match &self.counts {
-            // Acquire: the reads of who is done come before our next writes.
-            Some(counts) => counts.load32(counter_at(slot), Ordering::Acquire) == passes,
-            None => passes == 0,
+    /// A slot for a loan where none is known to be free: another one in the rotation, one that has
+    /// come back meanwhile, a new one, or a free one that is larger than it should be.
+    fn find_or_make(
+        &mut self,
+        loan_bytes: usize,
+        snug: &RangeInclusive<usize>,
+    ) -> Result<usize, SegmentError> {
+        let of_size = self.slots.iter().flatten().filter(|it| snug.contains(&it.addresses.len()));
+        if of_size.count() < SLOTS_IN_ROTATION
+            && let Ok(number) = self.make_slot(loan_bytes)
+        {
+            return Ok(number);
         }
+        self.look_at_counts();
+        if let Some(number) = self.smallest_free(|bytes| snug.contains(&bytes)) {
+            return Ok(number);
+        }
+        self.make_slot(loan_bytes)
+            .or_else(|error| self.smallest_free(|bytes| bytes >= loan_bytes).ok_or(error))
     }
 
     /// Makes a slot, and room for it among those that are free and too small.
-    fn make_slot(
-        &self,
-        slots: &mut [Option<Slot>; SLOTS_PER_END_MAX],
-        loan_bytes: usize,
-    ) -> Result<usize, SegmentError> {
+    fn make_slot(&mut self, loan_bytes: usize) -> Result<usize, SegmentError> {
         let slot_bytes = slot_bytes(loan_bytes);
         loop {
-            let in_use: usize = slots.iter().flatten().map(|slot| slot.addresses.len()).sum();
-            let number = (0..SLOTS_PER_END_MAX)
-                .find(|&number| slots[number].is_none() && self.is_back(number))
-                .filter(|_| in_use + slot_bytes <= SLOT_BYTES_PER_END_MAX);
-            if let Some(number) = number {
+            let slots = self.slots.iter().flatten();
+            let in_use: usize = slots.map(|slot| slot.addresses.len()).sum();
+            let mut free = (0..SLOTS_PER_END_MAX).filter(|&number| {
+                let tally = &self.tallies[number];
+                let is_taken = self.slots.get(number).is_some_and(Option::is_some);
+                !is_taken && tally.passes == tally.seen
+            });
+            if let Some(number) = free.next()
+                && in_use + slot_bytes <= SLOT_BYTES_PER_END_MAX
+            {
                 let (segment, mut region) = self.segments.create(slot_bytes)?;
                 // Page faults now, in one call, or later, one by one.
                 let _ = region.prefault();
                 let memory = PlainRegion::from(region);
                 let addresses = memory.addresses();
-                slots[number] = Some(Slot { segment, addresses, memory: Some(memory) });
+                let slot = Slot { segment, addresses, memory };
+                let slots_until_now = self.slots.len();
+                self.slots.resize_with(slots_until_now.max(number + 1), || None);
+                self.slots[number] = Some(slot);
                 return Ok(number);
             }
-            let smaller = self.smallest_free(slots, |bytes| bytes < loan_bytes);
-            let retired = smaller.and_then(|number| slots[number].take());
+            let smaller = self.smallest_free(|bytes| bytes < loan_bytes);
+            let retired = smaller.and_then(|number| self.slots[number].take());
             self.segments.retire(retired.ok_or(SegmentError::Limit)?.segment);
         }
     }
 
     #[cold]
-    fn all_out(&self, slots: &[Option<Slot>; SLOTS_PER_END_MAX]) -> LoanError {
-        let here = slots.iter().flatten().filter(|slot| slot.memory.is_none()).count();
-        let there = (0..SLOTS_PER_END_MAX).filter(|&number| {
-            let is_here = slots[number].as_ref().is_none_or(|slot| slot.memory.is_some());
-            is_here && !self.is_back(number)
-        });
-        LoanError::AllOut { here, there: there.count() }
+    fn all_out(&mut self) -> LoanError {
+        let (here, there) = self.slots_out();
+        LoanError::AllOut { here, there }
     }
 
-    /// Looks whether the borrower's page has come, until it has.
-    fn look_for_counts(&mut self) {
-        if self.counts.is_none() && self.passes.iter().any(|&passes| passes != 0) {
+    /// Looks at what the borrower is done with by now.
+    fn look_at_counts(&mut self) {
+        if self.counts.is_none() && self.tallies.iter().any(|tally| tally.passes != 0) {
             // Whoever waits for a message hears of what goes wrong here.
             let _ = self.control.take_packets(|inbox| inbox.counts().is_some());
             self.counts = self.control.inbox().segments.counts().cloned();
         }
-    }
-}
-
-impl Drop for Lender {
-    fn drop(&mut self) {
-        // Loans that live find their slot no more, and unmap it themselves.
-        self.home.lock().fill_with(|| None);
-    }
-}
-
-impl Home {
-    fn lock(&self) -> MutexGuard<'_, [Option<Slot>; SLOTS_PER_END_MAX]> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        let Some(counts) = &self.counts else { return };
+        for (number, tally) in self.tallies.iter_mut().enumerate() {
+            if tally.passes != tally.seen
+                && let Ok(slot) = u16::try_from(number)
+            {
+                // Acquire: the reads of who is done come before our next writes.
+                tally.seen = counts.load32(counter_at(slot), Ordering::Acquire);
+            }
+        }
     }
 }
 
@@ -300,7 +290,7 @@ pub struct Loan {
 #[derive(Debug)]
 enum Memory {
     Heap(Vec<u8>),
-    Slot { memory: Option<PlainRegion>, number: usize, home: Arc<Home> },
+    Slot(PlainBytes),
 }
 
 impl Loan {
@@ -313,7 +303,7 @@ impl Loan {
     /// Whether it is lent to the other end, and not copied when it is sent.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(self.memory, Memory::Slot { .. })
+        matches!(self.memory, Memory::Slot(_))
     }
 
     /// Ends the writing. What comes back goes into messages, any number of times, whole or sliced.
@@ -321,7 +311,7 @@ impl Loan {
     pub fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Memory::Heap(heap) => Bytes::from(std::mem::take(heap)),
-            Memory::Slot { .. } => Bytes::from_owner(self),
+            Memory::Slot(_) => Bytes::from_owner(self),
         }
     }
 }
@@ -331,7 +321,7 @@ impl AsRef<[u8]> for Loan {
     fn as_ref(&self) -> &[u8] {
         let memory = match &self.memory {
             Memory::Heap(heap) => heap,
-            Memory::Slot { memory, .. } => memory.as_ref().map_or(&[][..], PlainRegion::as_slice),
+            Memory::Slot(memory) => memory.as_slice(),
         };
         memory.get(..self.loan_bytes).unwrap_or_default()
     }
@@ -351,22 +341,9 @@ impl DerefMut for Loan {
     fn deref_mut(&mut self) -> &mut [u8] {
         let memory = match &mut self.memory {
             Memory::Heap(heap) => &mut heap[..],
-            Memory::Slot { memory, .. } => {
-                memory.as_mut().map_or(&mut [][..], PlainRegion::as_mut_slice)
-            }
+            Memory::Slot(memory) => memory.as_mut_slice(),
         };
         memory.get_mut(..self.loan_bytes).unwrap_or_default()
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        let Memory::Slot { memory, number, home } = &mut self.memory else { return };
-        let memory = memory.take();
-        if let (Some(slot), Some(memory)) = (home.lock()[*number].as_mut(), memory) {
-            slot.memory = Some(memory);
-        }
-        home.lent.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

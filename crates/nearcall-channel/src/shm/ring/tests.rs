@@ -217,6 +217,42 @@ fn words_that_lie_are_judged() {
 }
 
 #[test]
+fn lies_in_a_ring_that_grows_stay_inside() {
+    let seeds = if cfg!(miri) { 3 } else { 2_000 };
+    for seed in 0..seeds {
+        let (mut rng, mut pair) = (Rng(seed), Pair::new(64 << 10));
+        let mut taken = 0;
+        while taken < 100 {
+            let consumer = &mut pair.consumer;
+            let place = consumer.capacity.place(consumer.head);
+            let lap = consumer.capacity.lap(consumer.head);
+            let piece = rng.below(consumer.piece_bytes_max + 2) as u64;
+            let pad = if rng.below(20) == 0 { PAD } else { 0 };
+            let word = if pad == 0 { 1 << 63 | piece << 32 | piece } else { pad };
+            pair.frames.store64(place, word | READY | lap, Ordering::Relaxed);
+            let found = match consumer.try_plain(consumer.look(&pair.frames_read)) {
+                Some(found) => Ok(Some(found)),
+                None => consumer.try_next(&pair.progress, &pair.frames_read),
+            };
+            match found {
+                Ok(Some((header, place))) => {
+                    let piece = piece_range(place, header.piece_bytes as usize);
+                    // Panics outside the region.
+                    pair.frames_read
+                        .bytes(piece)
+                        .copy_to(&mut vec![0; header.piece_bytes as usize]);
+                    pair.consumer.finish(&pair.progress);
+                    assert!(pair.consumer.present.end <= pair.frames_read.len());
+                }
+                Ok(None) => {}
+                Err(_) => break,
+            }
+            taken += 1;
+        }
+    }
+}
+
+#[test]
 fn two_pads_in_a_row_are_refused() {
     let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
     assert!(pair.try_push(&[0; 8]));

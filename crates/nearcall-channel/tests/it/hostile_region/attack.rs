@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use crate::support::patient;
 use crate::support::play::Play;
 use crate::support::raw::{
-    ACCEPT, FRAMES, READY, REFUSAL, REFUSED_LIMITS, REFUSED_MECHANISM, REFUSED_OTHER,
+    ACCEPT, FRAMES, LAYOUT, READY, REFUSAL, REFUSED_LIMITS, REFUSED_MECHANISM, REFUSED_OTHER,
     REFUSED_PARTS, REFUSED_VERSION, RING_BYTES, RawLine, good_hello, good_region, hello, region,
 };
 
@@ -69,7 +69,7 @@ fn act(play: &mut Play, attacks: &[Attack]) {
     let options = Options { handshake_timeout: STEP, ..play.options() };
     if !play.is_first() {
         for (what, attack, verdict) in attacks {
-            let line = RawLine::connect(&name);
+            let line = RawLine::connect(&name, play.mechanism);
             attack(&line);
             play.hear();
             if !matches!(verdict, Verdict::Gone) {
@@ -113,12 +113,16 @@ pub(super) fn a_stranger_is_refused(play: &mut Play) {
             ("a web browser", |line| line.send(b"GET / HTTP/1.1\r\n\r\n", &[]), Verdict::BadPacket),
             ("one zero", |line| line.send(&[0], &[]), Verdict::BadPacket),
             ("only the mark", |line| line.send(b"NEARCALL", &[]), Verdict::BadPacket),
-            ("a greeting cut off", |line| line.send(&good_hello()[..15], &[]), Verdict::BadPacket),
+            (
+                "a greeting cut off",
+                |line| line.send(&good_hello(line.mechanism)[..15], &[]),
+                Verdict::BadPacket,
+            ),
             ("random bytes", |line| line.send(&random(200), &[]), Verdict::BadPacket),
             ("a packet too long", |line| line.send(&random(2000), &[]), Verdict::BadPacket),
             (
                 "descriptors before a greeting is known",
-                |line| line.send(&good_hello(), &[good_region().1]),
+                |line| line.send(&good_hello(line.mechanism), &[good_region().1]),
                 Verdict::BadPacket,
             ),
             (
@@ -223,75 +227,81 @@ fn fifo() -> OwnedFd {
     pipe::fifo_unnamed(File::open(std::env::temp_dir()).unwrap()).unwrap()
 }
 
+const BYTES: usize = FRAMES + RING_BYTES as usize;
+
+/// What is no memory of ours at all.
+const OTHER_PARTS: &[Attack] = &[
+    ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
+    (
+        "two descriptors",
+        |line| answer(line, &[], &[good_region().1, good_region().1]),
+        Verdict::BadParts,
+    ),
+    (
+        "more descriptors than any mechanism",
+        |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
+        Verdict::BadPacket,
+    ),
+    (
+        "bytes that nobody asked for",
+        |line| answer(line, b"more", &[good_region().1]),
+        Verdict::BadParts,
+    ),
+    (
+        "memory without seals",
+        |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
+        Verdict::BadParts,
+    ),
+    (
+        "memory that cannot be sealed",
+        |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
+        Verdict::BadParts,
+    ),
+    (
+        "too little memory",
+        |line| {
+            let backing = nearcall_os::region::Backing::Reserved;
+            let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
+            answer(line, &[], &[small.unwrap().1]);
+        },
+        Verdict::BadParts,
+    ),
+    ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
+    ("a file in /dev/shm", |line| answer(line, &[], &[file("/dev/shm")]), Verdict::BadParts),
+    ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
+    ("a pipe", |line| answer(line, &[], &[pipe::create().unwrap().read]), Verdict::BadParts),
+];
+
+/// Memory of the right kind that holds something else.
+const OTHER_LAYOUTS: &[Attack] = &[
+    (
+        "memory without the mark",
+        |line| answer(line, &[], &[region(*b"nearshn\0", LAYOUT, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "the layout of another version",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT + 1, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "the layout of an older version",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT - 1, RING_BYTES).1]),
+        Verdict::BadParts,
+    ),
+    (
+        "another ring than agreed",
+        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT, 1 << 30).1]),
+        Verdict::BadParts,
+    ),
+];
+
 pub(super) fn bad_parts_are_refused(play: &mut Play) {
-    const BYTES: usize = FRAMES + RING_BYTES as usize;
-    act(
-        play,
-        &[
-            ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
-            (
-                "two descriptors",
-                |line| answer(line, &[], &[good_region().1, good_region().1]),
-                Verdict::BadParts,
-            ),
-            (
-                "more descriptors than any mechanism",
-                |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
-                Verdict::BadPacket,
-            ),
-            (
-                "bytes that nobody asked for",
-                |line| answer(line, b"more", &[good_region().1]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory without seals",
-                |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory that cannot be sealed",
-                |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
-                Verdict::BadParts,
-            ),
-            (
-                "too little memory",
-                |line| {
-                    let backing = nearcall_os::region::Backing::Reserved;
-                    let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
-                    answer(line, &[], &[small.unwrap().1]);
-                },
-                Verdict::BadParts,
-            ),
-            ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
-            (
-                "a file in /dev/shm",
-                |line| answer(line, &[], &[file("/dev/shm")]),
-                Verdict::BadParts,
-            ),
-            ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
-            (
-                "a pipe",
-                |line| answer(line, &[], &[pipe::create().unwrap().read]),
-                Verdict::BadParts,
-            ),
-            (
-                "memory without the mark",
-                |line| answer(line, &[], &[region(*b"nearshn\0", 1, RING_BYTES).1]),
-                Verdict::BadParts,
-            ),
-            (
-                "the layout of another version",
-                |line| answer(line, &[], &[region(*b"nearshm\0", 2, RING_BYTES).1]),
-                Verdict::BadParts,
-            ),
-            (
-                "another ring than agreed",
-                |line| answer(line, &[], &[region(*b"nearshm\0", 1, 1 << 30).1]),
-                Verdict::BadParts,
-            ),
-        ],
-    );
+    act(play, &[OTHER_PARTS, OTHER_LAYOUTS].concat());
+}
+
+pub(super) fn bad_parts_of_shm_are_refused(play: &mut Play) {
+    bad_parts_are_refused(play);
 }
 
 pub(super) fn a_client_that_leaves_or_falls_silent_is_given_up(play: &mut Play) {
@@ -307,12 +317,12 @@ pub(super) fn a_client_that_leaves_or_falls_silent_is_given_up(play: &mut Play) 
                 },
                 Verdict::Silent,
             ),
-            ("leaving at once", |line| shutdown(&line.0, Half::Both).unwrap(), Verdict::Gone),
+            ("leaving at once", |line| shutdown(&line.socket, Half::Both).unwrap(), Verdict::Gone),
             (
                 "leaving after the offer",
                 |line| {
                     line.greet();
-                    shutdown(&line.0, Half::Both).unwrap();
+                    shutdown(&line.socket, Half::Both).unwrap();
                 },
                 Verdict::Gone,
             ),

@@ -29,6 +29,18 @@ pub(super) fn r04_random_bytes_in_a_live_ring_spinning(play: &mut Play) {
     mutate(play);
 }
 
+pub(super) fn r03_random_bytes_in_a_live_shm_that_adapts(play: &mut Play) {
+    mutate(play);
+}
+
+pub(super) fn r03_random_bytes_in_a_live_shm_that_polls(play: &mut Play) {
+    mutate(play);
+}
+
+pub(super) fn r04_random_bytes_in_a_live_shm_spinning(play: &mut Play) {
+    mutate(play);
+}
+
 fn mutate(play: &mut Play) {
     let name = format!("nearcall-live-{:016x}", play.seed);
     if !play.is_first() {
@@ -98,9 +110,10 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
 }
 
 fn attack(play: &Play, name: &str, seed: u64) {
-    let line = RawLine::connect(name);
+    let line = RawLine::connect(name, play.mechanism);
     line.send(&hello(VERSION, LIMIT, RING_BYTES, play.mechanism.name().as_bytes()), &[]);
-    let _ = line.receive();
+    // Kept: a doorbell of ours that hangs up would tell of our death.
+    let _offer = line.receive();
     let (mut own, fd) = good_region();
     line.send(&[ACCEPT], &[fd]);
     assert_eq!(line.receive().0, [READY]);

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use nearcall_channel::Version;
+use nearcall_channel::{Mechanism, Version};
 use nearcall_os::descriptor::{Received, receive_with_fds, send_with_fds};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::region::{Backing, OwnRegion};
@@ -32,9 +32,15 @@ pub(crate) const RING_BYTES: u32 = 4 << 10;
 pub(crate) const FRAMES: usize = 512;
 /// Where the owner says what it has read.
 pub(crate) const CONSUMED: usize = 384;
+/// The version of that picture.
+pub(crate) const LAYOUT: u32 = 2;
 
 /// One end of a control line without any manners.
-pub(crate) struct RawLine(pub(crate) OwnedFd);
+pub(crate) struct RawLine {
+    pub(crate) socket: OwnedFd,
+    /// What a good greeting asks for.
+    pub(crate) mechanism: Mechanism,
+}
 
 /// A greeting.
 pub(crate) fn hello(version: Version, limit: u32, buffer: u32, mechanism: &[u8]) -> Vec<u8> {
@@ -48,8 +54,8 @@ pub(crate) fn hello(version: Version, limit: u32, buffer: u32, mechanism: &[u8])
 }
 
 /// A greeting that a server answers with an offer.
-pub(crate) fn good_hello() -> Vec<u8> {
-    hello(nearcall_channel::VERSION, 4 << 20, RING_BYTES, b"shm-futex")
+pub(crate) fn good_hello(mechanism: Mechanism) -> Vec<u8> {
+    hello(nearcall_channel::VERSION, 4 << 20, RING_BYTES, mechanism.name().as_bytes())
 }
 
 /// Shared memory as a client should hand it over, but for what the arguments say.
@@ -64,16 +70,16 @@ pub(crate) fn region(magic: [u8; 8], version: u32, ring_bytes: u32) -> (OwnRegio
 
 /// Shared memory as it should be.
 pub(crate) fn good_region() -> (OwnRegion, OwnedFd) {
-    region(*b"nearshm\0", 1, RING_BYTES)
+    region(*b"nearshm\0", LAYOUT, RING_BYTES)
 }
 
 impl RawLine {
     /// Connects to the listener of this abstract name, which may not be there yet.
-    pub(crate) fn connect(name: &str) -> Self {
+    pub(crate) fn connect(name: &str, mechanism: Mechanism) -> Self {
         let end = nearcall_os::clock::now() + PATIENCE;
         loop {
             match unix_connect(UnixAddress::Abstract(name.as_bytes()), Some(PATIENCE)) {
-                Ok(socket) => return Self(socket),
+                Ok(socket) => return Self { socket, mechanism },
                 Err(error) => assert!(nearcall_os::clock::now() < end, "{error}"),
             }
             nearcall_os::clock::pause(Duration::from_millis(1));
@@ -83,21 +89,21 @@ impl RawLine {
     /// Sends one packet.
     pub(crate) fn send(&self, bytes: &[u8], fds: &[OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        assert_eq!(send_with_fds(&self.0, bytes, &fds).unwrap(), bytes.len());
+        assert_eq!(send_with_fds(&self.socket, bytes, &fds).unwrap(), bytes.len());
     }
 
     /// Waits for one packet; empty when the other end has closed.
     pub(crate) fn receive(&self) -> (Vec<u8>, Vec<OwnedFd>) {
-        let ready = poll_one(&self.0, Interest::Readable, Some(PATIENCE)).unwrap();
+        let ready = poll_one(&self.socket, Interest::Readable, Some(PATIENCE)).unwrap();
         assert!(ready.is_some(), "no answer");
         let mut buffer = [0; 2048];
-        let Received { bytes, fds, .. } = receive_with_fds(&self.0, &mut buffer, 16).unwrap();
+        let Received { bytes, fds, .. } = receive_with_fds(&self.socket, &mut buffer, 16).unwrap();
         (buffer[..bytes].to_vec(), fds)
     }
 
     /// Greets well and takes the offer.
     pub(crate) fn greet(&self) -> Vec<OwnedFd> {
-        self.send(&good_hello(), &[]);
+        self.send(&good_hello(self.mechanism), &[]);
         let (offer, fds) = self.receive();
         assert_eq!(offer[0], OFFER, "{}", String::from_utf8_lossy(&offer));
         fds

@@ -1,0 +1,241 @@
+//! The lane: where the pieces of long messages lie, so that the ring stays as small as short
+//! messages need it.
+//!
+//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one piece each. A piece in it is
+//! a note in the ring, a frame of one cache line that says where the piece lies:
+//!
+//! ```text
+//! | word: as of a piece, with PAD | segment: u16, slot: u16, 0: u32 | ... |
+//! ```
+//!
+//! Slots go round. One is free again when the other end has read the ring past its note, so the
+//! lane needs no word of its own.
+//! The sender makes its lane with the first long piece; where there is no memory or no room on the
+//! control line, pieces go through the ring as ever. It takes the lane back when it was not used
+//! for [`LANE_IDLE`], at a sleep after that. A thread that sleeps in its call wakes once for it; an
+//! event loop does not, it does so when it next goes to sleep. The reader lets go in the same way.
+//! Always true: a note is judged before anything of it is used; an end without a lane works.
+//! Not here: waiting for a slot (`shm.rs`), the ring (`ring.rs`).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearcall_os::clock;
+use nearcall_os::region::{OwnRegion, PeerRegion};
+
+use crate::control::Control;
+use crate::error::{Misdeed, ReceiveError};
+use crate::limits::PIECE_BYTES;
+use crate::shm::segments::{OwnSegments, PeerSegments, SegmentId};
+
+/// Pieces in flight: the reader copies one out while the next are written, and neither waits.
+pub(crate) const LANE_SLOTS: usize = 8;
+
+/// Bytes of a note in the ring, behind the word.
+pub(crate) const NOTE_BYTES: usize = 8;
+
+/// A piece up to here goes through the ring: it fits the pages that the ring has anyway.
+pub(crate) const RING_PIECE_BYTES_MAX: usize = 2 << 10;
+
+/// How long a lane is kept that nobody uses. Making one takes some tens of microseconds, so who
+/// needs one each second does not feel it.
+pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
+
+/// How often a reader wakes up to see whether the lane was taken back.
+const LOOKS_MAX: u32 = 4;
+
+/// Pieces that go through the ring before a lane is asked for again that could not be had.
+const PIECES_BEFORE_RETRY: u32 = 64;
+
+/// When a lane was last seen in use. The clock is read at sleeps only.
+#[derive(Debug, Default)]
+struct Rest {
+    used: bool,
+    since: Option<Instant>,
+}
+
+impl Rest {
+    /// At a sleep: whether nobody has used it for [`LANE_IDLE`].
+    fn is_over(&mut self, now: Instant) -> bool {
+        if std::mem::take(&mut self.used) {
+            self.since = None;
+        }
+        now.saturating_duration_since(*self.since.get_or_insert(now)) >= LANE_IDLE
+    }
+}
+
+/// The sender's lane.
+#[derive(Debug)]
+pub(crate) struct LaneOut {
+    segments: OwnSegments,
+    lane: Option<Lane>,
+    pieces_until_retry: u32,
+}
+
+#[derive(Debug)]
+struct Lane {
+    id: SegmentId,
+    region: OwnRegion,
+    /// Of each slot: how far the other end must have read before it is free.
+    busy_until: [u64; LANE_SLOTS],
+    next: usize,
+    rest: Rest,
+}
+
+impl LaneOut {
+    pub(crate) fn new(control: &Arc<Control>) -> Self {
+        Self { segments: OwnSegments::new(control), lane: None, pieces_until_retry: 0 }
+    }
+
+    /// Whether a piece may go through the lane; makes it if there is none. Never waits.
+    #[inline]
+    pub(crate) fn open(&mut self) -> bool {
+        self.lane.is_some() || self.make()
+    }
+
+    #[cold]
+    fn make(&mut self) -> bool {
+        if self.pieces_until_retry > 0 {
+            self.pieces_until_retry -= 1;
+            return false;
+        }
+        let Ok((id, region)) = self.segments.create(LANE_SLOTS * PIECE_BYTES) else {
+            self.pieces_until_retry = PIECES_BEFORE_RETRY;
+            return false;
+        };
+        let (busy_until, next, rest) = ([0; LANE_SLOTS], 0, Rest::default());
+        self.lane = Some(Lane { id, region, busy_until, next, rest });
+        true
+    }
+
+    /// How far the other end must have read for the next slot to be free; zero without a lane.
+    #[inline]
+    pub(crate) fn free_at(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| lane.busy_until[lane.next])
+    }
+
+    /// How far the other end must have read for all slots to be free.
+    pub(crate) fn busy_until(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| lane.busy_until.into_iter().max().unwrap_or(0))
+    }
+
+    /// The note that names the next slot.
+    #[inline]
+    pub(crate) fn note(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| u64::from(lane.id.0) | (lane.next as u64) << 16)
+    }
+
+    /// The first `bytes` of the next slot, which is free.
+    #[inline]
+    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        match &mut self.lane {
+            Some(lane) => {
+                let start = lane.next * PIECE_BYTES;
+                lane.region.slice_mut(start..start + bytes)
+            }
+            None => &mut [],
+        }
+    }
+
+    /// The next slot was published; it is free when the other end has read so far.
+    #[inline]
+    pub(crate) fn used(&mut self, busy_until: u64) {
+        if let Some(lane) = &mut self.lane {
+            lane.busy_until[lane.next] = busy_until;
+            lane.next = (lane.next + 1) % LANE_SLOTS;
+            lane.rest.used = true;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// At a sleep, with what the other end has read: takes a lane back that rested long enough.
+    pub(crate) fn tend(&mut self, consumed: u64) {
+        let Some(lane) = &mut self.lane else { return };
+        let all_free = lane.busy_until.iter().all(|until| *until <= consumed);
+        if lane.rest.is_over(clock::now()) && all_free {
+            self.segments.retire(lane.id);
+            self.lane = None;
+        }
+    }
+}
+
+/// The reader's view of the other end's lane.
+#[derive(Debug)]
+pub(crate) struct LaneIn {
+    segments: PeerSegments,
+    lane: Option<(SegmentId, Arc<PeerRegion>)>,
+    rest: Rest,
+    /// Looks since the last piece whether it was taken back.
+    looks: u32,
+}
+
+impl LaneIn {
+    pub(crate) fn new(control: &Arc<Control>) -> Self {
+        Self { segments: PeerSegments::new(control), lane: None, rest: Rest::default(), looks: 0 }
+    }
+
+    /// Where the piece of `piece_bytes` lies that `note` names: one load of the note, given here.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        note: u64,
+        piece_bytes: usize,
+    ) -> Result<Range<usize>, ReceiveError> {
+        #[allow(clippy::cast_possible_truncation, reason = "the two fields of the note")]
+        let (id, slot) = (SegmentId(note as u16), usize::from((note >> 16) as u16));
+        if note >> 32 != 0 || slot >= LANE_SLOTS || piece_bytes > PIECE_BYTES {
+            return Err(Misdeed::BadSegment.into());
+        }
+        if self.lane.as_ref().is_none_or(|(known, _)| *known != id) {
+            let region = self.segments.get(id)?;
+            if region.len() != LANE_SLOTS * PIECE_BYTES {
+                return Err(Misdeed::BadSegment.into());
+            }
+            self.lane = Some((id, Arc::clone(region)));
+        }
+        (self.rest.used, self.looks) = (true, 0);
+        let start = slot * PIECE_BYTES;
+        Ok(start..start + piece_bytes)
+    }
+
+    /// What `find` found is in here.
+    #[inline]
+    pub(crate) fn region(&self) -> Option<&PeerRegion> {
+        self.lane.as_ref().map(|(_, region)| &**region)
+    }
+
+    /// Whether a sleep should end for it: not for ever, since the other end may be a loop that
+    /// sleeps and keeps its lane.
+    #[inline]
+    pub(crate) fn is_worth_a_look(&self) -> bool {
+        self.lane.is_some() && self.looks < LOOKS_MAX
+    }
+
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// At a sleep: lets go of a lane that the other end has taken back.
+    pub(crate) fn tend(&mut self) {
+        let Some((id, _)) = &self.lane else { return };
+        if !self.rest.is_over(clock::now()) {
+            return;
+        }
+        // Look again after as long; a broken line is met by whoever needs it.
+        self.rest = Rest::default();
+        self.looks = self.looks.saturating_add(1);
+        let told = self.segments.tend();
+        if told.is_err() || self.segments.get(*id).is_err() {
+            self.lane = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
