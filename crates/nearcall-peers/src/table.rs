@@ -67,11 +67,14 @@ fn head(out: &mut String, document: &Document) {
     out.push('\n');
 }
 
+/// What a cell says in one of the tables.
+type Text = fn(&Figures) -> String;
+
 fn group(out: &mut String, waiting: Waiting, rows: &[&Row]) {
-    let parts: [(&str, &dyn Fn(&Figures) -> String); 3] = [
-        ("round trip; one-way rate", &|cell| format!("{}{}", value(cell), interval(cell))),
-        ("times nearcall's (≈: intervals overlap)", &|cell| ahead(cell)),
-        ("CPU time per message, both processes", &|cell| {
+    let parts: [(&str, Text); 3] = [
+        ("round trip; one-way rate", |cell| format!("{}{}", value(cell), interval(cell))),
+        ("times nearcall's (≈: intervals overlap)", ahead),
+        ("CPU time per message, both processes", |cell| {
             number::time(cell.cpu_ns_per_message.iter().sum())
         }),
     ];
