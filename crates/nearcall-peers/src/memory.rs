@@ -14,8 +14,8 @@ pub(crate) struct Idle {
     pub(crate) private_bytes: u64,
     /// Of that, what the process has written to.
     pub(crate) private_dirty_bytes: u64,
-    /// Memory that it shares with the client and that was written to: channels.
-    pub(crate) shared_dirty_bytes: u64,
+    /// Its share of memory files and named shared memory, which are channels.
+    pub(crate) channel_bytes: u64,
     /// Its share of all memory that it uses.
     pub(crate) proportional_bytes: u64,
     pub(crate) threads: u64,
@@ -37,7 +37,7 @@ pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<Idle> {
     Ok(Idle {
         private_bytes: field(&text, "Private_Clean") + field(&text, "Private_Dirty"),
         private_dirty_bytes: field(&text, "Private_Dirty"),
-        shared_dirty_bytes: field(&text, "Shared_Dirty"),
+        channel_bytes: field(&text, "Pss_Shmem"),
         proportional_bytes: field(&text, "Pss"),
         threads: threads as u64,
         cpu_share: cpu_ns as f64 / elapsed_ns as f64,

@@ -286,7 +286,7 @@ const ECHO: u64 = ask::ECHO as u64;
 const NOTE_BYTES: usize = 8;
 
 /// Notes that wait for the server.
-const BUFFER_NOTES: usize = 1024;
+const BUFFER_NOTES: usize = 16 << 10;
 
 /// How often a sleeping server is woken while notes stream: well before its buffer is full.
 const NOTES_PER_WAKE: u64 = 64;

@@ -27,7 +27,7 @@ use generated::rival_server::{Rival as Served, RivalServer};
 use generated::{Argument, Count, Empty};
 
 /// Made by the build script from `proto/rival.proto`.
-#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, reason = "generated")]
+#[allow(warnings, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/rival.v1.rs"));
 }
@@ -138,8 +138,11 @@ struct Calls {
     client: RivalClient<Channel>,
     notes: NotesClient<Channel>,
     buffer: BytesMut,
-    stream: Option<(mpsc::Sender<Argument>, JoinHandle<Result<Response<Empty>, Status>>)>,
+    stream: Option<Stream>,
 }
+
+/// A call under way whose messages are sent one by one.
+type Stream = (mpsc::Sender<Argument>, JoinHandle<Result<Response<Empty>, Status>>);
 
 impl Calls {
     /// Fills the buffer, which comes back when the call is over.

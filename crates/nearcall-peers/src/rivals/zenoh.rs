@@ -38,7 +38,6 @@ fn session(orders: &Orders, end: &str) -> anyhow::Result<Session> {
         ("connect/endpoints", "[]".to_owned()),
         (end, format!("[\"unixsock-stream/{}\"]", place.display())),
         ("transport/unicast/qos/enabled", "false".to_owned()),
-        ("transport/unicast/lowlatency", "true".to_owned()),
     ];
     for (key, value) in settings {
         config.insert_json5(key, &value).map_err(|error| anyhow!("{key}: {error}"))?;
