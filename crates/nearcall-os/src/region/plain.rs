@@ -141,7 +141,7 @@ impl AsRef<[u8]> for TrustedBytes {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         let start = self.region.bytes(self.range.clone()).as_ptr();
-        // SAFETY: `new` judged the range; the region stays mapped as long as `self`, and its size is
+        // SAFETY: `new` judged the range; the region stays mapped as long as `self`, its size is
         // sealed. That nobody writes the bytes meanwhile is the user's word, given as a `Trust`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.range.len()) }
     }
