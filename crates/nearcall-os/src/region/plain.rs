@@ -131,6 +131,7 @@ pub struct TrustedBytes {
 impl TrustedBytes {
     /// The bytes of `range`, or `None` if it is not inside the region.
     #[must_use]
+    #[inline]
     pub fn new(region: PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
         let Trust { given: () } = trust;
         region.get(range.clone()).is_some().then_some(Self { region, range })
