@@ -42,8 +42,8 @@ fn loan(service: &Service) -> String {
     let is_taken = service.methods.iter().any(|method| method.rust_name == "loan");
     let name = if is_taken { "loan_bytes" } else { "loan" };
     format!(
-        "/// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference\n\
-         /// where the mechanism can, and copied where not.\n\
+        "/// Memory for a `bytes` field of a request: written, then frozen, it is passed by\n\
+         /// reference where the mechanism can, and copied where not.\n\
          ///\n\
          /// # Errors\n\
          ///\n\

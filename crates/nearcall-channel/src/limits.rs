@@ -53,7 +53,7 @@ pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
 pub const PASSED_DESCRIPTORS_MAX: usize = 16;
 
 /// Most descriptors that an end keeps for its user while it looks for segments behind them; a
-/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. Whoever has passed more makes no more segments.
+/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. Who has passed more makes no more segments.
 ///
 /// A sixteenth of the usual limit of 1,024 open descriptors.
 pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;

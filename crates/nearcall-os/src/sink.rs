@@ -59,7 +59,10 @@ impl<S: Sink> SinkBuf<S> {
         self.sink
     }
 
-    fn hand_over(&mut self) {
+    /// Hands over what was gathered; [`finish`](Self::finish) for who needs the sink no more, without
+    /// moving it.
+    #[inline]
+    pub fn hand_over(&mut self) {
         let filled = std::mem::take(&mut self.filled);
         self.sent_bytes += filled;
         if filled > 0 {

@@ -41,6 +41,7 @@ pub struct Reference {
 impl Reference {
     /// The row as it travels: the first bytes of the array, and how many.
     #[must_use]
+    #[inline]
     pub fn encode(&self) -> ([u8; REFERENCE_BYTES_MAX], usize) {
         let (mut row, mut at) = ([0; REFERENCE_BYTES_MAX], 0);
         let Self { position, slot, segment, offset, bytes } = *self;
@@ -57,6 +58,7 @@ impl Reference {
     }
 
     /// Takes a row off the front of `rows`.
+    #[inline]
     fn take(rows: &mut &[u8]) -> Option<Self> {
         Some(Self {
             position: take_number(rows)?,
@@ -109,6 +111,7 @@ impl<'a> References<'a> {
     ///
     /// [`ProtocolError::BadReferences`]: no rows or too many, cut off, out of order, overlapping,
     /// empty, or outside of the body. [`ProtocolError::MessageTooLarge`]: the whole is too large.
+    #[inline]
     pub fn read(body: &'a [u8], body_bytes_max: usize) -> Result<(Self, &'a [u8]), ProtocolError> {
         let bad = ProtocolError::BadReferences;
         let (&count, rows) = body.split_first().ok_or(bad)?;
@@ -151,6 +154,7 @@ impl<'a> References<'a> {
     }
 
     /// The references, by their position.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Reference> + 'a {
         let mut rows = self.rows;
         // All were read once.

@@ -1,8 +1,8 @@
 //! Where a server is, and how to talk to it: an address with its parameters.
 //!
-//! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime directory,
-//! `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of the same
-//! event loop. `#INSTANCE` names one of several objects with the same interface.
+//! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime
+//! directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of
+//! the same event loop. `#INSTANCE` names one of several objects with the same interface.
 //! Always true: a printed address parses back to the same address.
 //! Not here: connecting (`meet.rs`).
 

@@ -326,8 +326,8 @@ impl EchoCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///
@@ -882,8 +882,8 @@ impl AdderCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///
@@ -1197,8 +1197,8 @@ impl StoreCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///

@@ -234,8 +234,8 @@ impl TCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///
@@ -634,8 +634,8 @@ impl IdleCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///

@@ -131,6 +131,7 @@ pub struct TrustedBytes {
 impl TrustedBytes {
     /// The bytes of `range`, or `None` if it is not inside the region.
     #[must_use]
+    #[inline]
     pub fn new(region: PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
         let Trust { given: () } = trust;
         region.get(range.clone()).is_some().then_some(Self { region, range })
@@ -141,7 +142,7 @@ impl AsRef<[u8]> for TrustedBytes {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         let start = self.region.bytes(self.range.clone()).as_ptr();
-        // SAFETY: `new` judged the range; the region stays mapped as long as `self`, and its size is
+        // SAFETY: `new` judged the range; the region stays mapped as long as `self`, its size is
         // sealed. That nobody writes the bytes meanwhile is the user's word, given as a `Trust`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.range.len()) }
     }

@@ -34,7 +34,7 @@ impl Borrowing {
 impl Link {
     /// Takes what a message in `buffer` names. Afterwards either the message is whole and its event
     /// says so, or its lent parts wait in `self.lent`.
-    #[cold]
+    #[inline(never)]
     pub(super) fn borrow(
         &self,
         inner: &mut Inner,

@@ -54,7 +54,8 @@ impl Lending {
         let gather = Gather { lender, gathered: &mut gathered, position: 0, found };
         let mut into = SinkBuf::new(gather);
         codec::encode_all(message, &mut into);
-        into.finish();
+        into.hand_over();
+        drop(into);
         if gathered.places.is_empty() {
             self.keep(gathered);
             return None;
@@ -107,7 +108,7 @@ impl Link {
     }
 
     /// Sends a message by `send` without the loans that it holds. `None`: it holds none.
-    #[cold]
+    #[inline(never)]
     pub(super) fn lend_with<T, E: From<Status>>(
         &self,
         metadata: &[u8],

@@ -117,8 +117,8 @@ impl BenchCaller {
         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can, and copied where not.
+    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can, and copied where not.
     ///
     /// # Errors
     ///

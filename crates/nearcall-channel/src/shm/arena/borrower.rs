@@ -60,6 +60,7 @@ impl Borrower {
     ///
     /// `PeerBroken`: the place does not exist. `Os`: this process has no memory or no descriptor
     /// left for it. The connection can no longer be used, since the place was not given back.
+    #[inline]
     pub fn borrow(&mut self, place: Place) -> Result<Borrowed, ReceiveError> {
         let Place { slot, segment, offset, bytes } = place;
         if usize::from(slot) >= SLOTS_PER_END_MAX {
@@ -130,6 +131,7 @@ impl Borrowed {
     /// The bytes where they lie as a handle, on the user's word that the lender leaves them alone.
     /// The place is given back when the last slice of it is dropped. One allocation.
     #[must_use]
+    #[inline]
     pub fn into_bytes(self, trust: Trust) -> Bytes {
         let range = self.start..self.start + self.bytes;
         match TrustedBytes::new(self.region, range, trust) {

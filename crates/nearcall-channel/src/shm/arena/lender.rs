@@ -165,6 +165,7 @@ impl Lender {
     }
 
     /// Counts that a message names this place, found while its loan lives. Once for each time.
+    #[inline]
     pub fn pass(&mut self, place: Place) {
         let passes = &mut self.tallies[usize::from(place.slot)].passes;
         *passes = passes.wrapping_add(1);
@@ -302,12 +303,14 @@ impl Loan {
 
     /// Whether it is lent to the other end, and not copied when it is sent.
     #[must_use]
+    #[inline]
     pub fn is_shared(&self) -> bool {
         matches!(self.memory, Memory::Slot(_))
     }
 
     /// Ends the writing. What comes back goes into messages, any number of times, whole or sliced.
     #[must_use]
+    #[inline]
     pub fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Memory::Heap(heap) => Bytes::from(std::mem::take(heap)),
