@@ -102,7 +102,8 @@ impl Core {
             let (metadata, interface) = (Metadata::new(&metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, Origin::Local);
             let (body, to) = (Body::copied(&body), ReplyTo::Local(None));
-            dispatch::run(self, &*dispatcher, Incoming { method, body, context, to });
+            let incoming = || Incoming { method, body, context, to };
+            dispatch::run(self, &*dispatcher, to, deadline, incoming);
         }
     }
 

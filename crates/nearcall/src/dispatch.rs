@@ -154,10 +154,11 @@ pub(crate) fn serve(link: &Rc<Link>, arrived: &Arrived, metadata: &[u8], body: B
             None => Status::unimplemented("the peer is a client and serves no objects"),
         });
     };
-    let origin = Origin::Link(link, call);
-    let interface = dispatcher.interface();
-    let context = Context::new(deadline, Metadata::new(metadata), interface, method, origin);
-    run(&link.core, &*dispatcher, Incoming { method, body, context, to });
+    run(&link.core, &*dispatcher, to, deadline, || {
+        let (origin, interface) = (Origin::Link(link, call), dispatcher.interface());
+        let context = Context::new(deadline, Metadata::new(metadata), interface, method, origin);
+        Incoming { method, body, context, to }
+    });
     if let Some(call) = call
         && deadline != Time::NEVER
         && link.is_wanted(call)
@@ -167,13 +168,21 @@ pub(crate) fn serve(link: &Rc<Link>, arrived: &Arrived, metadata: &[u8], body: B
 }
 
 /// Runs a service: bounded in depth, its panics contained, its deadline handed on.
+///
+/// What comes in is made where it is used: it is large, and moving what was just stored in parts
+/// costs more than making it.
 #[inline]
-pub(crate) fn run(core: &Rc<Core>, dispatcher: &dyn Dispatcher, incoming: Incoming<'_>) {
-    let to = incoming.to;
-    let Some(_inside) = Inside::enter(core, incoming.context.deadline_time()) else {
+pub(crate) fn run<'a>(
+    core: &Rc<Core>,
+    dispatcher: &dyn Dispatcher,
+    to: ReplyTo<'_>,
+    deadline: Time,
+    incoming: impl FnOnce() -> Incoming<'a>,
+) {
+    let Some(_inside) = Inside::enter(core, deadline) else {
         return to.fail(&too_deep());
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| dispatcher.dispatch(incoming)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatcher.dispatch(incoming())));
     if outcome.is_err() {
         // If it had answered already, this goes nowhere.
         to.fail(&panicked());

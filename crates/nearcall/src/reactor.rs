@@ -157,7 +157,9 @@ impl Reactor {
         let must_look = self.arm_used() || !core.local_oneways.borrow().is_empty();
         if !self.spinning.borrow().is_empty() {
             self.spin_round(must_look)?;
-            self.sweep();
+            if !self.hot.is_empty() {
+                self.sweep();
+            }
         } else if !self.hot.is_empty() && (must_look || until == Time::from_ns(0)) {
             self.sweep();
             self.doze(Time::from_ns(0))?;
@@ -185,14 +187,16 @@ impl Reactor {
         let sleeps_in_one = self.sleeps_in_one();
         match sleeps_in_one {
             true => self.sleep_in_native(until),
-            false => self.look(timeout_until(until)),
+            false => self.look(timeout_until(until)).map(drop),
         }
     }
 
-    /// Asks the kernel who is ready, and notes it. Runs no service.
-    fn look(&self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Asks the kernel who is ready, and notes it. Runs no service. Whether anything was.
+    fn look(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        let mut any = false;
         let mut events = self.events.borrow_mut();
         for event in self.epoll.wait(&mut events, timeout)? {
+            any = true;
             let source = self.sources.borrow().get(event.token).cloned();
             match source {
                 Some(Source::Link(link)) => self.make_ready(&link),
@@ -208,7 +212,7 @@ impl Reactor {
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     fn read_mailbox(&self) {

@@ -389,7 +389,8 @@ impl RemoteObject {
         let context = self.local_context(method, options, until);
         let to = ReplyTo::Local(Some(&reply));
         let body = Body::copied(&buffer[..body_bytes]);
-        run(core, &**dispatcher, Incoming { method: method.id, body, context, to });
+        let incoming = || Incoming { method: method.id, body, context, to };
+        run(core, &**dispatcher, to, until, incoming);
         core.buffers.give(buffer);
         Ok(reply)
     }

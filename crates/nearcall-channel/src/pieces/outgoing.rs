@@ -299,14 +299,29 @@ impl Staged {
     }
 }
 
-/// Copies all of `from`. One word is so common that it has a copy of its own, without a call.
+/// Copies all of `from`. One word and an empty call are so common that they have copies of their
+/// own, without a function that does any length.
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
-    match (<&[u8; 8]>::try_from(from), <&mut [u8; 8]>::try_from(&mut *to)) {
-        (Ok(from), Ok(to)) => *to = *from,
-        _ => to.copy_from_slice(from),
+    if !copy_exactly::<8>(from, to) && !copy_exactly::<CALL_BYTES>(from, to) {
+        to.copy_from_slice(from);
     }
 }
+
+/// Whether both are of this length, and then the copy is done.
+#[inline(always)]
+fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
+    match (<&[u8; BYTES]>::try_from(from), <&mut [u8; BYTES]>::try_from(to)) {
+        (Ok(from), Ok(to)) => {
+            *to = *from;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Length of an empty call or reply, in bytes: the header of a frame.
+const CALL_BYTES: usize = 40;
 
 impl Direct {
     fn reserve_next(&mut self, way: &mut impl PieceWay) -> Result<(), SendError> {

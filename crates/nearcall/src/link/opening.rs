@@ -6,7 +6,8 @@
 //! Not here: sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{
-    Connection, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
+    Connection, HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
+    StartError, Time,
 };
 
 /// A message that the protocol has to know of before it is sent.
@@ -26,7 +27,15 @@ pub(super) trait Opening {
     fn undo(&self, wire: &mut Connection, opened: Self::Opened);
 
     /// Lengths of what follows the header.
-    fn payload(&self) -> Payload;
+    fn payload(&self) -> &Payload;
+
+    /// Length of the whole message, in bytes. Read field by field: loading at once what was stored
+    /// in parts just now makes the processor wait.
+    #[inline(always)]
+    fn message_bytes(&self) -> usize {
+        let payload = self.payload();
+        HEADER_BYTES + usize::from(payload.metadata_bytes) + payload.body_bytes as usize
+    }
 }
 
 /// A call of ours.
@@ -54,9 +63,9 @@ impl Opening for NewCall {
         let _ = wire.abandon(call);
     }
 
-    #[inline]
-    fn payload(&self) -> Payload {
-        self.request.payload
+    #[inline(always)]
+    fn payload(&self) -> &Payload {
+        &self.request.payload
     }
 }
 
@@ -81,9 +90,9 @@ impl Opening for NewOneway {
 
     fn undo(&self, _wire: &mut Connection, (): ()) {}
 
-    #[inline]
-    fn payload(&self) -> Payload {
-        self.request.payload
+    #[inline(always)]
+    fn payload(&self) -> &Payload {
+        &self.request.payload
     }
 }
 
@@ -109,8 +118,8 @@ impl Opening for Answer {
 
     fn undo(&self, _wire: &mut Connection, (): ()) {}
 
-    #[inline]
-    fn payload(&self) -> Payload {
-        self.payload
+    #[inline(always)]
+    fn payload(&self) -> &Payload {
+        &self.payload
     }
 }

@@ -142,6 +142,7 @@ impl Link {
     }
 
     /// The same in a buffer that can be kept.
+    #[inline(always)]
     fn copy_of(&self, message: &[u8]) -> Vec<u8> {
         let mut buffer = self.core.buffers.take();
         buffer[..message.len()].copy_from_slice(message);

@@ -137,8 +137,9 @@ impl Link {
         body: &impl Message,
         lends: bool,
     ) -> Option<NewCall> {
-        let payload = Payload::new(outgoing.metadata.len(), codec::encoded_bytes(body))?;
-        let payload = Payload { references: lends, ..payload };
+        let Payload { metadata_bytes, body_bytes, .. } =
+            Payload::new(outgoing.metadata.len(), codec::encoded_bytes(body))?;
+        let payload = Payload { metadata_bytes, body_bytes, references: lends };
         if self.is_gone() {
             return None;
         }
@@ -310,7 +311,7 @@ impl Inner {
         if self.wire.has_transmit() {
             self.send_own(until).map_err(Unsent::Channel)?;
         }
-        let message_bytes = opening.payload().message_bytes();
+        let message_bytes = opening.message_bytes();
         if !self.outbox.is_empty() {
             if until == Deadline::Now {
                 return self.keep(opening, metadata, body);
@@ -377,7 +378,7 @@ impl Inner {
         until: Deadline,
     ) -> Result<Option<O::Opened>, Unsent<O::Refused>> {
         let Self { endpoint, wire, .. } = self;
-        let message_bytes = opening.payload().message_bytes();
+        let message_bytes = opening.message_bytes();
         let claim = match endpoint.claim(message_bytes, until) {
             Ok(claim) => claim,
             Err(SendError::Full) => return Ok(None),
@@ -411,7 +412,7 @@ impl Inner {
         metadata: &[u8],
         body: &impl Message,
     ) -> Result<O::Opened, Unsent<O::Refused>> {
-        if !self.outbox.has_room_for(opening.payload().message_bytes()) {
+        if !self.outbox.has_room_for(opening.message_bytes()) {
             return Err(Unsent::Full);
         }
         let opened = opening.open(&mut self.wire).map_err(Unsent::Protocol)?;
@@ -512,7 +513,7 @@ fn fill<O: Opening>(
     metadata: &[u8],
     body: &impl Message,
 ) -> Result<(), Unsent<O::Refused>> {
-    let message_bytes = opening.payload().message_bytes();
+    let message_bytes = opening.message_bytes();
     let space = claim.space().map_err(Unsent::Channel)?;
     if let Some(space) = space.get_mut(..message_bytes) {
         marshal_into(space, opening, opened, metadata, body).map_err(Unsent::Message)?;
@@ -575,7 +576,7 @@ fn marshal<O: Opening>(
     metadata: &[u8],
     body: &impl Message,
 ) -> Result<Vec<u8>, Status> {
-    let mut message = vec![0; opening.payload().message_bytes()];
+    let mut message = vec![0; opening.message_bytes()];
     marshal_into(&mut message, opening, opened, metadata, body)?;
     Ok(message)
 }

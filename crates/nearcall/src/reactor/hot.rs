@@ -77,8 +77,8 @@ impl Reactor {
     pub(super) fn spin_hot(&self, until: Time) -> io::Result<bool> {
         let turns = self.hot.turns.get() + 1;
         self.hot.turns.set(turns);
-        if turns >= SPIN_TURNS_PER_LOOK {
-            self.look_at_others()?;
+        if turns >= SPIN_TURNS_PER_LOOK && self.look_at_others()? {
+            return Ok(true);
         }
         let mut plan = self.hot.spinner.borrow_mut().begin();
         let mut clocks = 0;
@@ -105,16 +105,18 @@ impl Reactor {
     /// While nothing comes: whether anything else is to be done.
     #[cold]
     fn is_interrupted(&self, clocks: u32, until: Time) -> io::Result<bool> {
-        if clocks.is_multiple_of(CLOCKS_PER_LOOK) {
-            self.look_at_others()?;
+        // What was looked at may be what somebody waits for, and is told once.
+        if clocks.is_multiple_of(CLOCKS_PER_LOOK) && self.look_at_others()? {
+            return Ok(true);
         }
         let until = until.min(self.next_due());
         let is_due = until != Time::NEVER && options::now() >= until;
         Ok(is_due || !self.ready.borrow().is_empty() || self.has_event())
     }
 
+    /// Whether anything was ready.
     #[cold]
-    fn look_at_others(&self) -> io::Result<()> {
+    fn look_at_others(&self) -> io::Result<bool> {
         self.hot.turns.set(0);
         self.look(Some(Duration::ZERO))
     }
@@ -144,6 +146,8 @@ impl Reactor {
     fn serve_hot(&self, link: &Rc<Link>) -> bool {
         let had_room = link.wants_room() && link.flush(Deadline::Now);
         for count in 0..MESSAGES_PER_TURN_MAX {
+            // A service may have waited in rounds that armed it, and looking ends that.
+            self.used(link);
             if !link.has_come(1) {
                 return had_room || count > 0;
             }

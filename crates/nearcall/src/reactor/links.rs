@@ -308,7 +308,7 @@ impl Reactor {
         if signalled {
             self.look_for_signals();
         }
-        self.look(Some(std::time::Duration::ZERO))
+        self.look(Some(std::time::Duration::ZERO)).map(drop)
     }
 
     /// A signalfd shows the signals of a thread to the thread that polls it. While the loop sleeps
