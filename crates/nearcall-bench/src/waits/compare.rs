@@ -34,8 +34,7 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
     let cpu = |cell: &Cell| cpu_ns(cell).unwrap_or(f64::INFINITY);
     let others_ratios = others.iter().map(|other| to_other(cell, other)).collect();
     let cheaper = others.into_iter().min_by(|a, b| cpu(a).total_cmp(&cpu(b)))?;
-    let (ours, theirs) = (medians(cell, service), medians(better, service));
-    let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+    let ratios = rounds(cell, better, service);
     let estimate = stats::estimate(&ratios, &[], 0.0, seed);
     let latency_ratio = stats::median(&ratios);
     let hold = |[low, high]: [f64; 2], middle: f64| [low.min(middle), high.max(middle)];
@@ -55,13 +54,19 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
 }
 
 fn to_other(cell: &Cell, other: &Cell) -> WaitRatio {
-    let median = |cell: &Cell| stats::median(&medians(cell, false));
     let both_kept = kept(cell) && kept(other);
+    let rounds = rounds(cell, other, false);
     WaitRatio {
         wait: client_wait(other).to_owned(),
-        latency_ratio: ratio(median(cell), median(other)).filter(|_| both_kept),
+        latency_ratio: stats::median(&rounds).filter(|_| both_kept),
         cpu_ratio: ratio(cpu_ns(cell), cpu_ns(other)),
     }
+}
+
+/// The ratio of the two in each round of launches.
+fn rounds(cell: &Cell, other: &Cell, service: bool) -> Vec<f64> {
+    let (ours, theirs) = (medians(cell, service), medians(other, service));
+    ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect()
 }
 
 fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
