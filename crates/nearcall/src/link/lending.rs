@@ -55,7 +55,6 @@ impl Lending {
         let mut into = SinkBuf::new(gather);
         codec::encode_all(message, &mut into);
         into.hand_over();
-        drop(into);
         if gathered.places.is_empty() {
             self.keep(gathered);
             return None;
