@@ -132,8 +132,8 @@ pub trait Channel: Send {
     /// with the message.
     fn receive_vec(&mut self, into: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError>;
 
-    /// Lends a buffer to collect messages in, and gives back the one that was used before. It may be
-    /// empty: room is made as the message comes.
+    /// Lends a buffer to collect messages in, and gives back the one that was used before. It may
+    /// be empty: room is made as the message comes.
     fn lend(&mut self, buffer: &mut Vec<u8>);
 
     /// Ends the received message, read or not, and frees its space. Does not wait.

@@ -176,9 +176,9 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in parts.
-    /// [`lend`](Self::lend) a buffer and call again: with the message `into` and that buffer change
-    /// places. Until then `Empty` says that it is not there as a whole.
+    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in
+    /// parts. [`lend`](Self::lend) a buffer and call again: with the message `into` and that buffer
+    /// change places. Until then `Empty` says that it is not there as a whole.
     #[inline]
     pub fn receive_vec(
         &mut self,
@@ -284,8 +284,9 @@ impl Endpoint {
         }
     }
 
-    /// The memory that both ends lend each other, where the mechanism has such a thing: `shm`, whose
-    /// ends all do. Ask once, before the first message. Nothing is made before something is lent.
+    /// The memory that both ends lend each other, where the mechanism has such a thing: `shm`,
+    /// whose ends all do. Ask once, before the first message. Nothing is made before something is
+    /// lent.
     pub fn arena(&self) -> Option<(Lender, Borrower)> {
         (self.mechanism == Mechanism::Shm).then(|| {
             let lender = Lender::new(&self.control, self.message_bytes_max());

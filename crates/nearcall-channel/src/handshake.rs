@@ -176,7 +176,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address` and nowhere else. Over `tcp://` anybody who can reach the port may come.
+    /// Listens at `address` and nowhere else. Over `tcp://` anybody who can reach the port may
+    /// come.
     ///
     /// # Errors
     ///

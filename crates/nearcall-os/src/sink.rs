@@ -3,8 +3,8 @@
 //! A message is marshalled into something that implements [`BufMut`](bytes::BufMut), an unsafe
 //! trait. [`SinkBuf`] is the one implementation of it; a [`Sink`], which is safe to write, says
 //! where the bytes go. Always true: writing never fails and never panics, whatever the message
-//! says of its own length. A sink that can take no more swallows the rest and reports it afterwards.
-//! Not here: the sinks (`nearcall`), what is marshalled.
+//! says of its own length. A sink that can take no more swallows the rest and reports it
+//! afterwards. Not here: the sinks (`nearcall`), what is marshalled.
 #![allow(unsafe_code, reason = "BufMut is an unsafe trait")]
 
 use bytes::buf::UninitSlice;
@@ -59,8 +59,8 @@ impl<S: Sink> SinkBuf<S> {
         self.sink
     }
 
-    /// Hands over what was gathered; [`finish`](Self::finish) for who needs the sink no more, without
-    /// moving it.
+    /// Hands over what was gathered; [`finish`](Self::finish) for who needs the sink no more,
+    /// without moving it.
     #[inline]
     pub fn hand_over(&mut self) {
         let filled = std::mem::take(&mut self.filled);
@@ -84,7 +84,8 @@ impl<S: Sink> SinkBuf<S> {
 }
 
 // SAFETY: chunk_mut gives initialised memory of our own that is not empty, and advance_mut counts
-// no further than its end, so that everything below `filled` was initialised by `new` at the latest.
+// no further than its end, so that everything below `filled` was initialised by `new` at the
+// latest.
 unsafe impl<S: Sink> BufMut for SinkBuf<S> {
     #[inline]
     fn remaining_mut(&self) -> usize {

@@ -369,8 +369,8 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// The frame of this kind, either `Call` or `Reply`. `None`: it is another, or [`Frame::decode`]
-    /// says what is wrong with it.
+    /// The frame of this kind, either `Call` or `Reply`. `None`: it is another, or
+    /// [`Frame::decode`] says what is wrong with it.
     #[inline(always)]
     pub(crate) fn read(head: &Head, kind: Kind, message_bytes: usize) -> Option<Self> {
         const METADATA_BYTES: u64 = 0xFFFF << 32;

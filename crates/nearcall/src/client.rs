@@ -356,8 +356,8 @@ impl Client {
         reactor.run_until(core, until, done).map_err(|error| waiting_failed(&error))
     }
 
-    /// Waits for the end of a call and reads a small result where it was received: the shortest way,
-    /// for clients without a loop. `None`: [`wait`](Self::wait) for it.
+    /// Waits for the end of a call and reads a small result where it was received: the shortest
+    /// way, for clients without a loop. `None`: [`wait`](Self::wait) for it.
     #[inline]
     pub(crate) fn wait_near<T>(
         &self,

@@ -24,8 +24,8 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///
-/// After a message over `shm`, whose wait is adaptive by default, it spins over the connections that
-/// were busy lately for as long as that has paid, at most some tens of microseconds, before it
+/// After a message over `shm`, whose wait is adaptive by default, it spins over the connections
+/// that were busy lately for as long as that has paid, at most some tens of microseconds, before it
 /// sleeps; ask for `?wait=poll` if it must not. Hosted by another loop it never spins.
 ///
 /// Another loop (tokio, glib, libuv, ...) can host it: wait until its descriptor is readable, then

@@ -1,11 +1,11 @@
 //! Waits for everything that concerns one thread, and gives each connection its turn.
 //!
-//! One round: arm what was used, spin or sleep until something happens, then serve what is ready, each
-//! connection a few messages. Always true: nothing of ours is borrowed while a service runs, since
-//! a service may wait for calls of its own and so run rounds inside this one; a round is bounded.
-//! Connections over mechanisms without a descriptor: those that spin are looked at in each round,
-//! and the loop does not sleep; one that blocks is slept in, and is called out of its sleep when
-//! anything else is ready.
+//! One round: arm what was used, spin or sleep until something happens, then serve what is ready,
+//! each connection a few messages. Always true: nothing of ours is borrowed while a service runs,
+//! since a service may wait for calls of its own and so run rounds inside this one; a round is
+//! bounded. Connections over mechanisms without a descriptor: those that spin are looked at in each
+//! round, and the loop does not sleep; one that blocks is slept in, and is called out of its sleep
+//! when anything else is ready.
 //! Not here: what users see of it (`event_loop.rs`), meeting clients (`meet.rs`).
 
 use std::cell::{Cell, RefCell};

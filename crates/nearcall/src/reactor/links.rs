@@ -1,7 +1,7 @@
 //! How a loop watches a connection: by its descriptors, by spinning, or by sleeping in it.
 //!
-//! Always true: a connection is armed, or it is hot or in `used` or `ready` and the loop does not sleep
-//! before it was looked at; a loop sleeps in at most one connection.
+//! Always true: a connection is armed, or it is hot or in `used` or `ready` and the loop does not
+//! sleep before it was looked at; a loop sleeps in at most one connection.
 //! Not here: rounds (`reactor.rs`), which are hot (`hot.rs`), the mechanisms (`nearcall-channel`).
 
 use std::cell::Cell;
