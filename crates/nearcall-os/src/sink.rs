@@ -59,8 +59,7 @@ impl<S: Sink> SinkBuf<S> {
         self.sink
     }
 
-    /// Hands over what was gathered; [`finish`](Self::finish) for who needs the sink no more,
-    /// without moving it.
+    /// Hands over what was gathered, as [`finish`](Self::finish) does, without moving the sink.
     #[inline]
     pub fn hand_over(&mut self) {
         let filled = std::mem::take(&mut self.filled);
