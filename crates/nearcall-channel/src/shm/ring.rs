@@ -413,7 +413,7 @@ impl Consumer {
         let word = self.look(peer);
         self.is_note = self.takes_notes && is_note(word);
         if self.is_note {
-            return self.judge_note(word).map(Some);
+            return self.judge_note(peer, word).map(Some);
         }
         if word & PAD == 0 {
             return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
@@ -429,7 +429,7 @@ impl Consumer {
             0 => Ok(None),
             word if self.takes_notes && is_note(word) => {
                 self.is_note = true;
-                self.judge_note(word).map(Some)
+                self.judge_note(peer, word).map(Some)
             }
             word if word & PAD != 0 => Err(Misdeed::BadHeader),
             word => self.judge(peer, word).map(Some),
@@ -443,12 +443,11 @@ impl Consumer {
     }
 
     /// The piece's own length is for whoever finds it to judge.
-    fn judge_note(&mut self, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
+    fn judge_note(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY & !PAD) >> 32) as u32);
         let header = PieceHeader::from_words(low, high)?;
-        self.frame = ALIGN;
-        Ok((header, self.capacity.place(self.head)))
+        Ok((header, self.take_frame(peer, FRAME_ALIGN)?))
     }
 
     fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
@@ -460,6 +459,12 @@ impl Consumer {
         if piece_bytes > self.piece_bytes_max || frame > self.capacity.bytes_to_end(self.head) {
             return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
         }
+        Ok((header, self.take_frame(peer, frame)?))
+    }
+
+    /// The next frame, which ends inside the ring, is so long: where it begins. From here on it has
+    /// pages, and so has the word behind it.
+    fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Misdeed> {
         let place = self.capacity.place(self.head);
         if frame > self.present.bytes_from(place)
             && !self.present.grow(place + frame, |pages| peer.make_present(pages))
@@ -468,7 +473,7 @@ impl Consumer {
             return Err(Misdeed::BadIndex);
         }
         self.frame = frame as u64;
-        Ok((header, place))
+        Ok(place)
     }
 
     /// Ends the piece that was read and gives its room back.

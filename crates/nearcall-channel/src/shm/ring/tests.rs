@@ -253,6 +253,31 @@ fn lies_in_a_ring_that_grows_stay_inside() {
 }
 
 #[test]
+fn notes_up_to_the_end_of_the_pages_bring_the_next_ones_in() {
+    let mut pair = Pair::new(64 << 10);
+    let places = pair.consumer.capacity.bytes() / FRAME_ALIGN;
+    for number in 0..places {
+        let note = READY | PAD | 1 << 63 | 2_000 << 32 | 2_000;
+        pair.frames.store64(FRAMES + number * FRAME_ALIGN, note, Ordering::Relaxed);
+        assert_eq!(pair.consumer.try_plain(pair.consumer.look(&pair.frames_read)), None);
+        let found = pair.consumer.try_next(&pair.progress, &pair.frames_read).unwrap();
+        assert!(found.is_some() && pair.consumer.is_note(), "{number}");
+        if number == places - 1 {
+            break;
+        }
+        pair.consumer.finish(&pair.progress);
+        let (next, present) = (FRAMES + (number + 1) * FRAME_ALIGN, pair.consumer.present);
+        assert!(next + FRAME_ALIGN <= present.end, "{number}: the next word has a page");
+        // A plain frame that reaches past the end is no plain frame.
+        let piece = pair.consumer.piece_bytes_max as u64;
+        let lie = 1 << 63 | piece << 32 | piece | READY;
+        if let Some((_, place)) = pair.consumer.try_plain(lie) {
+            assert!(piece_range(place, piece as usize).end <= present.end, "{number}");
+        }
+    }
+}
+
+#[test]
 fn two_pads_in_a_row_are_refused() {
     let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
     assert!(pair.try_push(&[0; 8]));
