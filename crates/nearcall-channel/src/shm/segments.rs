@@ -11,8 +11,8 @@
 //!   COUNTS  number, bytes, descriptor, as MADE    -->   where the sender says what it is done with
 //! ```
 //!
-//! Numbers count up by one and wrap; that gives each segment a number that no other one has while
-//! both ends may still speak of it. A packet is sent before the first message that names its
+//! Numbers count up by one and wrap, past those that are in use: a segment may live as long as its
+//! connection. That gives each a number that no other one has while both ends may still speak of it. A packet is sent before the first message that names its
 //! segment, so the reader finds it in the line when it meets the number. `retire` comes after the
 //! last message that names it has been read.
 //! Always true: nothing here waits; a segment has exactly the seals and the size announced, or the
@@ -125,12 +125,12 @@ impl OwnSegments {
         }
         let created = OwnRegion::create("nearcall-segment", bytes, Backing::Reserved);
         let (region, fd) = created.map_err(SegmentError::Region)?;
-        let id = SegmentId(outbox.next);
+        let id = number_from(outbox.next, |id| outbox.live.iter().any(|(live, _)| *live == id));
         let [a, b] = id.0.to_le_bytes();
         let [c, d, e, f] = announced.to_le_bytes();
         let sent = self.control.send(&[kind, a, b, c, d, e, f], &[fd.as_fd()]);
         sent.map_err(SegmentError::of_line)?;
-        outbox.next = outbox.next.wrapping_add(1);
+        outbox.next = id.0.wrapping_add(1);
         outbox.live.push((id, bytes));
         Ok((id, region))
     }
@@ -145,6 +145,17 @@ impl OwnSegments {
         // Whatever hinders, the next call meets it again.
         let _ = outbox.say_unsaid(&self.control);
     }
+}
+
+/// The first number from `next` on that no segment has. Both ends compute it: the retirements that
+/// come before a new segment in the line are those that its maker knows of.
+fn number_from(next: u16, is_used: impl Fn(SegmentId) -> bool) -> SegmentId {
+    let mut id = SegmentId(next);
+    // At most `SEGMENTS_PER_END_MAX` are in use.
+    while is_used(id) {
+        id = SegmentId(id.0.wrapping_add(1));
+    }
+    id
 }
 
 impl Outbox {
@@ -277,7 +288,7 @@ impl Inbox {
 
     fn made(&mut self, id: SegmentId, bytes: usize, fd: &OwnedFd) -> Result<(), ReceiveError> {
         let in_use: usize = self.live.iter().map(|(_, region)| region.len()).sum();
-        if id.0 != self.next
+        if id != number_from(self.next, |id| self.has(id))
             || self.live.len() >= SEGMENTS_PER_END_MAX
             || bytes > SEGMENT_BYTES_PER_END_MAX - in_use
         {
@@ -286,7 +297,7 @@ impl Inbox {
         match PeerRegion::open(fd, bytes..=bytes) {
             Ok(region) => {
                 self.live.push((id, Arc::new(region)));
-                self.next = self.next.wrapping_add(1);
+                self.next = id.0.wrapping_add(1);
                 Ok(())
             }
             // Ours, not the other end's: no memory, or too many mappings.

@@ -74,6 +74,26 @@ fn numbers_wrap_after_many_segments() {
 }
 
 #[test]
+fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let (kept, mut region) = maker.create(10_000).unwrap();
+    region.write(0, b"kept");
+    assert!(reader.get(kept).is_ok());
+    ours.outbox().next = u16::MAX;
+    theirs.inbox().segments.next = u16::MAX;
+    for expected in [u16::MAX, 1, 2] {
+        let (id, _region) = maker.create(4096).unwrap();
+        assert_eq!(id, SegmentId(expected));
+        assert_eq!(reader.get(id).unwrap().len(), 4096);
+        maker.retire(id);
+        reader.tend().unwrap();
+    }
+    assert_eq!(reader.get(kept).unwrap().len(), 10_000);
+    assert_eq!(ours.outbox().live.len(), 1);
+}
+
+#[test]
 fn limits_are_kept_by_the_maker() {
     let (ours, _theirs) = lines();
     let maker = OwnSegments::new(&ours);
