@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
@@ -66,8 +67,10 @@ struct ShmWay<D> {
     /// For the watch, if it begins late.
     settings: Settings,
     watch: Option<WatchGuard>,
-    /// Looks in vain that were not allowed to wait.
+    /// Looks in vain that were not allowed to wait, and pieces sent through the lane.
     vain_looks: u32,
+    /// When an end that is not watched over looked at its bell last.
+    bell_looked_ns: u64,
 }
 
 /// Both lanes of a connection.
@@ -163,6 +166,7 @@ impl<D: Doorbell> ShmWay<D> {
             settings: settings.clone(),
             watch: None,
             vain_looks: 0,
+            bell_looked_ns: 0,
         };
         if !D::THRIFTY {
             way.watch_over().map_err(OpenError::doing("watching the other end"))?;
@@ -201,19 +205,24 @@ impl<D: Doorbell> ShmWay<D> {
     fn look_in_vain(&mut self) -> u64 {
         self.vain_looks = self.vain_looks.wrapping_add(1);
         if self.vain_looks.is_multiple_of(LOOKS_PER_TURN) {
-            self.look_around(self.vain_looks / LOOKS_PER_TURN);
+            self.look_around();
         }
         0
     }
 
-    /// What a spinning end has to look at now and then: `turn` counts such looks.
+    /// What an end that does not sleep has to look at now and then. Not while a sleep is announced.
     #[cold]
-    fn look_around(&mut self, turn: u32) {
+    fn look_around(&mut self) {
         // The other end may sleep for the room that we have made, and have nothing for us before.
         self.ring_for_room_if_owed(0);
-        if D::THRIFTY && self.watch.is_none() && turn.is_multiple_of(TURNS_PER_BELL) {
-            // Nobody but the bell's hang-up would tell of a death.
-            self.doorbell.silence();
+        if D::THRIFTY && self.watch.is_none() {
+            // By the clock: whoever looks seldom, or for short times, must hear of it as well.
+            let now_ns = clock::monotonic_ns();
+            if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_INTERVAL_NS {
+                self.bell_looked_ns = now_ns;
+                // Nobody but the bell's hang-up would tell of a death.
+                self.doorbell.silence();
+            }
         }
     }
 
@@ -240,7 +249,6 @@ impl<D: Doorbell> ShmWay<D> {
 
     #[inline(always)]
     fn spin_until(&mut self, until: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
-        let mut turn = 0_u32;
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
@@ -250,8 +258,7 @@ impl<D: Doorbell> ShmWay<D> {
                 }
             }
             if D::THRIFTY {
-                turn = turn.wrapping_add(1);
-                self.look_around(turn);
+                self.look_around();
             }
             if self.life.is_gone() || until.has_passed() {
                 return ready(self);
@@ -275,7 +282,7 @@ impl<D: Doorbell> ShmWay<D> {
                 return word;
             }
             if plan.is_at_clock() {
-                self.look_around(plan.turn());
+                self.look_around();
                 if self.life.is_gone() || until.has_passed() {
                     self.spinner.gave_up(plan);
                     return ready(self);
@@ -352,6 +359,10 @@ impl<D: Doorbell> ShmWay<D> {
         if self.wait_until(Interest::Send, until, ready) == 0 {
             return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
         }
+        if D::THRIFTY {
+            // Who only sends comes by here once in a window.
+            self.look_around();
+        }
         let Memory { own, peer } = &self.memory;
         let place = self.producer.try_reserve(own, peer, piece_bytes)?;
         self.reserved = (place.ok_or(SendError::Full)?, piece_bytes);
@@ -386,6 +397,7 @@ impl<D: Doorbell> ShmWay<D> {
             }
             return Some(Err(SendError::Full));
         }
+        self.look_in_vain();
         let Memory { own, peer } = &self.memory;
         let place = match self.producer.try_reserve(own, peer, NOTE_BYTES) {
             Ok(place) => place,
@@ -702,8 +714,9 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
 /// Looks in vain between two looks around, for callers that do not wait.
 const LOOKS_PER_TURN: u32 = 16;
 
-/// Looks around between two at the bell, which are system calls.
-const TURNS_PER_BELL: u32 = 64;
+/// Between two looks at the bell, which are system calls, in nanoseconds: a death is to be noticed
+/// within 100 ms.
+const BELL_INTERVAL_NS: u64 = 10_000_000;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

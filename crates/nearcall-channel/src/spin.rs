@@ -170,11 +170,6 @@ impl SpinPlan {
         !self.is_at_clock() || spinner.may_go_on(self)
     }
 
-    /// How often the clock was read so far.
-    pub(crate) fn turn(&self) -> u32 {
-        self.looks / LOOKS_PER_CLOCK
-    }
-
     /// Whether the clock was read for the last look: the time for things that are looked at less
     /// often, such as whether the other end still lives.
     #[must_use]

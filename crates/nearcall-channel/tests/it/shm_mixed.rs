@@ -55,10 +55,14 @@ impl Waits {
 
 /// Two ends with the smallest room.
 fn pair(first: Waits, second: Waits) -> (Endpoint, Endpoint) {
+    pair_with_room(4 << 10, first, second)
+}
+
+fn pair_with_room(buffer_bytes: u32, first: Waits, second: Waits) -> (Endpoint, Endpoint) {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = |waits: Waits| Options {
+    let options = move |waits: Waits| Options {
         wait: Some(waits.policy()),
-        buffer_bytes: 4 << 10,
+        buffer_bytes,
         ..Options::default()
     };
     let server = thread::spawn(move || accept_over(theirs, &options(second)).unwrap());
@@ -166,6 +170,72 @@ fn streams_through_the_smallest_room_arrive_whatever_the_two_ends_sleep_on() {
 }
 
 #[test]
+fn long_messages_arrive_whatever_the_two_ends_sleep_on() {
+    let length = |number: u64| [20_000, 8, 300_000, 900, 3_000, 100_000][number as usize % 6];
+    for_each_pair(|first, second| {
+        let (mut sender, mut receiver) = pair_with_room(64 << 10, first, second);
+        let sender = thread::spawn(move || {
+            for number in 0..ROUNDS {
+                send(&mut sender, first, number, &pattern(number, length(number)));
+            }
+            sender
+        });
+        for number in 0..ROUNDS {
+            expect_pattern(&receive(&mut receiver, second, number), number, length(number));
+        }
+        drop(sender.join().unwrap());
+    });
+}
+
+/// Asks again and again after the other end has gone, at least for so long: how long it took.
+fn time_to_notice(waits: Waits, mut ask: impl FnMut(&mut Endpoint) -> bool) {
+    let (mut client, server) = pair_with_room(64 << 10, waits, waits);
+    assert!(!ask(&mut client), "{waits:?}");
+    drop(server);
+    let start = clock::now();
+    while !ask(&mut client) {
+        let so_far = clock::now() - start;
+        assert!(so_far < DEATH_NOTICED_MAX, "{waits:?}: no notice after {so_far:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_short_times_hears_of_a_death() {
+    for waits in WAYS {
+        for timeout in [Duration::from_nanos(1), Duration::from_micros(20)] {
+            time_to_notice(waits, |client| {
+                let outcome = client.receive(Deadline::after(timeout)).map(drop);
+                matches!(outcome, Err(ReceiveError::PeerGone))
+            });
+        }
+    }
+}
+
+#[test]
+fn who_asks_now_and_then_hears_of_a_death() {
+    for waits in WAYS {
+        time_to_notice(waits, |client| {
+            clock::pause(Duration::from_millis(1));
+            let outcome = client.receive(Deadline::Now).map(drop);
+            matches!(outcome, Err(ReceiveError::PeerGone))
+        });
+    }
+}
+
+#[test]
+fn who_only_sends_hears_of_a_death() {
+    for waits in WAYS {
+        for bytes in [8, 3_000] {
+            time_to_notice(waits, |client| {
+                clock::pause(Duration::from_micros(100));
+                let outcome = client.send(&pattern(0, bytes), Deadline::Now);
+                matches!(outcome, Err(SendError::PeerGone))
+            });
+        }
+    }
+}
+
+#[test]
 fn a_tiny_dev_shm_does_not_matter() {
     const INSIDE: &str = "NEARCALL_TEST_TINY_DEV_SHM";
     if std::env::var_os(INSIDE).is_some() {
@@ -206,6 +276,9 @@ fn a_tiny_dev_shm_does_not_matter() {
 
 /// Calls of each pair.
 const ROUNDS: u64 = 60;
+
+/// After so long nobody may take a dead end for a living one.
+const DEATH_NOTICED_MAX: Duration = Duration::from_millis(500);
 
 /// Messages of each stream.
 const STREAM: u64 = 200;
