@@ -112,28 +112,38 @@ impl Control {
 
     pub(crate) fn take_descriptors(&self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
-            if let Some(fds) = self.inbox().pop_passed() {
+            let mut inbox = self.inbox();
+            if let Some(fds) = inbox.pop_passed() {
                 return Ok(fds);
             }
-            let parts = self.receive(until, PASSED_DESCRIPTORS_MAX)?;
-            self.inbox().put(parts)?;
+            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+                Ok(parts) => inbox.put(parts)?,
+                Err(ReceiveError::Empty) => {
+                    drop(inbox);
+                    if poll_one(self, Interest::Readable, until.timeout())?.is_none() {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
         Err(ReceiveError::Empty)
     }
 
-    /// Takes packets that are there until `enough`, and keeps them for whom they concern.
+    /// Takes packets that are there until `enough`, and keeps them for whom they concern. Under one
+    /// lock each is taken and kept: who lends and who receives may be two threads, and the order of
+    /// the line counts.
     pub(crate) fn take_packets(
         &self,
         enough: impl Fn(&segments::Inbox) -> bool,
     ) -> Result<(), ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
-            let inbox = self.inbox();
+            let mut inbox = self.inbox();
             if enough(&inbox.segments) || inbox.is_full() {
                 break;
             }
-            drop(inbox);
             match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
-                Ok(parts) => self.inbox().put(parts)?,
+                Ok(parts) => inbox.put(parts)?,
                 // Whether the other end is gone tells whoever waits for a message of it.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
                 Err(error) => return Err(error),

@@ -94,6 +94,33 @@ fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
 }
 
 #[test]
+fn threads_that_look_into_the_line_at_once_keep_its_order() {
+    let (ours, theirs) = lines();
+    let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
+    let mut other = PeerSegments::new(&theirs);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            while !over.load(Relaxed) {
+                other.tend()?;
+            }
+            Ok::<_, ReceiveError>(())
+        });
+        let ahead = || {
+            let ids = [1, 2, 3].map(|_| maker.create(4096).unwrap().0);
+            let found = ids.map(|id| reader.get(id).is_ok());
+            for id in ids {
+                maker.retire(id);
+            }
+            found == [true; 3]
+        };
+        let all_found = std::iter::repeat_with(ahead).take(2_000).all(|found| found);
+        over.store(true, Relaxed);
+        assert!(beside.join().unwrap().is_ok() && all_found);
+    });
+}
+
+#[test]
 fn limits_are_kept_by_the_maker() {
     let (ours, _theirs) = lines();
     let maker = OwnSegments::new(&ours);
