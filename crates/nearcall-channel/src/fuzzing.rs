@@ -44,7 +44,7 @@ pub fn address(bytes: &[u8]) {
     }
 }
 
-/// Both ends of the smallest ring, whose other end writes anything into its memory at any time.
+/// Both ends of the smallest ring that takes pages late, whose other end writes anything into its memory at any time.
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs:
 /// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have
@@ -92,7 +92,7 @@ struct Ends {
 
 impl Ends {
     fn new() -> Self {
-        let capacity = Capacity::at_least(limits::BUFFER_BYTES_MIN);
+        let capacity = Capacity::at_least(4 * limits::BUFFER_BYTES_MIN);
         let (own, _) = region_pair_private(capacity.region_bytes());
         let (hostile, peer) = region_pair_private(capacity.region_bytes());
         let assembly = Assembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
@@ -219,6 +219,22 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn committed_regions_stay_in_bounds() {
         replay("region", super::region);
+    }
+
+    #[test]
+    fn notes_over_the_whole_ring_and_a_piece_past_its_end_stay_in_bounds() {
+        let note = 1_u64 << 63 | 1 << 61 | 1 << 60 | 2_000 << 32 | 2_000;
+        let piece = 1_u64 << 63 | 1 << 60 | 3_000 << 32 | 3_000;
+        for end in [187, 191, 255] {
+            let mut bytes = Vec::new();
+            for place in 0..=end {
+                let word = if place == end { piece } else { note };
+                bytes.extend([0, place]);
+                bytes.extend(word.to_le_bytes());
+                bytes.push(1);
+            }
+            super::region(&bytes);
+        }
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn streams_through_the_smallest_room_arrive_whatever_the_two_ends_sleep_on() {
 fn long_messages_arrive_whatever_the_two_ends_sleep_on() {
     let length = |number: u64| [20_000, 8, 300_000, 900, 3_000, 100_000][number as usize % 6];
     for_each_pair(|first, second| {
-        let (mut sender, mut receiver) = pair_with_room(64 << 10, first, second);
+        let (mut sender, mut receiver) = pair_with_room(128 << 10, first, second);
         let sender = thread::spawn(move || {
             for number in 0..ROUNDS {
                 send(&mut sender, first, number, &pattern(number, length(number)));
@@ -189,7 +189,7 @@ fn long_messages_arrive_whatever_the_two_ends_sleep_on() {
 
 /// Asks again and again after the other end has gone, at least for so long: how long it took.
 fn time_to_notice(waits: Waits, mut ask: impl FnMut(&mut Endpoint) -> bool) {
-    let (mut client, server) = pair_with_room(64 << 10, waits, waits);
+    let (mut client, server) = pair_with_room(128 << 10, waits, waits);
     assert!(!ask(&mut client), "{waits:?}");
     drop(server);
     let start = clock::now();
