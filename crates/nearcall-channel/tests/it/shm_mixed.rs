@@ -236,6 +236,24 @@ fn who_only_sends_hears_of_a_death() {
 }
 
 #[test]
+fn a_flood_of_rings_wakes_a_loop_a_few_times() {
+    let waits = Waits::InLoop(WaitPolicy::Adaptive);
+    let (client, mut server) = pair(waits, waits);
+    let bell = client.readiness(Interest::Receive).unwrap().fd;
+    let flood = socket::send_now(bell, &[1; 200_000]).unwrap().unwrap();
+    let mut wake_ups = 0;
+    while server.arm(Interest::Receive) {
+        let fd = server.readiness(Interest::Receive).unwrap().fd;
+        if poll::poll_one(fd, poll::Interest::Readable, Some(Duration::ZERO)).unwrap().is_none() {
+            break;
+        }
+        wake_ups += 1;
+        assert!(matches!(server.receive(Deadline::Now), Err(ReceiveError::Empty)));
+    }
+    assert!(wake_ups < 10, "{wake_ups} wake-ups for {flood} bytes");
+}
+
+#[test]
 fn a_tiny_dev_shm_does_not_matter() {
     const INSIDE: &str = "NEARCALL_TEST_TINY_DEV_SHM";
     if std::env::var_os(INSIDE).is_some() {

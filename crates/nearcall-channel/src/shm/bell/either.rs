@@ -34,6 +34,25 @@ impl Either {
     fn new(socket: OwnedFd, settings: &Settings) -> Self {
         Self { socket, wait: settings.wait, life: Arc::clone(&settings.life) }
     }
+
+    /// Takes rings back. Whether there may be more.
+    #[inline]
+    fn take_rings(&self, buffer: &mut [u8]) -> bool {
+        match socket::recv_now(&self.socket, buffer) {
+            Ok(Some(bytes @ 1..)) => return bytes == buffer.len(),
+            Ok(None) => {}
+            Ok(Some(0)) | Err(_) => self.life.set_gone(),
+        }
+        false
+    }
+
+    /// For an end that rings as often as it can: each of our wake-ups for a few of its bytes would
+    /// let it keep a loop busy for nothing.
+    #[cold]
+    fn take_flood(&self) {
+        let mut buffer = [0; FLOOD_BYTES_PER_READ];
+        let _ = (0..FLOOD_READS_MAX).any(|_| !self.take_rings(&mut buffer));
+    }
 }
 
 impl Doorbell for Either {
@@ -83,9 +102,8 @@ impl Doorbell for Either {
 
     #[inline]
     fn silence(&self) {
-        match socket::recv_now(&self.socket, &mut [0; RINGS_PER_READ]) {
-            Ok(Some(1..) | None) => {}
-            Ok(Some(0)) | Err(_) => self.life.set_gone(),
+        if self.take_rings(&mut [0; RINGS_PER_READ]) {
+            self.take_flood();
         }
     }
 
@@ -111,3 +129,9 @@ impl Meet for Either {
         Ok(Self::new(socket, settings))
     }
 }
+
+/// What one read of a flood takes, in bytes.
+const FLOOD_BYTES_PER_READ: usize = 16 << 10;
+
+/// Most reads of a flood at once: a socket of the usual size is empty then.
+const FLOOD_READS_MAX: usize = 16;
