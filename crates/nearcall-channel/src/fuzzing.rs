@@ -44,7 +44,8 @@ pub fn address(bytes: &[u8]) {
     }
 }
 
-/// Both ends of the smallest ring that takes pages late, whose other end writes anything into its memory at any time.
+/// Both ends of the smallest ring that takes pages late, whose other end writes anything into its
+/// memory at any time.
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs:
 /// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! Numbers count up by one and wrap, past those that are in use: a segment may live as long as its
-//! connection. That gives each a number that no other one has while both ends may still speak of it. A packet is sent before the first message that names its
-//! segment, so the reader finds it in the line when it meets the number. `retire` comes after the
-//! last message that names it has been read.
+//! connection. That gives each a number that no other one has while both ends may still speak of
+//! it. A packet is sent before the first message that names its segment, so the reader finds it in
+//! the line when it meets the number. `retire` comes after the last message that names it has been
+//! read.
 //! Always true: nothing here waits; a segment has exactly the seals and the size announced, or the
 //! connection is broken; an end keeps at most `SEGMENTS_PER_END_MAX` of the other's segments with
 //! `SEGMENT_BYTES_PER_END_MAX` bytes, whatever is sent.

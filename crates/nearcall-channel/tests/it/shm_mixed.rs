@@ -171,7 +171,9 @@ fn streams_through_the_smallest_room_arrive_whatever_the_two_ends_sleep_on() {
 
 #[test]
 fn long_messages_arrive_whatever_the_two_ends_sleep_on() {
-    let length = |number: u64| [20_000, 8, 300_000, 900, 3_000, 100_000][number as usize % 6];
+    let length = |number: u64| {
+        [20_000, 8, 300_000, 900, 3_000, 100_000][usize::try_from(number % 6).unwrap()]
+    };
     for_each_pair(|first, second| {
         let (mut sender, mut receiver) = pair_with_room(128 << 10, first, second);
         let sender = thread::spawn(move || {

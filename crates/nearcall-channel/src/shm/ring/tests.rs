@@ -269,10 +269,10 @@ fn notes_up_to_the_end_of_the_pages_bring_the_next_ones_in() {
         let (next, present) = (FRAMES + (number + 1) * FRAME_ALIGN, pair.consumer.present);
         assert!(next + FRAME_ALIGN <= present.end, "{number}: the next word has a page");
         // A plain frame that reaches past the end is no plain frame.
-        let piece = pair.consumer.piece_bytes_max as u64;
-        let lie = 1 << 63 | piece << 32 | piece | READY;
+        let piece_bytes = pair.consumer.piece_bytes_max;
+        let lie = 1 << 63 | (piece_bytes as u64) << 32 | piece_bytes as u64 | READY;
         if let Some((_, place)) = pair.consumer.try_plain(lie) {
-            assert!(piece_range(place, piece as usize).end <= present.end, "{number}");
+            assert!(piece_range(place, piece_bytes).end <= present.end, "{number}");
         }
     }
 }
