@@ -63,18 +63,19 @@ impl Buffers {
             self.give(std::mem::replace(buffer, self.large.take(bytes)));
         }
         if buffer.len() < bytes {
-            buffer.resize(bytes.next_power_of_two(), 0);
+            buffer.resize(bytes.next_power_of_two().max(BUFFER_BYTES_MIN), 0);
         }
     }
 
-    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed.
+    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed, and one
+    /// that a channel has collected a tiny message in: whoever takes a buffer counts on its room.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         if buffer.len() > SMALL_BYTES_MAX {
             return self.large.give(buffer);
         }
         let mut small = self.small.borrow_mut();
-        if !buffer.is_empty() && small.len() < SMALL_KEPT_MAX {
+        if buffer.len() >= BUFFER_BYTES_MIN && small.len() < SMALL_KEPT_MAX {
             small.push(buffer);
         }
     }
@@ -158,6 +159,18 @@ mod tests {
         buffers.give(buffer);
         assert_eq!(buffers.take().len(), 4 * BUFFER_BYTES_MIN);
         assert_eq!(buffers.take().len(), BUFFER_BYTES_MIN);
+    }
+
+    #[test]
+    fn whatever_comes_back_there_is_room_in_the_next_one() {
+        let buffers = Buffers::default();
+        for bytes in [0, 1, 64, BUFFER_BYTES_MIN - 1] {
+            buffers.give(vec![0; bytes]);
+            let mut fresh = Vec::new();
+            buffers.grow(&mut fresh, bytes);
+            buffers.give(fresh);
+            assert!(buffers.take().len() >= BUFFER_BYTES_MIN, "{bytes}");
+        }
     }
 
     #[test]
