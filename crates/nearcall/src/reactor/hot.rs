@@ -118,7 +118,8 @@ impl Reactor {
     #[cold]
     fn look_at_others(&self) -> io::Result<bool> {
         self.hot.turns.set(0);
-        self.look(Some(Duration::ZERO))
+        let has_served = self.serve_native();
+        Ok(self.look(Some(Duration::ZERO))? || has_served)
     }
 
     /// Looks at each hot connection once. Whether there was anything.

@@ -24,6 +24,8 @@ use crate::stage::{
 };
 use crate::support::{Served, Service, unique_address};
 
+mod hot;
+
 type Note = Box<dyn Fn(&Words)>;
 
 /// An [`Echo`] whose `Note`, `Later` and drop are the test's.
