@@ -190,7 +190,7 @@ impl Link {
             self.treat(&event, &mut buffer);
         }
         self.core.buffers.give(buffer);
-        Took::Message
+        self.after_message()
     }
 
     /// A message that is neither a plain call nor a plain reply.
