@@ -175,8 +175,9 @@ impl Reactor {
     /// Sleeps until something is ready or `until`.
     fn sleep(&self, must_look: bool, until: Time) -> io::Result<()> {
         self.cool_all();
-        // A look while spinning may have found what concerns the user.
-        let must_look = must_look || !self.ready.borrow().is_empty() || self.has_event();
+        // What concerns the user is no reason to stay awake: whoever waits for that has seen it, or
+        // a look while spinning has found it, after which nobody comes here.
+        let must_look = must_look || !self.ready.borrow().is_empty();
         self.doze(if must_look { Time::from_ns(0) } else { until.min(self.next_due()) })?;
         self.learn_from_sleep();
         Ok(())

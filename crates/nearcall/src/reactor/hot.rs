@@ -111,7 +111,7 @@ impl Reactor {
         }
         let until = until.min(self.next_due());
         let is_due = until != Time::NEVER && options::now() >= until;
-        Ok(is_due || !self.ready.borrow().is_empty() || self.has_event())
+        Ok(is_due || !self.ready.borrow().is_empty())
     }
 
     /// Whether anything was ready.

@@ -129,3 +129,21 @@ fn a_connection_that_the_loop_would_sleep_in_is_served_beside_a_busy_one() {
         }
     });
 }
+
+#[test]
+fn a_call_that_waits_while_something_concerns_the_user_sleeps() {
+    in_time(|| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        for via in [ADAPTIVE, "?via=unix-stream"] {
+            let event_loop = EventLoop::new().unwrap();
+            let client = Client::in_loop(&event_loop);
+            let far = EchoCaller::new(&client, &served.via(&format!("{via}#s"))).unwrap();
+            far.nothing(&()).unwrap();
+            event_loop.add_timer(Duration::from_millis(1), None);
+            let spent = cpu(|| {
+                far.later_with(&words(0), &until(Duration::from_millis(300))).unwrap_err();
+            });
+            assert!(spent < Duration::from_millis(100), "{via}: {spent:?}");
+        }
+    });
+}
