@@ -44,7 +44,7 @@ impl Buffers {
     }
 
     /// A buffer for a message of this length, which may never come: with as much room if there is
-    /// one, else with less. Does not allocate.
+    /// one, else with less, or none. Does not allocate.
     pub(crate) fn take_large(&self, message_bytes: usize) -> Vec<u8> {
         self.large.take(message_bytes)
     }
@@ -63,18 +63,19 @@ impl Buffers {
             self.give(std::mem::replace(buffer, self.large.take(bytes)));
         }
         if buffer.len() < bytes {
-            buffer.resize(bytes.next_power_of_two(), 0);
+            buffer.resize(bytes.next_power_of_two().max(BUFFER_BYTES_MIN), 0);
         }
     }
 
-    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed.
+    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed, and one
+    /// that a channel has collected a tiny message in: whoever takes a buffer counts on its room.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         if buffer.len() > SMALL_BYTES_MAX {
             return self.large.give(buffer);
         }
         let mut small = self.small.borrow_mut();
-        if !buffer.is_empty() && small.len() < SMALL_KEPT_MAX {
+        if buffer.len() >= BUFFER_BYTES_MIN && small.len() < SMALL_KEPT_MAX {
             small.push(buffer);
         }
     }
@@ -99,12 +100,15 @@ impl Buffers {
 }
 
 impl Large {
-    /// The smallest that is long enough, or else the longest.
+    /// The smallest that is long enough, or else the longest that is not. Not one that is much
+    /// longer: a slice of a message that is kept would hold all of it.
     fn take(&self, bytes: usize) -> Vec<u8> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let lengths = || kept.iter().map(Vec::len).enumerate();
-        let fitting = lengths().filter(|(_, len)| *len >= bytes).min_by_key(|(_, len)| *len);
-        match fitting.or_else(|| lengths().max_by_key(|(_, len)| *len)) {
+        let snug = bytes..=bytes.saturating_mul(ROOM_PER_BYTE_MAX);
+        let fitting = lengths().filter(|(_, len)| snug.contains(len)).min_by_key(|(_, len)| *len);
+        let shorter = || lengths().filter(|(_, len)| *len < bytes).max_by_key(|(_, len)| *len);
+        match fitting.or_else(shorter) {
             Some((index, _)) => kept.swap_remove(index),
             None => Vec::new(),
         }
@@ -138,6 +142,9 @@ const SMALL_KEPT_MAX: usize = 64;
 /// A buffer above this length, in bytes, is large.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
 
+/// How many times as long as its message a buffer may be. Twice is usual: lengths are powers of two.
+const ROOM_PER_BYTE_MAX: usize = 4;
+
 /// Large buffers that are kept: as many as calls in flight are usual.
 const LARGE_KEPT_MAX: usize = 64;
 
@@ -161,6 +168,18 @@ mod tests {
     }
 
     #[test]
+    fn whatever_comes_back_there_is_room_in_the_next_one() {
+        let buffers = Buffers::default();
+        for bytes in [0, 1, 64, BUFFER_BYTES_MIN - 1] {
+            buffers.give(vec![0; bytes]);
+            let mut fresh = Vec::new();
+            buffers.grow(&mut fresh, bytes);
+            buffers.give(fresh);
+            assert!(buffers.take().len() >= BUFFER_BYTES_MIN, "{bytes}");
+        }
+    }
+
+    #[test]
     fn a_large_buffer_serves_the_next_large_message() {
         let buffers = Buffers::default();
         let mut buffer = buffers.take();
@@ -181,10 +200,21 @@ mod tests {
         let whole = buffers.share(buffer, 1000);
         let slice = whole.slice(990..);
         drop(whole);
-        assert!(buffers.take_large(1).is_empty(), "a slice is left");
+        assert!(buffers.take_large(1 << 20).is_empty(), "a slice is left");
         std::thread::spawn(move || drop(slice)).join().unwrap();
-        let back = buffers.take_large(1);
+        let back = buffers.take_large(1 << 20);
         assert_eq!(back.as_ptr(), place);
+    }
+
+    #[test]
+    fn a_message_does_not_hold_a_buffer_that_is_much_longer() {
+        let buffers = Buffers::default();
+        buffers.give(vec![0; 4 << 20]);
+        let mut buffer = buffers.take();
+        buffers.grow(&mut buffer, 20_000);
+        assert!((20_000..80_000).contains(&buffer.len()), "{}", buffer.len());
+        assert!(buffers.take_large(20_000).is_empty());
+        assert_eq!(buffers.take_large(2 << 20).len(), 4 << 20);
     }
 
     #[test]

@@ -175,8 +175,9 @@ impl Reactor {
     /// Sleeps until something is ready or `until`.
     fn sleep(&self, must_look: bool, until: Time) -> io::Result<()> {
         self.cool_all();
-        // A look while spinning may have found what concerns the user.
-        let must_look = must_look || !self.ready.borrow().is_empty() || self.has_event();
+        // What concerns the user is no reason to stay awake: whoever waits for that has seen it, or
+        // a look while spinning has found it, after which nobody comes here.
+        let must_look = must_look || !self.ready.borrow().is_empty();
         self.doze(if must_look { Time::from_ns(0) } else { until.min(self.next_due()) })?;
         self.learn_from_sleep();
         Ok(())
@@ -231,10 +232,8 @@ impl Reactor {
             self.look(Some(Duration::ZERO))?;
         }
         let count = self.spinning.borrow().len();
-        // While the loop spins it does not sleep in the connection without a descriptor.
-        let native = self.native.borrow().as_ref().map(|native| native.link());
         // A longer look at one would keep the others waiting.
-        let alone = count == 1 && native.is_none() && !must_look;
+        let alone = count == 1 && !self.sleeps_in_one() && !must_look;
         let looks = if alone { SPIN_LOOKS_PER_ROUND } else { 1 };
         for index in 0..count {
             let link = self.spinning.borrow().get(index).cloned();
@@ -242,26 +241,32 @@ impl Reactor {
                 self.serve_spinning(&link, looks);
             }
         }
-        if let Some(link) = native {
-            self.serve_spinning(&link, 1);
-        }
+        self.serve_native();
         Ok(())
     }
 
-    fn serve_spinning(&self, link: &Rc<Link>, looks: u32) {
-        if link.wants_room() {
-            link.flush(Deadline::Now);
-        }
+    /// While the loop spins it does not sleep in the connection without a descriptor. Whether that
+    /// had anything.
+    fn serve_native(&self) -> bool {
+        let native = self.native.borrow().as_ref().map(|native| native.link());
+        native.is_some_and(|link| self.serve_spinning(&link, 1))
+    }
+
+    /// Whether there was anything.
+    fn serve_spinning(&self, link: &Rc<Link>, looks: u32) -> bool {
+        let had_room = link.wants_room() && link.flush(Deadline::Now);
         let mut looks = looks;
-        for _ in 0..MESSAGES_PER_TURN_MAX {
-            if !link.has_come(looks)
-                || link.take_message(Deadline::Now) != Took::Message
-                || link.is_gone()
-            {
-                return;
+        for count in 0..MESSAGES_PER_TURN_MAX {
+            if !link.has_come(looks) {
+                return had_room || count > 0;
             }
-            looks = 1;
+            match link.take_message(Deadline::Now) {
+                Took::Nothing => return had_room || count > 0,
+                Took::Message if !link.is_gone() => looks = 1,
+                Took::Message | Took::Gone => return true,
+            }
         }
+        true
     }
 
     /// Gives each connection that is ready its turn.

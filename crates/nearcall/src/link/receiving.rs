@@ -190,7 +190,7 @@ impl Link {
             self.treat(&event, &mut buffer);
         }
         self.core.buffers.give(buffer);
-        Took::Message
+        self.after_message()
     }
 
     /// A message that is neither a plain call nor a plain reply.
@@ -330,11 +330,11 @@ impl Link {
         }
     }
 
-    /// For a message that does not fit. The channel has judged the length: it is below the limit of
-    /// the connection.
+    /// For a message that does not fit, or comes in parts. The channel has judged the length: it is
+    /// below the limit of the connection.
     #[cold]
     fn make_room(&self, endpoint: &mut Endpoint, buffer: &mut Vec<u8>, message_bytes: usize) {
-        if (buffer.len()..=SMALL_BYTES_MAX).contains(&message_bytes) {
+        if buffer.len() < message_bytes && message_bytes <= SMALL_BYTES_MAX {
             self.core.buffers.grow(buffer, message_bytes);
         } else {
             self.lend(endpoint, message_bytes);

@@ -166,6 +166,8 @@ impl Link {
 
     #[cold]
     fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>, until: Time) -> Status {
+        // Room may have been claimed before the protocol refused, and that ends a sleep.
+        self.core.touched(self, Time::NEVER);
         match unsent {
             Unsent::Protocol(StartError::Draining | StartError::Closed) => self.why_gone(),
             Unsent::Protocol(error) => {
@@ -216,6 +218,8 @@ impl Link {
 
     #[cold]
     fn not_answered(self: &Rc<Self>, call: IncomingCall, unsent: Unsent<ReplyError>) {
+        // As `not_started`: of a long answer to a call that was cancelled, say.
+        self.core.touched(self, Time::NEVER);
         match unsent {
             Unsent::Protocol(ReplyError::Ended) => {}
             Unsent::Protocol(ReplyError::TooLarge) => self.fail(call, &too_large()),
@@ -235,7 +239,8 @@ impl Link {
         let sent = self.inner.borrow_mut().send_error(call, status.code(), text);
         match sent {
             Ok(()) => self.core.touched(self, Time::NEVER),
-            Err(Unsent::Protocol(_) | Unsent::Message(_)) => {}
+            // Something of the protocol's own may have left before.
+            Err(Unsent::Protocol(_) | Unsent::Message(_)) => self.core.touched(self, Time::NEVER),
             Err(Unsent::Full) => self.never_reads(),
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }

@@ -111,14 +111,15 @@ impl Reactor {
         }
         let until = until.min(self.next_due());
         let is_due = until != Time::NEVER && options::now() >= until;
-        Ok(is_due || !self.ready.borrow().is_empty() || self.has_event())
+        Ok(is_due || !self.ready.borrow().is_empty())
     }
 
     /// Whether anything was ready.
     #[cold]
     fn look_at_others(&self) -> io::Result<bool> {
         self.hot.turns.set(0);
-        self.look(Some(Duration::ZERO))
+        let has_served = self.serve_native();
+        Ok(self.look(Some(Duration::ZERO))? || has_served)
     }
 
     /// Looks at each hot connection once. Whether there was anything.

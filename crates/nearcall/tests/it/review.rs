@@ -24,6 +24,8 @@ use crate::stage::{
 };
 use crate::support::{Served, Service, unique_address};
 
+mod hot;
+
 type Note = Box<dyn Fn(&Words)>;
 
 /// An [`Echo`] whose `Note`, `Later` and drop are the test's.
@@ -572,6 +574,50 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
         endpoint.abandon();
         drop(endpoint);
         assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
+    });
+}
+
+#[test]
+fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_end() {
+    in_time(|| {
+        let (tell, told) = mpsc::channel();
+        let served = serve_scripted(Limits::default(), move |_| {
+            let base = Rc::<Service>::default();
+            let seen = Rc::clone(&base);
+            let say = move |context: &Context<'_>, request: &Words| {
+                let end = clock::now() + Duration::from_millis(request.number);
+                while request.number > 0 && clock::now() < end && !context.is_cancelled() {}
+                tell.send(seen.notes.get()).unwrap();
+                Ok(words(seen.notes.get()))
+            };
+            Scripted { base, say: Box::new(say) }
+        });
+        let mut endpoint = greeted(&served);
+        let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let methods = EchoCaller::INTERFACE.methods;
+        let number = |name| methods.iter().find(|method| method.name == name).unwrap().id;
+        let (say, note, timeout) = (number("Say"), number("Note"), Timeout::NEVER);
+        let mut send = |frame: Frame, body: &[u8]| {
+            let message = [&frame.encode()[..], body].concat();
+            endpoint.send(&message, Deadline::after(PATIENCE)).unwrap();
+        };
+        // The first finds all others, the second sees the end.
+        for (slot, looks_ms) in [(0, 50), (1, 30_000)] {
+            let body = nearcall::Message::encode_to_vec(&words(looks_ms));
+            let payload = Payload::new(0, body.len()).unwrap();
+            let id = CallId::from_word(1 << 16 | slot);
+            send(Frame::Call { id, object, method: say, timeout, payload }, &body);
+        }
+        for _ in 0..3 {
+            send(Frame::Oneway { object, method: note, timeout, payload: Payload::EMPTY }, &[]);
+        }
+        told.recv_timeout(PATIENCE / 4).unwrap();
+        drop(endpoint);
+        told.recv_timeout(PATIENCE / 4).unwrap();
+        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        assert_eq!(echo.say(&words(0)).unwrap().number, 3);
     });
 }
 

@@ -323,3 +323,21 @@ fn metadata_that_are_none_are_refused_or_dropped() {
         }
     });
 }
+
+#[test]
+fn messages_as_long_as_the_room_for_them_may_come_in_parts() {
+    let server = Observed::start();
+    let place = server.place();
+    for mechanism in [Mechanism::Shm, Mechanism::ShmEventfd, Mechanism::UnixStream] {
+        for message_bytes in [60, 100, 4096, 8192, 16384] {
+            let options = Options { buffer_bytes: 4096, ..Options::default() };
+            let mut endpoint = connect(&place, mechanism, &options).unwrap();
+            receive(&mut endpoint).expect("the server greets");
+            endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
+            let message = call(1 << 16, "Nothing", &[], &vec![0; message_bytes - HEADER_BYTES]);
+            endpoint.send(&message, Deadline::after(PATIENCE)).unwrap();
+            let reply = receive(&mut endpoint).expect("it is answered");
+            assert_eq!(reply[1], nearcall_wire::Kind::Error as u8, "{mechanism} {message_bytes}");
+        }
+    }
+}

@@ -198,6 +198,26 @@ fn what_is_lent_and_makes_no_sense_as_a_message_fails_the_call_only() {
 }
 
 #[test]
+fn a_tiny_message_of_references_leaves_room_for_the_next_one() {
+    let server = serve("");
+    let (mut endpoint, lender) = channel(&server, Mechanism::Shm);
+    let mut lender = lender.unwrap();
+    let loan = lender.loan(4096).unwrap().freeze();
+    let place = lender.find(&loan[..1]).unwrap();
+    lender.pass(place);
+    let tiny = message(false, &body(1, &[reference(place, 0)], &[]));
+    endpoint.send(&tiny, Deadline::after(PATIENCE)).unwrap();
+    // As long as what is put together on the stack, and not plain: it has a deadline.
+    let (id, timeout) = (CallId::from_word(1 << 16), Timeout::from_ns(1 << 40));
+    let payload = Payload::new(0, 128 - HEADER_BYTES).unwrap();
+    let next = Frame::Call { id, object: 7, method: 7, timeout, payload };
+    let next = [&next.encode()[..], &[0; 128 - HEADER_BYTES]].concat();
+    endpoint.send(&next, Deadline::after(PATIENCE)).unwrap();
+    let reply = receive(&mut endpoint).expect("the server lives");
+    assert_eq!(reply[1], Kind::Error as u8);
+}
+
+#[test]
 fn an_endless_lender_is_held_by_the_limit_of_what_it_may_make() {
     let server = serve(TRUSTED);
     let (mut endpoint, lender) = channel(&server, Mechanism::Shm);
