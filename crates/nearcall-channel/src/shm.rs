@@ -432,6 +432,21 @@ impl<D: Doorbell> ShmWay<D> {
         }
     }
 
+    /// Whether what an event loop waits for is there.
+    #[inline]
+    fn is_ready(&mut self, interest: Interest) -> bool {
+        match interest {
+            Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
+            // The largest frame: whoever waits for less finds room even earlier.
+            Interest::Send => {
+                let frame = frame_bytes(self.producer.piece_bytes_max());
+                self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
+                    && (self.lanes.as_ref().is_none_or(|lanes| !lanes.wants_slot)
+                        || self.has_slot())
+            }
+        }
+    }
+
     /// After reading: lets a sender that sleeps for room go on, once that is worth it.
     #[inline(always)]
     fn ring_for_room_if_owed(&mut self, worth: u64) {
@@ -690,20 +705,15 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             // The other end was told that we never sleep.
             return false;
         }
+        if !self.sleeper.is_announced() && self.is_ready(interest) {
+            // Amid a stream: no sleep to announce, and no wake-up for the room of a few messages.
+            return false;
+        }
         self.ring_for_room_if_owed(0);
         self.tend_lanes(interest);
         self.doorbell.prepare(&self.memory);
         self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);
-        let ready = match interest {
-            Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
-            // The largest frame: whoever waits for less finds room even earlier.
-            Interest::Send => {
-                let frame = frame_bytes(self.producer.piece_bytes_max());
-                self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
-                    && (self.lanes.as_ref().is_none_or(|lanes| !lanes.wants_slot)
-                        || self.has_slot())
-            }
-        };
+        let ready = self.is_ready(interest);
         if ready || self.life.is_gone() {
             self.sleeper.end(&self.memory.own);
         }
