@@ -33,8 +33,8 @@ use crate::shm::segments::{OwnSegments, PeerSegments, SegmentId};
 pub(crate) const LANE_SLOTS: usize = 8;
 
 /// Where the first slot begins. Half a page off the users' buffers, which usually begin at a page
-/// or just behind: a copy between places that agree in their lower 12 bits took six times as long, since
-/// the processor takes its own stores for what it loads.
+/// or just behind: a copy between places that agree in their lower 12 bits took six times as long,
+/// since the processor takes its own stores for what it loads.
 const SLOTS_AT: usize = 2 << 10;
 
 /// Size of a lane, in bytes.
