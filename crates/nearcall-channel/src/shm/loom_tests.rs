@@ -9,8 +9,8 @@
 //! message it has read already must still be woken by the next.
 //! SeqCst fences are exact in loom; SeqCst loads and stores are only acquire and release there, so
 //! what is to be modelled uses fences.
-//! Each fence of `bell.rs` and that of `may_sleep` in `watch.rs` was taken out once, and each time a
-//! test failed. Not modelled: slots of lanes, counts of loans, a watch that begins late.
+//! Each fence of `bell.rs` and that of `may_sleep` in `watch.rs` was taken out once, and each time
+//! a test failed. Not modelled: slots of lanes, counts of loans, a watch that begins late.
 //! Run with `cargo xtask loom`.
 
 use std::ops::Range;
