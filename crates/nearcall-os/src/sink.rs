@@ -1,6 +1,6 @@
 //! Marshalled bytes on their way out, in parts of any size.
 //!
-//! A message is marshalled into something that implements [`BufMut`](bytes::BufMut), an unsafe
+//! A message is marshalled into something that implements [`BufMut`], an unsafe
 //! trait. [`SinkBuf`] is the one implementation of it; a [`Sink`], which is safe to write, says
 //! where the bytes go. Always true: writing never fails and never panics, whatever the message
 //! says of its own length. A sink that can take no more swallows the rest and reports it
