@@ -224,6 +224,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_share_of_nothing_never_spins_and_a_whole_cpu_spins_for_ever() {
         let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
@@ -231,6 +232,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_short_spin_reads_no_clock() {
         let mut spinner = Spinner::new(SpinOptions::default());
         let mut plan = spinner.begin();
@@ -243,6 +245,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_spin_is_as_long_as_a_few_wake_ups_or_as_the_user_says_and_nothing_on_one_cpu() {
         let known = |cpus| Known { cost_ns: 7_000, cpus };
         let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };

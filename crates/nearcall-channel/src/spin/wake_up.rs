@@ -163,6 +163,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn the_cost_is_measured_within_bounds_and_leaves_the_caller_where_it_is() {
         let pinned = || {
             cpu::pin_current(cpu::allowed()[0]).unwrap();

@@ -24,6 +24,7 @@ fn trust() -> Trust {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_is_lent_is_read_where_it_lies() {
     let (mut lender, mut borrower) = ends();
     let mut loan = lender.loan(100_000).unwrap();
@@ -42,6 +43,7 @@ fn what_is_lent_is_read_where_it_lies() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_slot_is_free_when_every_handle_at_both_ends_is_gone() {
     let (mut lender, mut borrower) = ends();
     let bytes = lender.loan(8192).unwrap().freeze();
@@ -67,6 +69,7 @@ fn a_slot_is_free_when_every_handle_at_both_ends_is_gone() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_message_that_was_not_sent_takes_nothing() {
     let (mut lender, _borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -78,6 +81,7 @@ fn a_message_that_was_not_sent_takes_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn when_all_slots_are_out_nothing_is_lent_until_one_is_back() {
     let (mut lender, mut borrower) = ends();
     let mut kept = Vec::new();
@@ -96,6 +100,7 @@ fn when_all_slots_are_out_nothing_is_lent_until_one_is_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn bytes_are_limited_as_slots_are() {
     let (mut lender, _borrower) = ends();
     let large = lender.loan(SLOT_BYTES_PER_END_MAX + 1).unwrap_err();
@@ -111,6 +116,7 @@ fn bytes_are_limited_as_slots_are() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_free_slot_is_used_again() {
     let (mut lender, _borrower) = ends();
     let first = lender.loan(10_000).unwrap();
@@ -124,6 +130,7 @@ fn a_free_slot_is_used_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn only_what_lies_in_a_loan_is_found() {
     let (mut lender, _borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -136,6 +143,7 @@ fn only_what_lies_in_a_loan_is_found() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn every_lie_about_a_place_is_refused() {
     let (mut lender, mut borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -159,6 +167,7 @@ fn every_lie_about_a_place_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_loan_outlives_its_lender() {
     let (mut lender, _borrower) = ends();
     let mut loan = lender.loan(4096).unwrap();
@@ -169,6 +178,7 @@ fn a_loan_outlives_its_lender() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn small_slots_make_room_for_a_large_one() {
     let (mut lender, mut borrower) = ends();
     for round in 0..5 {

@@ -29,6 +29,7 @@ fn is_misdeed<T>(outcome: Result<T, ReceiveError>, misdeed: Misdeed) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_is_written_on_one_side_is_read_on_the_other() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -44,6 +45,7 @@ fn what_is_written_on_one_side_is_read_on_the_other() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_segment_that_was_taken_back_is_unknown() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -60,6 +62,7 @@ fn a_segment_that_was_taken_back_is_unknown() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn numbers_wrap_after_many_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -74,6 +77,7 @@ fn numbers_wrap_after_many_segments() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -94,6 +98,7 @@ fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn threads_that_look_into_the_line_at_once_keep_its_order() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -121,6 +126,7 @@ fn threads_that_look_into_the_line_at_once_keep_its_order() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn limits_are_kept_by_the_maker() {
     let (ours, _theirs) = lines();
     let maker = OwnSegments::new(&ours);
@@ -134,6 +140,7 @@ fn limits_are_kept_by_the_maker() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_full_line_makes_no_segment_and_loses_no_retirement() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -166,6 +173,7 @@ fn a_full_line_makes_no_segment_and_loses_no_retirement() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn descriptors_of_the_users_are_kept_for_them() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -182,6 +190,7 @@ fn descriptors_of_the_users_are_kept_for_them() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn who_has_passed_many_descriptors_makes_no_more_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -197,6 +206,7 @@ fn who_has_passed_many_descriptors_makes_no_more_segments() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn segments_that_nobody_expects_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
@@ -204,6 +214,7 @@ fn segments_that_nobody_expects_are_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn every_lie_about_a_segment_is_refused() {
     let unsealed = || {
         rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC)
@@ -236,6 +247,7 @@ fn every_lie_about_a_segment_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn more_segments_than_allowed_are_refused() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);
@@ -251,6 +263,7 @@ fn more_segments_than_allowed_are_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_flood_of_packets_ends_the_look() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);

@@ -68,6 +68,7 @@ impl Waiter {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn short_waits_never_sleep() {
     let mut waiter = Waiter::new();
     for _ in 0..10_000 {
@@ -77,6 +78,7 @@ fn short_waits_never_sleep() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_server_with_a_thousand_calls_per_second_stops_spinning_for_good() {
     let mut waiter = Waiter::new();
     for _ in 0..100_000 {
@@ -86,6 +88,7 @@ fn a_server_with_a_thousand_calls_per_second_stops_spinning_for_good() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_pause_in_a_busy_time_is_forgiven() {
     let mut waiter = Waiter::new();
     for number in 0..10_000 {
@@ -98,6 +101,7 @@ fn a_pause_in_a_busy_time_is_forgiven() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn two_ends_that_both_sleep_find_each_other() {
     let (mut client, mut server) = (Waiter::tired(), Waiter::tired());
     let (mut calls, mut late_ns) = (0, 0);
@@ -116,6 +120,7 @@ fn two_ends_that_both_sleep_find_each_other() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_client_spins_through_the_wake_up_of_a_server_that_sleeps() {
     let mut client = Waiter::new();
     for _ in 0..1_000 {
@@ -124,6 +129,7 @@ fn a_client_spins_through_the_wake_up_of_a_server_that_sleeps() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn ends_that_share_a_cpu_soon_sleep_at_once() {
     let mut waiter = Waiter::new();
     for _ in 0..10_000 {
@@ -140,6 +146,7 @@ fn ends_that_share_a_cpu_soon_sleep_at_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn whatever_comes_spins_in_vain_take_their_share_at_most() {
     for seed in 0..50_u64 {
         let (mut waiter, mut state) = (Waiter::new(), seed);
@@ -156,6 +163,7 @@ fn whatever_comes_spins_in_vain_take_their_share_at_most() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn time_that_goes_back_fills_no_purse() {
     let mut learner = Learner::new(LIMIT_NS, 100);
     learner.spent(SECOND_NS, PURSE_SPINS * LIMIT_NS);
@@ -166,6 +174,7 @@ fn time_that_goes_back_fills_no_purse() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_spinner_for_ever_and_one_for_never_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
         let mut learner = Learner::new(limit_ns, 100);
