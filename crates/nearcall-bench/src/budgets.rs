@@ -123,13 +123,14 @@ const BUDGET_QUICK: Duration = Duration::from_secs(15);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::Spot;
 
     #[test]
     fn one_cpu_leaves_what_can_be_measured_on_it() {
         let rows = rows::all();
         let (two, one) = (cells(&rows, None), cells(&rows, Some("only one CPU is allowed")));
         assert_eq!(two.skipped, []);
-        assert!(one.cells.iter().any(|cell| cell.scene.one_cpu));
+        assert!(one.cells.iter().any(|cell| cell.scene.spot == Spot::OneCpu));
         assert!(one.cells.len() < two.cells.len());
         assert!(one.skipped.iter().all(|skip| skip.reason.starts_with("needs two CPUs: only")));
     }

@@ -15,6 +15,8 @@ use crate::calls::route::{Route, frame_bytes};
 use crate::floor::Floor;
 use crate::payload::Payload;
 use crate::run::Kind;
+pub use crate::scene::Scene;
+use crate::studies::methods::Method;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,32 +38,6 @@ pub struct CellSpec {
     pub scene: Scene,
 }
 
-/// Where and beside what a cell is measured, where that differs from the rest of its run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Scene {
-    /// Both ends are on the server's CPU, wherever those of the run are.
-    pub one_cpu: bool,
-    /// Other clients that are connected to the server and say nothing.
-    pub idle_connections: u32,
-    /// Calls that begin per second at set times; 0: each begins when the one before has ended.
-    pub rate_per_s: u32,
-    /// The argument is borrowed memory of the connection that is passed by reference and not
-    /// touched; both ends trust each other.
-    pub by_reference: bool,
-}
-
-impl Scene {
-    /// What runs beside the measured calls, as it is stored.
-    #[must_use]
-    pub fn load(&self) -> String {
-        match self.idle_connections {
-            0 => "idle".to_owned(),
-            connections => format!("{connections} idle connections"),
-        }
-    }
-}
-
 impl CellSpec {
     /// What must be opened to measure it. Cells with the same unit share a launch.
     #[must_use]
@@ -73,8 +49,7 @@ impl CellSpec {
             Subject::Part(_) => Subject::Part(Part::ALL[0]),
             other => other,
         };
-        // All paces are measured in the same two processes.
-        (subject, self.wait, Scene { rate_per_s: 0, ..self.scene })
+        (subject, self.wait, self.scene.of_unit())
     }
 
     /// Payload bytes as a length in this process's memory.
@@ -92,9 +67,11 @@ impl CellSpec {
     pub fn frame_bytes(&self) -> u64 {
         match self.subject {
             Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
-            Subject::Mechanism(_) | Subject::Floor(_) | Subject::Part(_) | Subject::AtRest(_) => {
-                self.message_bytes
-            }
+            Subject::Mechanism(_)
+            | Subject::Floor(_)
+            | Subject::Study(_)
+            | Subject::Part(_)
+            | Subject::AtRest(_) => self.message_bytes,
         }
     }
 
@@ -132,21 +109,11 @@ impl fmt::Display for CellSpec {
             Kind::Throughput => "throughput",
         };
         let bare = if matches!(self.subject, Subject::Bare(_)) { "bare " } else { "" };
-        write!(f, "{bare}{} {kind} {} B {}", self.subject, self.message_bytes, self.wait)?;
-        let Scene { one_cpu, idle_connections, rate_per_s, by_reference } = self.scene;
-        if one_cpu {
-            f.write_str(", one CPU")?;
-        }
-        if by_reference {
-            f.write_str(", by reference")?;
-        }
-        if idle_connections > 0 {
-            write!(f, ", {idle_connections} idle connections")?;
-        }
-        if rate_per_s > 0 {
-            write!(f, ", {rate_per_s} per second")?;
-        }
-        Ok(())
+        write!(
+            f,
+            "{bare}{} {kind} {} B {}{}",
+            self.subject, self.message_bytes, self.wait, self.scene
+        )
     }
 }
 
@@ -158,6 +125,8 @@ pub enum Subject {
     Mechanism(Mechanism),
     /// The same exchange without nearcall.
     Floor(Floor),
+    /// A mechanism that only a published study used.
+    Study(Method),
     /// A call of the runtime.
     Call(Route),
     /// What that call moves, on the bare channel.
@@ -175,6 +144,7 @@ impl Subject {
         match self {
             Self::Mechanism(mechanism) | Self::AtRest(mechanism) => mechanism.name(),
             Self::Floor(floor) => floor.name(),
+            Self::Study(method) => method.name(),
             Self::Call(route) | Self::Bare(route) => route.name(),
             Self::Part(part) => part.name(),
         }
@@ -212,6 +182,9 @@ impl TryFrom<String> for Subject {
             }
             _ => {}
         }
+        if let Ok(method) = name.parse() {
+            return Ok(Self::Study(method));
+        }
         match name.parse::<Floor>() {
             Ok(floor) => Ok(Self::Floor(floor)),
             Err(_) => name.parse().map(Self::Mechanism).map_err(|error| format!("{error}")),
@@ -246,6 +219,7 @@ pub(crate) mod words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::{Load, Spot};
 
     #[test]
     fn a_cell_survives_the_way_to_another_process() {
@@ -256,6 +230,7 @@ mod tests {
             Subject::Bare(Route::SameLoop(Mechanism::ShmSpin)),
             Subject::Call(Route::Typed),
             Subject::AtRest(Mechanism::ShmFutex),
+            Subject::Study(Method::ALL[0]),
         ] {
             let cell = CellSpec {
                 kind: Kind::Latency,
@@ -264,10 +239,13 @@ mod tests {
                 message_bytes: 65_537,
                 wait: WaitPolicy::Poll,
                 scene: Scene {
-                    one_cpu: true,
+                    spot: Spot::Pair { client: 1, server: 0 },
+                    load: Load::duty(35),
                     idle_connections: 3,
                     rate_per_s: 10,
                     by_reference: true,
+                    exchanges: 100,
+                    two_clocks: true,
                 },
             };
             let text = serde_json::to_string(&cell).unwrap();

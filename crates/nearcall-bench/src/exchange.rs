@@ -27,6 +27,7 @@ use crate::payload::{Corruption, Payload, Verifier};
 pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod count;
+pub(crate) mod exact;
 pub(crate) mod paced;
 pub(crate) mod server;
 pub(crate) mod stamps;

@@ -163,7 +163,9 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         Subject::Call(route) | Subject::Bare(route) => {
             return crate::calls::tour::floor_of(cell, route);
         }
-        Subject::Floor(_) | Subject::Part(_) | Subject::AtRest(_) => return None,
+        Subject::Floor(_) | Subject::Study(_) | Subject::Part(_) | Subject::AtRest(_) => {
+            return None;
+        }
     };
     let small = cell.message_bytes < PIECE_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
@@ -176,7 +178,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         (Kind::Latency, DataPath::SharedMemory) => Floor::ChunkedCopy,
     };
     let floor = floor.cell(cell.kind, cell.shape, cell.message_bytes);
-    let scene = Scene { one_cpu: cell.scene.one_cpu, ..Scene::default() };
+    let scene = Scene { spot: cell.scene.spot, load: cell.scene.load, ..Scene::default() };
     Some(CellSpec { scene, ..floor })
 }
 

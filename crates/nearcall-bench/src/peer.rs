@@ -15,6 +15,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
 use crate::exchange::count::EndReport;
+use crate::exchange::exact;
 use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
@@ -29,6 +30,7 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::run::{EffectiveSize, Kind};
+use crate::studies::methods;
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///
@@ -58,8 +60,8 @@ fn play() -> Result<(), Failure> {
     match (orders.subject, orders.role) {
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
-        (Subject::Floor(floor), Role::Client) => floor_client(floor, &orders),
-        (Subject::Floor(floor), Role::Server) => floor_server(floor, &orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
         (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
         (Subject::AtRest(_), Role::Server) => calls::rest::server(&orders),
         (Subject::Part(_), Role::Client) => calls::peer::parts(&orders),
@@ -186,17 +188,17 @@ fn channel_server(orders: &Orders) -> Result<(), Failure> {
     }
 }
 
-fn floor_client(floor: Floor, orders: &Orders) -> Result<(), Failure> {
+fn meeting_client(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
     write(&connected(orders, None, Vec::new()))?;
     for &cell in &orders.cells {
         let job = job(orders, cell);
-        let measured = match floor {
-            Floor::Call => alone::call(&job)?,
-            Floor::Memcpy => alone::memcpy(&job)?,
+        let measured = match orders.subject {
+            Subject::Floor(Floor::Call) => alone::call(&job)?,
+            Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
-                let mut measured = visit(floor, &meeting, Role::Client, &cell, &Client(job))?;
+                let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;
                 add_server(&mut measured, &meeting.hear()?)?;
                 measured
             }
@@ -206,7 +208,7 @@ fn floor_client(floor: Floor, orders: &Orders) -> Result<(), Failure> {
     meeting.say(GOODBYE)
 }
 
-fn floor_server(floor: Floor, orders: &Orders) -> Result<(), Failure> {
+fn meeting_server(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
     loop {
         let text = meeting.hear()?;
@@ -216,14 +218,15 @@ fn floor_server(floor: Floor, orders: &Orders) -> Result<(), Failure> {
         misbehave(orders.fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
         let serving = Server { cell, seed: orders.seed, fault: orders.fault };
-        let report = visit(floor, &meeting, Role::Server, &cell, &serving)?;
+        let report = visit(&meeting, Role::Server, &cell, &serving)?;
         meeting.say(&serde_json::to_string(&report)?)?;
     }
 }
 
 /// What an end does once it is there. A trait, because it is generic over the end.
-trait Play {
+pub(crate) trait Play {
     type Report;
+    /// Runs this end's loop.
     fn play<E: End>(&self, end: &mut E, buffer_bytes: u64) -> Result<Self::Report, Failure>;
 }
 
@@ -254,21 +257,27 @@ impl Play for Server {
 /// The client's loop for the cell of this job.
 pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
     match job.cell.kind {
+        Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
+        Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),
         Kind::Latency if job.cell.scene.rate_per_s > 0 => paced(end, job),
         Kind::Latency => client::latency(end, job),
         Kind::Throughput => throughput(end, job, buffer_bytes),
     }
 }
 
-/// Opens a floor's end and lets `player` use it.
+/// Opens the end of a floor or of a study's method and lets `player` use it.
 fn visit<P: Play>(
-    floor: Floor,
     meeting: &Meeting,
     role: Role,
     cell: &CellSpec,
     player: &P,
 ) -> Result<P::Report, Failure> {
     let bytes = cell.bytes();
+    let floor = match cell.subject {
+        Subject::Floor(floor) => floor,
+        Subject::Study(method) => return methods::visit(method, meeting, role, cell, player),
+        _ => return Err(Failure::other("neither a floor nor of a study")),
+    };
     match floor {
         Floor::Spin => play_floor(Spin::meet(meeting)?, meeting, player),
         Floor::Futex => play_floor(Futex::meet(meeting)?, meeting, player),
@@ -284,7 +293,7 @@ fn visit<P: Play>(
     }
 }
 
-fn play_floor<C: Carrier, P: Play>(
+pub(crate) fn play_floor<C: Carrier, P: Play>(
     carrier: C,
     meeting: &Meeting,
     player: &P,

@@ -11,6 +11,7 @@ mod file;
 mod machine;
 mod pace;
 mod rest;
+mod study;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,7 @@ pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
+pub use study::StudyFacts;
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";
@@ -76,6 +78,9 @@ pub struct Run {
     /// In a run of waits: `adaptive` beside the better of the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitComparison>,
+    /// In a run of studies: what was measured as a published study measured it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub study_cells: Vec<Cell>,
     /// What could not be measured, and why.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
@@ -164,6 +169,7 @@ impl Run {
             at_rest: Vec::new(),
             budgets: Vec::new(),
             waits: Vec::new(),
+            study_cells: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),
         }

@@ -194,6 +194,7 @@ pub(crate) fn bench_cells(
         plan,
         hooks,
         placed,
+        topology,
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
         rng: fastrand::Rng::with_seed(plan.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
@@ -221,6 +222,7 @@ struct Bench<'a> {
     plan: &'a BenchPlan,
     hooks: &'a Hooks<'a>,
     placed: Placed,
+    topology: Topology,
     tsc: Option<[u64; 2]>,
     rng: fastrand::Rng,
     units: Vec<Vec<CellSpec>>,
@@ -280,10 +282,7 @@ impl Bench<'_> {
 
     /// Where both ends of a unit run.
     fn place(&self, unit: usize) -> Placed {
-        match self.units[unit][0].scene.one_cpu {
-            true => self.placed.on_one_cpu(),
-            false => self.placed.clone(),
-        }
+        placement::at(self.units[unit][0].scene.spot, &self.placed, &self.topology)
     }
 
     fn launch(&mut self, unit: usize, order: usize, cell_ns: u64) -> processes::Launched {
@@ -413,10 +412,13 @@ impl Bench<'_> {
         (task.conclude)(run, &specs, &mut cells);
         for (spec, cell) in specs.iter().zip(cells) {
             match spec.subject {
+                _ if cell.study.is_some() => run.study_cells.push(cell),
                 Subject::Floor(_) => run.floors.push(cell),
                 Subject::Mechanism(_) | Subject::Call(_) => run.cells.push(cell),
                 Subject::Bare(_) if spec.shape != Shape::Send => run.bare.push(cell),
-                Subject::Bare(_) | Subject::Part(_) | Subject::AtRest(_) => run.parts.push(cell),
+                Subject::Bare(_) | Subject::Study(_) | Subject::Part(_) | Subject::AtRest(_) => {
+                    run.parts.push(cell);
+                }
             }
         }
         Ok(())

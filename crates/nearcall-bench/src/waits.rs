@@ -19,6 +19,7 @@ use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::{Cell, Kind, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::scene::Spot;
 use crate::tour::Tour;
 
 /// How to measure waiting.
@@ -91,7 +92,8 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
     // Nothing of ours, for comparison.
     let other = Some((Mechanism::UnixStream, WaitPolicy::Block));
     ways.extend(other.filter(|(_, wait)| wanted(wait)));
-    for one_cpu in [false, true] {
+    for spot in [Spot::OfRun, Spot::OneCpu] {
+        let one_cpu = spot == Spot::OneCpu;
         for &(mechanism, wait) in &ways {
             let what = || format!("{mechanism} {wait}");
             match (one_cpu, no_spinning) {
@@ -112,11 +114,11 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
                 shape: Shape::Call,
                 message_bytes: 0,
                 wait,
-                scene: Scene { one_cpu, rate_per_s, ..Scene::default() },
+                scene: Scene { spot, rate_per_s, ..Scene::default() },
             };
             tour.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {
-                tour.cells.push(server_at_rest(mechanism, wait, 0, one_cpu));
+                tour.cells.push(server_at_rest(mechanism, wait, 0, spot));
             }
         }
     }
@@ -150,7 +152,11 @@ mod tests {
         let two = cells(&WaitsPlan::default(), None);
         let one = cells(&WaitsPlan::default(), Some("only one CPU is allowed"));
         assert!(two.cells.iter().any(|cell| cell.wait == WaitPolicy::Spin));
-        assert!(one.cells.iter().all(|cell| cell.wait != WaitPolicy::Spin && cell.scene.one_cpu));
+        assert!(
+            one.cells
+                .iter()
+                .all(|cell| cell.wait != WaitPolicy::Spin && cell.scene.spot == Spot::OneCpu)
+        );
         assert!(one.skipped.iter().any(|skip| skip.reason.starts_with("on two CPUs: only one")));
         let rests = |tour: &Tour| {
             tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::AtRest(_))).count()

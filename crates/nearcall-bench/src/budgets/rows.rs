@@ -10,6 +10,7 @@ use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::floor::Floor;
 use crate::run::{AtRest, Kind};
+use crate::scene::Spot;
 
 /// One budget.
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ impl Of {
     /// Whether an end that is measured must spin, so that both need a CPU.
     pub(crate) fn needs_two_cpus(&self) -> bool {
         match self {
-            Self::Beside(cell, _) => !cell.scene.one_cpu,
+            Self::Beside(cell, _) => cell.scene.spot != Spot::OneCpu,
             Self::Time(_) | Self::Rest(..) => false,
         }
     }
@@ -105,7 +106,7 @@ pub(crate) fn all() -> Vec<Row> {
 }
 
 fn empty_calls() -> Vec<Row> {
-    let on_one = Scene { one_cpu: true, ..Scene::default() };
+    let on_one = Scene { spot: Spot::OneCpu, ..Scene::default() };
     let beside = Scene { idle_connections: IDLE_CONNECTIONS, ..Scene::default() };
     let row = |name, what, against, of, budget, goal| Row { name, what, against, of, budget, goal };
     let word = |floor: Floor| floor.cell(Kind::Latency, Shape::Echo, 8);
@@ -225,7 +226,7 @@ fn short_circuits() -> Vec<Row> {
 
 fn at_rest() -> Vec<Row> {
     let (mechanism, wait) = Way::Usual.ours();
-    let cell = server_at_rest(mechanism, wait, IDLE_CONNECTIONS, false);
+    let cell = server_at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun);
     let row = |name, what, fact, budget| Row {
         name,
         what,
@@ -261,7 +262,7 @@ pub(crate) fn server_at_rest(
     mechanism: Mechanism,
     wait: WaitPolicy,
     idle_connections: u32,
-    one_cpu: bool,
+    spot: Spot,
 ) -> CellSpec {
     CellSpec {
         kind: Kind::Latency,
@@ -269,7 +270,7 @@ pub(crate) fn server_at_rest(
         shape: Shape::Call,
         message_bytes: 0,
         wait,
-        scene: Scene { one_cpu, idle_connections, ..Scene::default() },
+        scene: Scene { spot, idle_connections, ..Scene::default() },
     }
 }
 
@@ -293,7 +294,7 @@ mod tests {
             assert!(rows[..index].iter().all(|other| other.name != row.name), "{}", row.name);
             assert!(row.what.chars().count() <= 32, "{}", row.what);
             if let Of::Beside(cell, floor) = row.of {
-                assert_eq!((cell.kind, cell.scene.one_cpu), (floor.kind, floor.scene.one_cpu));
+                assert_eq!((cell.kind, cell.scene.spot), (floor.kind, floor.scene.spot));
                 let is_floor = matches!(floor.subject, Subject::Floor(_));
                 assert!(is_floor || cell.scene.by_reference, "{}", row.name);
             }

@@ -38,6 +38,9 @@ pub(crate) struct Measured {
     /// The whole measured region, until the server confirmed its end.
     pub(crate) elapsed_ns: u64,
     pub(crate) times: Option<StoredHistogram>,
+    /// The same exchanges by the kernel's clock, if that was asked for.
+    #[serde(default)]
+    pub(crate) clock_times: Option<StoredHistogram>,
     pub(crate) median_ns: Option<f64>,
     /// Medians of successive parts.
     pub(crate) blocks_ns: Vec<f64>,
@@ -76,15 +79,7 @@ impl Job {
 /// Measures round trips. The server has said that it is ready.
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
     let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
-    let mut exchange = Exchange {
-        end,
-        payload: &payload,
-        verifier: Verifier::new(&replies, 0),
-        number: 0,
-        shape: job.cell.shape,
-        calls: matches!(job.cell.subject, Subject::Call(_)),
-        stamps: job.stamps,
-    };
+    let mut exchange = Exchange::new(end, job, &payload, &replies);
     let first_message_ns = exchange.timed_ns()?;
     let warmup = exchange.warm_up(job)?;
     let mut samples = Samples::new();
@@ -121,7 +116,7 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
 }
 
 /// Round trips over one end.
-struct Exchange<'a, E> {
+pub(crate) struct Exchange<'a, E> {
     end: &'a mut E,
     payload: &'a Payload,
     verifier: Verifier<'a>,
@@ -131,10 +126,33 @@ struct Exchange<'a, E> {
     stamps: Stamps,
 }
 
-impl<E: End> Exchange<'_, E> {
+impl<'a, E: End> Exchange<'a, E> {
+    /// The exchanges of `job`, from the first on.
+    pub(crate) fn new(
+        end: &'a mut E,
+        job: &Job,
+        payload: &'a Payload,
+        replies: &'a Payload,
+    ) -> Self {
+        Self {
+            end,
+            payload,
+            verifier: Verifier::new(replies, 0),
+            number: 0,
+            shape: job.cell.shape,
+            calls: matches!(job.cell.subject, Subject::Call(_)),
+            stamps: job.stamps,
+        }
+    }
+
+    /// Depends on every byte that came back.
+    pub(crate) fn digest(&self) -> u64 {
+        self.verifier.digest()
+    }
+
     /// One round trip. Nothing but the exchange lies between the stamps.
     #[inline]
-    fn timed_ns(&mut self) -> Result<u64, Failure> {
+    pub(crate) fn timed_ns(&mut self) -> Result<u64, Failure> {
         let start = self.stamps.start();
         self.end.send(self.payload, self.number)?;
         match self.shape {
@@ -154,7 +172,7 @@ impl<E: End> Exchange<'_, E> {
         Ok(ns)
     }
 
-    fn mark(&mut self) -> Result<(), Failure> {
+    pub(crate) fn mark(&mut self) -> Result<(), Failure> {
         if self.end.send_mark(self.payload, self.number)? {
             self.number += 1;
         }

@@ -9,6 +9,7 @@ use crate::histogram::{Histogram, StoredHistogram};
 use crate::noise::Grade;
 use crate::run::call::CallFacts;
 use crate::run::pace::PaceFacts;
+use crate::run::study::StudyFacts;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,6 +109,9 @@ pub struct Cell {
     /// What only calls have that begin at set times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceFacts>,
+    /// What only cells of a published study have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<StudyFacts>,
 }
 
 impl Cell {
@@ -154,6 +158,7 @@ impl Cell {
             noise: Vec::new(),
             call: None,
             pace: None,
+            study: None,
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::exchange::client::Measured;
 use crate::exchange::count::EndReport;
 use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::ROOM_BYTES;
 use crate::run::{
     AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
-    PaceFacts, PerEnd, RttNs, Timer,
+    PaceFacts, PerEnd, RttNs, StudyFacts, Timer,
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
@@ -51,7 +51,7 @@ pub(crate) fn cell(
         add_call(&mut cell, spec, route);
     }
     cell.placement = placed.stored();
-    cell.load = spec.scene.load();
+    cell.load = spec.scene.load_words();
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
@@ -60,6 +60,9 @@ pub(crate) fn cell(
     }
     if spec.scene.rate_per_s > 0 {
         add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
+    }
+    if spec.scene.exchanges > 0 {
+        cell.study = Some(study_facts(spec, launches)?);
     }
     add_ends(&mut cell, launches);
     let median = |of: fn(&CellLaunch) -> Option<u64>| {
@@ -118,6 +121,31 @@ fn add_times(
         cell.within_launch_variance = estimate.within_launch_variance;
     }
     Ok(())
+}
+
+/// What each launch says by the statistics of the studies. Whose cell it is, is told later.
+fn study_facts(spec: &CellSpec, launches: &[CellLaunch]) -> Result<StudyFacts, String> {
+    let mut facts = StudyFacts { exchanges: spec.scene.exchanges, ..StudyFacts::default() };
+    let read = |stored: &StoredHistogram| stored.to_histogram().map_err(|error| error.to_string());
+    for launch in launches {
+        let measured = &launch.measured;
+        if let Some(times) = measured.times.as_ref().map(read).transpose()? {
+            facts.launch_means_ns.extend(times.mean_ns());
+            facts.launch_mins_ns.extend(times.min_ns().map(|ns| ns as f64));
+            facts.launch_maxs_ns.extend(times.max_ns().map(|ns| ns as f64));
+            facts.launch_p99s_ns.extend(times.quantile_ns(0.99));
+        }
+        if let Some(times) = measured.clock_times.as_ref().map(read).transpose()? {
+            facts.launch_clock_mins_ns.extend(times.min_ns().map(|ns| ns as f64));
+            facts.launch_clock_medians_ns.extend(times.median_ns());
+        }
+        facts.launch_firsts_ns.extend(measured.first_message_ns.map(|ns| ns as f64));
+        facts.launch_set_ups_ns.extend(launch.set_up_ns.map(|ns| ns as f64));
+        let ends = [Some(&measured.client), measured.server.as_ref()];
+        let cpu_ns: u64 = ends.into_iter().flatten().map(|end| end.cpu_ns).sum();
+        facts.launch_cpu_ns.push(cpu_ns as f64 / measured.messages.max(1) as f64);
+    }
+    Ok(facts)
 }
 
 /// What only calls have that begin at set times.

@@ -5,6 +5,7 @@ use nearcall_os::cpu::{PlacementClass, Topology};
 use crate::bench_plan::Place;
 use crate::run::Placement;
 use crate::runner::BenchError;
+use crate::scene::Spot;
 
 /// Where both ends run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,16 @@ impl Placed {
     /// Both ends take the CPU from each other.
     pub(crate) fn is_shared(&self) -> bool {
         self.no_spinning.is_some()
+    }
+}
+
+/// Where a cell runs in a run whose ends are placed as `of_run`.
+pub(crate) fn at(spot: Spot, of_run: &Placed, topology: &Topology) -> Placed {
+    match spot {
+        Spot::OfRun => of_run.clone(),
+        Spot::OneCpu => of_run.on_one_cpu(),
+        Spot::Unpinned => unpinned(None),
+        Spot::Pair { client, server } => pinned(client.into(), server.into(), topology),
     }
 }
 

@@ -1,0 +1,199 @@
+//! Where and beside what a cell is measured, where that differs from the rest of its run.
+//!
+//! Plain data: placing processes is in `runner/placement.rs`, starting load in the runner.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::words;
+
+/// The circumstances of one cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scene {
+    /// Where both ends run.
+    pub spot: Spot,
+    /// What else runs on purpose.
+    #[serde(with = "words")]
+    pub load: Load,
+    /// Other clients that are connected to the server and say nothing.
+    pub idle_connections: u32,
+    /// Calls that begin per second at set times; 0: each begins when the one before has ended.
+    pub rate_per_s: u32,
+    /// The argument is borrowed memory of the connection that is passed by reference and not
+    /// touched; both ends trust each other.
+    pub by_reference: bool,
+    /// Exactly so many exchanges, the first one included, without a warm-up; 0: for a time, after
+    /// a warm-up.
+    pub exchanges: u32,
+    /// Each exchange is also timed by the kernel's clock, around the same instructions.
+    pub two_clocks: bool,
+}
+
+/// Where both ends run.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Spot {
+    /// Where those of the whole run are.
+    #[default]
+    OfRun,
+    /// Both on the server's CPU of the run.
+    OneCpu,
+    /// Wherever the scheduler wants.
+    Unpinned,
+    /// On these CPUs, which may be one and the same.
+    Pair {
+        /// Of the end that asks.
+        client: u16,
+        /// Of the end that answers.
+        server: u16,
+    },
+}
+
+/// What else runs on purpose while a cell is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Load {
+    /// A worker for each CPU that computes without a pause.
+    pub cpu: bool,
+    /// A worker that writes memory again and again.
+    pub memory: bool,
+    /// A worker that writes a file and waits until it is on the disk.
+    pub io: bool,
+    /// Each CPU computes for this part of the time; 0: none does.
+    pub duty_percent: u8,
+}
+
+impl Load {
+    /// All three kinds of worker.
+    pub const STRESS: Self = Self { cpu: true, memory: true, io: true, duty_percent: 0 };
+
+    /// Each CPU is busy for `percent` of the time.
+    #[must_use]
+    pub const fn duty(percent: u8) -> Self {
+        Self { cpu: false, memory: false, io: false, duty_percent: percent }
+    }
+
+    /// Whether nothing runs.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_idle() {
+            return f.write_str("idle");
+        }
+        if self.duty_percent > 0 {
+            return write!(f, "{}%", self.duty_percent);
+        }
+        let workers = [("cpu", self.cpu), ("memory", self.memory), ("io", self.io)];
+        let words: Vec<&str> = workers.iter().filter(|one| one.1).map(|one| one.0).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+impl FromStr for Load {
+    type Err = LoadWordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || LoadWordError(text.to_owned());
+        if text == "idle" {
+            return Ok(Self::default());
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: u8 = percent.trim().parse().map_err(|_| refused())?;
+            return (1..=99).contains(&percent).then(|| Self::duty(percent)).ok_or_else(refused);
+        }
+        let mut load = Self::default();
+        for word in text.split(',') {
+            match word.trim() {
+                "cpu" => load.cpu = true,
+                "memory" => load.memory = true,
+                "io" => load.io = true,
+                _ => return Err(refused()),
+            }
+        }
+        Ok(load)
+    }
+}
+
+/// Words that name no load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadWordError(pub String);
+
+impl fmt::Display for LoadWordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown load {:?}; use idle, workers of cpu,memory,io, or 1% to 99%", self.0)
+    }
+}
+
+impl std::error::Error for LoadWordError {}
+
+impl Scene {
+    /// What runs beside the measured exchanges, as it is stored.
+    #[must_use]
+    pub fn load_words(&self) -> String {
+        match self.idle_connections {
+            0 => self.load.to_string(),
+            connections if self.load.is_idle() => format!("{connections} idle connections"),
+            connections => format!("{connections} idle connections, {}", self.load),
+        }
+    }
+
+    /// The same for all cells that can be measured by the same two processes, one after the other.
+    #[must_use]
+    pub(crate) fn of_unit(self) -> Self {
+        Self { rate_per_s: 0, exchanges: 0, two_clocks: false, ..self }
+    }
+}
+
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.spot {
+            Spot::OfRun => {}
+            Spot::OneCpu => f.write_str(", one CPU")?,
+            Spot::Unpinned => f.write_str(", not pinned")?,
+            Spot::Pair { client, server } => write!(f, ", CPUs {client} and {server}")?,
+        }
+        if !self.load.is_idle() {
+            write!(f, ", beside {}", self.load)?;
+        }
+        if self.by_reference {
+            f.write_str(", by reference")?;
+        }
+        if self.idle_connections > 0 {
+            write!(f, ", {} idle connections", self.idle_connections)?;
+        }
+        if self.rate_per_s > 0 {
+            write!(f, ", {} per second", self.rate_per_s)?;
+        }
+        if self.exchanges > 0 {
+            write!(f, ", {} exchanges", self.exchanges)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_parsed_from_what_it_is_printed_as() {
+        let loads = [Load::default(), Load::STRESS, Load::duty(35)];
+        for load in loads.into_iter().chain([Load { io: true, ..Load::default() }]) {
+            assert_eq!(load.to_string().parse(), Ok(load));
+        }
+        assert_eq!("cpu, memory".parse(), Ok(Load { cpu: true, memory: true, ..Load::default() }));
+        for bad in ["", "cpu,", "0%", "100%", "-5%", "disk", "35"] {
+            let error = bad.parse::<Load>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}")), "{error}");
+        }
+    }
+}

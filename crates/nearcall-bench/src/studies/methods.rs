@@ -1,0 +1,180 @@
+//! Mechanisms that only the studies used, rebuilt as the papers describe them.
+//!
+//! They are there to be measured and for nothing else: none of them is offered to programs. Both
+//! ends meet as those of a floor do, and run the same measured loops.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nearcall_channel::WaitPolicy;
+
+use crate::cell::CellSpec;
+use crate::exchange::Failure;
+use crate::floor::meeting::Meeting;
+use crate::launch::Role;
+use crate::peer::Play;
+
+/// A mechanism of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    /// One anonymous pipe each way.
+    Pipe,
+    /// The same with room for 1 MiB in each.
+    Pipe1M,
+    /// A unix stream socket.
+    Unix,
+    /// TCP over the loopback, without Nagle's delay.
+    Tcp,
+    /// One named pipe each way.
+    Fifo,
+    /// Two flags in shared memory; two round trips each time, no payload.
+    Flag,
+    /// A ring in shared memory whose reader sleeps on a futex.
+    Mempipe,
+    /// The same ring, and both ends spin.
+    MempipeSpin,
+    /// Payload in a shared heap; where it lies goes through one pipe, and back through another.
+    ShmemPipe,
+    /// Allocated signals with a header, by named pipes.
+    SignalFifo,
+    /// Allocated signals with a header, by a unix socket.
+    SignalSocket,
+    /// A bounded buffer with mutex and condition variable, filled byte by byte under the lock.
+    CondvarBytes,
+    /// The same, copied at once.
+    CondvarMemcpy,
+    /// One buffer between semaphores.
+    Semaphore,
+    /// Payload in a segment, allocated for each call; the handle in a call to an event loop.
+    AllocLoop,
+    /// The same; the handle as a named object, and signals tell of it.
+    AllocSignal,
+    /// The same; the handle through locked queues in shared memory.
+    AllocQueue,
+    /// The same; the handle through a socket that both ends block on.
+    AllocSocket,
+    /// The same, with poll before each receive.
+    AllocPoll,
+    /// No segment: the payload through the socket, with poll before each receive.
+    SocketPoll,
+}
+
+impl Method {
+    /// All of them, in the order of the studies' mechanisms above.
+    pub const ALL: [Self; 20] = [
+        Self::Pipe,
+        Self::Pipe1M,
+        Self::Unix,
+        Self::Tcp,
+        Self::Fifo,
+        Self::Flag,
+        Self::Mempipe,
+        Self::MempipeSpin,
+        Self::ShmemPipe,
+        Self::SignalFifo,
+        Self::SignalSocket,
+        Self::CondvarBytes,
+        Self::CondvarMemcpy,
+        Self::Semaphore,
+        Self::AllocLoop,
+        Self::AllocSignal,
+        Self::AllocQueue,
+        Self::AllocSocket,
+        Self::AllocPoll,
+        Self::SocketPoll,
+    ];
+
+    /// Its name in stored runs, which says that it is none of nearcall's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pipe => "study-pipe",
+            Self::Pipe1M => "study-pipe-1m",
+            Self::Unix => "study-unix",
+            Self::Tcp => "study-tcp",
+            Self::Fifo => "study-fifo",
+            Self::Flag => "study-flag",
+            Self::Mempipe => "study-mempipe",
+            Self::MempipeSpin => "study-mempipe-spin",
+            Self::ShmemPipe => "study-shmem-pipe",
+            Self::SignalFifo => "study-signal-fifo",
+            Self::SignalSocket => "study-signal-socket",
+            Self::CondvarBytes => "study-condvar-bytes",
+            Self::CondvarMemcpy => "study-condvar-memcpy",
+            Self::Semaphore => "study-semaphore",
+            Self::AllocLoop => "study-alloc-loop",
+            Self::AllocSignal => "study-alloc-signal",
+            Self::AllocQueue => "study-alloc-queue",
+            Self::AllocSocket => "study-alloc-socket",
+            Self::AllocPoll => "study-alloc-poll",
+            Self::SocketPoll => "study-socket-poll",
+        }
+    }
+
+    /// How its ends wait, as it is stored.
+    #[must_use]
+    pub const fn wait(self) -> WaitPolicy {
+        match self {
+            Self::Flag | Self::MempipeSpin => WaitPolicy::Spin,
+            Self::AllocPoll | Self::SocketPoll | Self::AllocLoop => WaitPolicy::Poll,
+            _ => WaitPolicy::Block,
+        }
+    }
+
+    /// Whether it only works while both ends hold a CPU.
+    #[must_use]
+    pub const fn needs_two_cpus(self) -> bool {
+        matches!(self.wait(), WaitPolicy::Spin)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|method| method.name() == name);
+        found.ok_or_else(|| UnknownMethod(name.to_owned()))
+    }
+}
+
+/// A word that names no method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMethod(pub String);
+
+impl fmt::Display for UnknownMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown method {:?}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownMethod {}
+
+/// Opens an end of `method` and lets `player` use it.
+pub(crate) fn visit<P: Play>(
+    method: Method,
+    _meeting: &Meeting,
+    _role: Role,
+    _cell: &CellSpec,
+    _player: &P,
+) -> Result<P::Report, Failure> {
+    Err(Failure::other(format!("{method} is not built")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_parsed_back_to_its_method() {
+        for method in Method::ALL {
+            assert_eq!(method.name().parse(), Ok(method));
+            assert!(method.name().starts_with("study-"));
+        }
+    }
+}
