@@ -3,6 +3,7 @@
 //! A [`Study`] is one of them. What they printed is in `studies/paper.rs`, what was measured of them
 //! on a machine in `studies/evidence.rs`, the verdicts on what they claim in `studies/claims.rs`.
 
+pub mod claims;
 pub mod evidence;
 pub mod figure;
 pub mod methods;
