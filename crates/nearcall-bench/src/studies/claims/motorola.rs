@@ -27,8 +27,8 @@ pub(crate) const PREDICATES: &[(&str, Predicate)] = &[
     ("T15", t15),
 ];
 
-/// The share of variance that a line explains, over all sizes from 16 KiB, is at least 0.99, and the
-/// line rises.
+/// The share of variance that a line explains, over all sizes from 16 KiB, is at least 0.99, and
+/// the line rises.
 fn t01(view: &View<'_>) -> Answer {
     let sizes: Vec<u64> = (4..=10).map(|power| KIB << power).collect();
     let calls = view.latencies(ORIGINAL, &sizes)?;
@@ -99,8 +99,8 @@ fn t09(view: &View<'_>) -> Answer {
     Ok(Finding::new(&spread, Bound::AtMost(1.05)))
 }
 
-/// The calls between processes are those of tables 1 and 4 to 8; the bare socket of section 3.6.3 was
-/// measured at one size only.
+/// The calls between processes are those of tables 1 and 4 to 8; the bare socket of section 3.6.3
+/// was measured at one size only.
 fn t10(view: &View<'_>) -> Answer {
     let mut findings = Vec::new();
     for bytes in SMALL {

@@ -1,8 +1,8 @@
 //! The claims of study 004: pipes, shared memory with a semaphore, and UNIX sockets, while other
 //! work keeps each CPU 35 % busy.
 //!
-//! The study prints no figures, only limits, so each claim is judged at all sizes that were measured
-//! on its side of the limit.
+//! The study prints no figures, only limits, so each claim is judged at all sizes that were
+//! measured on its side of the limit.
 
 use std::ops::RangeBounds;
 

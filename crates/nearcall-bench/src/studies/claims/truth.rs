@@ -177,7 +177,7 @@ pub(crate) fn less(a: &Figure, b: &Figure) -> Finding {
 /// Whether `figure` lies from `low` to `high`.
 pub(crate) fn within(figure: &Figure, low: f64, high: f64) -> Finding {
     all([Finding::new(figure, Bound::AtLeast(low)), Finding::new(figure, Bound::AtMost(high))])
-        .as_one()
+        .into_one()
 }
 
 /// True if all are, false if one is. Told by the comparison that is the furthest from holding
@@ -188,7 +188,7 @@ pub(crate) fn all(findings: impl IntoIterator<Item = Finding>) -> Finding {
 
 /// True if one is, false if all are. Told by the comparison that is the nearest to holding.
 pub(crate) fn any(findings: impl IntoIterator<Item = Finding>) -> Finding {
-    merged(findings, Truth::True, |a, b| a > b).as_one()
+    merged(findings, Truth::True, |a, b| a > b).into_one()
 }
 
 /// True if both are certain and differ.
@@ -205,7 +205,7 @@ pub(crate) fn differ(what: &str, a: &Finding, b: &Finding) -> Finding {
 
 impl Finding {
     /// The same answer, counted as one comparison.
-    fn as_one(self) -> Self {
+    fn into_one(self) -> Self {
         let notes = self.notes;
         Self { notes, ..Self::leaf(self.truth, self.margin, self.words) }
     }
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn the_words_have_the_figure_its_interval_and_its_bound() {
         let finding =
-            Finding::new(&ratio("pipe / tcp", &[2.0, 2.0]).at("at 1 KiB"), { Bound::AtMost(1.5) });
+            Finding::new(&ratio("pipe / tcp", &[2.0, 2.0]).at("at 1 KiB"), Bound::AtMost(1.5));
         let words = "pipe / tcp at 1 KiB: 2.00× (2.00× to 2.00×), claimed at most 1.50×";
         assert_eq!(finding.evidence(), words);
         let finding = within(&ratio("a", &[1.0, 1.0]), 0.8, 1.25);

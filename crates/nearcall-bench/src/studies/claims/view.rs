@@ -1,7 +1,7 @@
 //! One way of looking at the evidence of a study: by which statistic, at which placement.
 //!
-//! Predicates ask a [`View`] for figures and get either the figure or what is missing. Which views a
-//! study has, and in which order they judge, stands in [`looks`].
+//! Predicates ask a [`View`] for figures and get either the figure or what is missing. Which views
+//! a study has, and in which order they judge, stands in [`looks`].
 
 use std::ops::RangeBounds;
 

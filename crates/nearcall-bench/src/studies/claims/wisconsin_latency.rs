@@ -116,8 +116,8 @@ fn agreement(mut share: Figure) -> Finding {
     Finding::new(&share, Bound::AtMost(0.005))
 }
 
-/// Constant: the dearest byte costs at most 1.25 times the cheapest, between neighbouring sizes from
-/// 256 B and in one direction. The paper's own figures vary by 1.01.
+/// Constant: the dearest byte costs at most 1.25 times the cheapest, between neighbouring sizes
+/// from 256 B and in one direction. The paper's own figures vary by 1.01.
 fn w09(view: &View<'_>) -> Answer {
     let sizes = [256, 1024, 4096, 16_384, 65_536, 262_144, 524_288];
     let copies = view.latencies(BUFFER, &sizes)?;
