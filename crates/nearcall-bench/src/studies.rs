@@ -1,7 +1,8 @@
 //! Five published evaluations of IPC on Linux, which can be repeated here.
 //!
-//! A [`Study`] is one of them. What they printed is in `studies/paper.rs`, what was measured of them
-//! on a machine in `studies/evidence.rs`, the verdicts on what they claim in `studies/claims.rs`.
+//! A [`Study`] is one of them. What they printed is in `studies/paper.rs`, what was measured of
+//! them on a machine in `studies/evidence.rs`, the verdicts on what they claim in
+//! `studies/claims.rs`.
 
 pub mod claims;
 pub mod evidence;

@@ -10,7 +10,8 @@
 //! that differs is told in the evidence. If the figures for the first way of looking are missing,
 //! the next one judges, and the evidence says which.
 //!
-//! Whatever a claim needs and the evidence lacks makes it SKIPPED, with the name of what is missing.
+//! Whatever a claim needs and the evidence lacks makes it SKIPPED, with the name of what is
+//! missing.
 
 mod cross;
 mod enea;

@@ -1,6 +1,7 @@
 //! The claims between studies: why they contradict each other.
 //!
-//! Each is judged by the figures of the studies it compares, looked at in the way that judges there.
+//! Each is judged by the figures of the studies it compares, looked at in the way that judges
+//! there.
 
 use crate::report::number;
 use crate::stats;

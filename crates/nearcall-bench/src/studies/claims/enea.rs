@@ -1,7 +1,7 @@
 //! The claims of study 001 about throughput: rings, pipes and sockets, idle and under load.
 //!
-//! Those about latency, pair by pair of CPUs, are in `enea/pairs.rs`. The figures are pictures whose
-//! sizes are mostly not named, so each claim is judged at all measured sizes that fit it.
+//! Those about latency, pair by pair of CPUs, are in `enea/pairs.rs`. The figures are pictures
+//! whose sizes are mostly not named, so each claim is judged at all measured sizes that fit it.
 
 mod pairs;
 

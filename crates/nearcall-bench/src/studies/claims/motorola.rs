@@ -1,7 +1,7 @@
 //! The claims of study 000: calls over sockets and over shared memory with different doorbells.
 //!
-//! Latencies of whole calls, by the names of the paper's tables. The paper states no placement; what
-//! judges is in `view.rs`.
+//! Latencies of whole calls, by the names of the paper's tables. The paper states no placement;
+//! what judges is in `view.rs`.
 
 use crate::studies::claims::Predicate;
 use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, all, less};
