@@ -149,8 +149,12 @@ fn look_at(evidence: &Evidence, study: Study, predicate: Predicate) -> (Verdict,
     }
     let others = looks.iter().skip(judging.map_or(looks.len(), |at| at + 1));
     for (words, (other, finding)) in others {
-        if *other != Verdict::Skipped && other != verdict {
-            text.push_str(&format!("; {words} {other}: {finding}"));
+        match other {
+            Verdict::Skipped => {}
+            same if same == verdict => {}
+            // Contradicts nothing, so its figures would only take room.
+            Verdict::Inconclusive => text.push_str(&format!("; {words} {other}")),
+            _ => text.push_str(&format!("; {words} {other}: {finding}")),
         }
     }
     (*verdict, text)

@@ -92,7 +92,7 @@ impl Finding {
             Truth::True => format!("all {total} hold; closest: {}", self.words),
             Truth::False => format!("{no} of {total} fail; worst: {}", self.words),
             Truth::Open => {
-                format!("{yes} of {total} hold, {open} are open; for one: {}", self.words)
+                format!("{yes} of {total} hold, {open} open; for one: {}", self.words)
             }
         };
         for note in &self.notes {

@@ -217,10 +217,11 @@ impl<'a> View<'a> {
             });
         let (mechanism, load) = fewest.unwrap_or(("all", Load::Idle));
         let key = self.key(mechanism, 0, quantity).under(load);
-        let what = format!(
-            "{key} at {count} or more sizes {}",
-            words_of_range(range.start_bound(), range.end_bound())
-        );
+        let range = words_of_range(range.start_bound(), range.end_bound());
+        let what = match count {
+            1 => format!("{key} at any size{range}"),
+            _ => format!("{key} at {count} or more sizes{range}"),
+        };
         Err(self.missing(&key, &what))
     }
 
@@ -278,5 +279,5 @@ fn words_of_range(start: std::ops::Bound<&u64>, end: std::ops::Bound<&u64>) -> S
         Excluded(bytes) => format!("below {}", number::size(*bytes)),
         Unbounded => String::new(),
     };
-    [from, to].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" ")
+    [from, to].iter().filter(|words| !words.is_empty()).map(|words| format!(" {words}")).collect()
 }

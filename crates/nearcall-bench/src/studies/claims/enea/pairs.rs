@@ -5,7 +5,7 @@
 
 use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, Truth, all, less, within};
 use crate::studies::claims::view::View;
-use crate::studies::evidence::{Load, Place, Quantity};
+use crate::studies::evidence::{Key, Load, Place, Quantity};
 use crate::studies::figure::Figure;
 
 /// By the flag: it shows the machine and not the kernel.
@@ -146,9 +146,8 @@ fn pairs_by(
     }
     if found.is_empty() {
         let key = view.key(mechanism, 0, quantity).under(load);
-        return Err(
-            view.missing(&key, &format!("{quantity} of {mechanism} on pairs of CPUs {load}"))
-        );
+        let anywhere = Key { place: Place::None, ..key.clone() };
+        return Err(view.missing(&key, &format!("{anywhere} on pairs of CPUs")));
     }
     Ok(found)
 }
