@@ -13,6 +13,7 @@ pub mod bench_plan;
 pub mod budgets;
 pub mod calls;
 pub mod cell;
+pub mod clocks;
 pub mod detector;
 pub mod doctor;
 mod exchange;

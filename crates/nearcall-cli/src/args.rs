@@ -68,6 +68,18 @@ pub(crate) enum Command {
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
 
+    /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
+    ///
+    /// What a reading costs, what it tells apart, how far known sleeps are off, whether the clocks
+    /// agree over the same spans, and how far those of two CPUs are apart. The counter is refused,
+    /// with the reason, where it cannot be trusted. Takes about four seconds.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = TIMERS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Timers(TimersArgs),
+
     /// Tell what this machine lacks or has badly set for IPC and measuring, and what to do
     #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES)]
     Doctor(JsonArgs),
@@ -336,6 +348,22 @@ pub(crate) struct JsonArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `timers`.
+#[derive(Debug, Args)]
+pub(crate) struct TimersArgs {
+    /// Give up accuracy for speed: one second
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.timers/1) instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Options of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -414,6 +442,7 @@ Examples:
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
   nearcall mechanisms                            what there is, and what works here
+  nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
   nearcall gen thermostat.proto --out src        Rust from an interface file";
@@ -466,6 +495,13 @@ Examples:
   nearcall show run.json
   nearcall show --all run.json | less
   nearcall show run.json --json | jq '.machine'";
+
+const TIMERS_EXAMPLES: &str = "\
+Examples:
+  nearcall timers
+  nearcall timers --quick                        a first look
+  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns, .granularity_ns]'
+  nearcall timers --json | jq '.skew.pairs[] | [.cpus, .tsc.bound_ns]'";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

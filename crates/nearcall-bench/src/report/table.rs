@@ -6,6 +6,7 @@
 mod budgets;
 mod calls;
 mod cells;
+pub mod clocks;
 mod details;
 mod grid;
 mod head;

@@ -208,7 +208,7 @@ fn new_seed() -> u64 {
     clock::realtime_ns() / NS_PER_MS % SEEDS
 }
 
-fn tool() -> Tool {
+pub(super) fn tool() -> Tool {
     Tool {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

@@ -6,3 +6,4 @@ mod bench;
 mod commands;
 mod r#gen;
 mod program;
+mod timers;
