@@ -94,6 +94,10 @@ pub(crate) enum Command {
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
+
+    /// A process whose memory is measured; started by `bench memory` itself
+    #[command(name = "memory-process", hide = true)]
+    MemoryProcess,
 }
 
 /// Options of `bench`.
@@ -185,6 +189,19 @@ pub(crate) enum BenchCommand {
     )]
     Waits(WaitsArgs),
 
+    /// Measure what idle connections and services take of memory
+    ///
+    /// A server in an event loop and its clients, two processes, with up to 1,000 connections that
+    /// say nothing; then two services as two processes and as one. Proportional and private memory,
+    /// and as a second opinion what can still be allocated in steps of 1 KiB, within a limit of the
+    /// program's own. Takes about half a minute.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = MEMORY_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Memory(MemoryArgs),
+
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///
     /// Runs the program `nearcall-peers` that lies beside this one, or the one that the variable
@@ -221,6 +238,26 @@ pub(crate) struct WaitsArgs {
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
+}
+
+/// Options of `bench memory`.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    /// Mechanisms, separated by commas [default: shm,unix-stream,pipe]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) mechanism: Option<Vec<Mechanism>>,
+
+    /// Give up accuracy for speed: up to 100 connections, fewer rounds
+    #[arg(long, help_heading = HOW)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.memory/1) instead of the table
+    #[arg(long, help_heading = RESULT)]
+    pub(crate) json: bool,
 }
 
 /// What `bench rivals` passes on.
@@ -478,6 +515,13 @@ Examples:
   nearcall bench waits --quick                   a first look, without the slowest pace
   nearcall bench waits --wait block --time 1m --out waits.json
   nearcall bench waits --json | jq '.waits[] | [.class, .rate_per_s, .latency_ratio]'";
+
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  nearcall bench memory                          all of it, within half a minute
+  nearcall bench memory --quick                  a first look, up to 100 connections
+  nearcall bench memory --mechanism shm,tcp --out memory.json
+  nearcall bench memory --json | jq '.connections[] | [.mechanism, .per_connection]'";
 
 const RIVALS_EXAMPLES: &str = "\
 Examples:

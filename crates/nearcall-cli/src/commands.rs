@@ -36,6 +36,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::PeerProcess => return bench::peer(),
+        Command::MemoryProcess => return bench::memory::process(),
     };
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,

@@ -8,6 +8,7 @@ mod calls;
 mod cells;
 pub mod clocks;
 mod details;
+pub mod footprint;
 mod grid;
 mod head;
 mod notes;
