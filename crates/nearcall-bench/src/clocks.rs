@@ -20,7 +20,7 @@ use nearcall_os::clock::{self, Clock};
 use nearcall_os::cpu;
 use nearcall_os::tsc::{Tsc, TscRefusal};
 
-use crate::{machine, runner, timers};
+use crate::{machine, runner};
 
 pub use findings::{
     ClockFinding, ClockFindings, ClockName, Disagreement, Interval, OffsetBound, Overhead,
@@ -129,17 +129,15 @@ fn measure_all(
 
 /// What one clock costs and divides.
 fn finding(name: ClockName, reader: &impl Read, stated_ns: f64, readings: usize) -> ClockFinding {
-    let unit_ns = reader.unit_ns();
-    let judged = timers::measure_one(name.name(), || reader.read_ns());
-    // Whole units are what a coarse clock moves by; fractions of a tick are rounding.
-    let granularity_ns = judged.granularity_ns.map(|step| step.max(unit_ns));
+    let batch_ns = clock::measure_with(|| reader.read_ns()).overhead_ns;
+    let granularity_ns = resolution::step_ns(reader, &resolution::increments);
     ClockFinding {
         name,
         unusable: None,
-        overhead: overhead::measure(reader, readings, granularity_ns, judged.overhead_ns),
+        overhead: overhead::measure(reader, readings, granularity_ns, Some(batch_ns)),
         stated_resolution_ns: Some(stated_ns),
         granularity_ns,
-        smallest_run: resolution::smallest_run(reader, &resolution::increments),
+        smallest_run: resolution::smallest_run(reader, granularity_ns, &resolution::increments),
         shrunk: resolution::shrunk(reader, &resolution::increments),
     }
 }

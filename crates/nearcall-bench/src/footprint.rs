@@ -79,6 +79,9 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
         }
         Err(reason) => found.skipped.push(SkippedMemory { what: SERVICES.to_owned(), reason }),
     }
+    if (hooks.interrupted)() {
+        found.partial = Some(INTERRUPTED.to_owned());
+    }
     (hooks.progress)(steps, steps, "");
     found
 }

@@ -68,12 +68,6 @@ pub fn batch_min(ns: f64, timer: &Timer) -> Option<u64> {
     is_sane.then(|| needed.ceil().max(1.0) as u64)
 }
 
-/// Judges a clock that is not in the list of a run; `read` gives nanoseconds.
-pub(crate) fn measure_one(source: &str, mut read: impl FnMut() -> u64) -> Timer {
-    let cost = clock::measure_with(&mut read);
-    timer(source, cost, fine_step_ns(read))
-}
-
 fn timer(source: &str, cost: ClockCost, fine_step_ns: Option<u64>) -> Timer {
     // A coarse clock stands between two readings, so its own steps are the truth. A fine one
     // moves at every reading, so the steps tell only what a reading costs.

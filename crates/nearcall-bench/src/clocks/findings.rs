@@ -123,7 +123,7 @@ pub struct ClockFinding {
     pub overhead: Option<Overhead>,
     /// What it states to tell apart: `clock_getres`, its unit, or one tick.
     pub stated_resolution_ns: Option<f64>,
-    /// The smallest difference between two intervals that was found.
+    /// The step in which the times of short work come.
     pub granularity_ns: Option<f64>,
     /// The smallest run of `i++` that shows (study 002).
     pub smallest_run: Option<Interval>,

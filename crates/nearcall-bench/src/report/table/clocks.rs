@@ -279,8 +279,8 @@ const OVERHEAD_LEGEND: &str = "batch: per reading in the fastest batch of 500, b
     longer than stands under above (the median and three medians more, or ten median deviations, \
     or two steps of the clock, whichever is most).";
 
-const RESOLUTION_LEGEND: &str = "stated: clock_getres, the unit, or one tick. found: the smallest \
-    difference between two intervals. i++ run: the fewest increments whose median time is above \
+const RESOLUTION_LEGEND: &str = "stated: clock_getres, the unit, or one tick. found: the step in \
+    which times of short work come. i++ run: the fewest increments whose median time is above \
     that of none, and by how much (study 002). shrunk: the shortest time above zero while the code \
     between two readings shrinks to nothing, so mostly the reading itself (study 003).";
 
