@@ -9,6 +9,8 @@ use std::fs;
 use nearcall_os::{memory, process};
 use serde::{Deserialize, Serialize};
 
+use super::budget;
+
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Limit {
@@ -48,9 +50,8 @@ pub(super) fn allocate(limit: &Limit) -> Result<Allocated, String> {
         own_bytes.saturating_add(limit.bytes_max).saturating_add(beside_bytes);
     process::limit_address_space(address_space_bytes)
         .map_err(|error| format!("cannot limit the address space: {error}"))?;
-    let available = || memory::available_bytes().ok_or("the machine tells no available memory");
-    available()?;
-    Ok(fill(limit, || memory::available_bytes().unwrap_or(0)))
+    budget::left_bytes().ok_or("the machine tells no available memory")?;
+    Ok(fill(limit, || budget::left_bytes().unwrap_or(0)))
 }
 
 fn fill(limit: &Limit, available_bytes: impl Fn() -> u64) -> Allocated {

@@ -7,15 +7,20 @@ use nearcall_os::memory;
 
 use crate::system_files::SystemFiles;
 
-/// Bytes that may be allocated for a moment. `None` if the machine does not say what it has.
-pub(super) fn bytes(quick: bool) -> Option<u64> {
-    let most = if quick { BYTES_MAX_QUICK } else { BYTES_MAX };
-    Some(judge(memory::available_bytes()?, group_left_bytes(&SystemFiles::real()), most))
+/// Bytes that the machine could still give: MemAvailable, and the free pages in the processors' own
+/// lists, which it does not know of and which move by a hundred megabytes when processes end.
+pub(super) fn left_bytes() -> Option<u64> {
+    Some(memory::available_bytes()?.saturating_add(memory::per_cpu_free_bytes().unwrap_or(0)))
 }
 
-fn judge(available_bytes: u64, group_left_bytes: Option<u64>, most: u64) -> u64 {
+/// Bytes that may be allocated for a moment. `None` if the machine does not say what it has.
+pub(super) fn bytes() -> Option<u64> {
+    Some(judge(memory::available_bytes()?, group_left_bytes(&SystemFiles::real())))
+}
+
+fn judge(available_bytes: u64, group_left_bytes: Option<u64>) -> u64 {
     let left = group_left_bytes.map_or(available_bytes, |group| group.min(available_bytes));
-    (left / PART).min(most)
+    (left / PART).min(BYTES_MAX)
 }
 
 /// What the control groups above this process still allow, the tightest of them. `None` without a
@@ -46,11 +51,8 @@ fn group_left_bytes(files: &SystemFiles) -> Option<u64> {
     tightest
 }
 
-/// Larger differences than services make do not need more.
-const BYTES_MAX: u64 = 128 << 20;
-
-/// With `quick`.
-const BYTES_MAX_QUICK: u64 = 32 << 20;
+/// Some times what services take. More would take longer, and others disturb what takes long.
+const BYTES_MAX: u64 = 32 << 20;
 
 /// A quarter of what is left.
 const PART: u64 = 4;
@@ -61,9 +63,9 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_tightest_is_the_most() {
-        assert_eq!(judge(8 << 30, None, BYTES_MAX), BYTES_MAX);
-        assert_eq!(judge(100 << 20, None, BYTES_MAX), 25 << 20);
-        assert_eq!(judge(8 << 30, Some(40 << 20), BYTES_MAX), 10 << 20);
+        assert_eq!(judge(8 << 30, None), BYTES_MAX);
+        assert_eq!(judge(100 << 20, None), 25 << 20);
+        assert_eq!(judge(8 << 30, Some(40 << 20)), 10 << 20);
     }
 
     #[test]

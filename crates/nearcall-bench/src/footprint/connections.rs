@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use nearcall_channel::Mechanism;
-use nearcall_os::{clock, memory, process};
+use nearcall_os::{clock, process};
 
 use super::Stop;
+use super::budget;
 use super::child::{Orders, Question};
 use super::findings::{ConnectionMemory, Level, PerConnection};
 use super::helper::Helper;
@@ -88,7 +89,7 @@ fn read(idle_connections: u32, server: &Helper<'_>, client: &Helper<'_>) -> Leve
         server: server.memory(),
         client: client.memory(),
         shared_bytes: server.shared_bytes().zip(client.shared_bytes()).map(|(a, b)| a + b),
-        available_bytes: memory::available_bytes(),
+        available_bytes: budget::left_bytes(),
     }
 }
 

@@ -78,7 +78,8 @@ pub struct Level {
     pub client: ProcessMemory,
     /// Of both: the part in rings and other shared memory.
     pub shared_bytes: Option<u64>,
-    /// What the whole machine could still give (MemAvailable). Others change it too.
+    /// What the whole machine could still give: MemAvailable, and free pages in the processors' own
+    /// lists. Others change it too.
     pub available_bytes: Option<u64>,
 }
 

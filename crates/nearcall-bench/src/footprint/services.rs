@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use nearcall_channel::Mechanism;
-use nearcall_os::{clock, memory};
+use nearcall_os::clock;
 
 use super::Stop;
 use super::allocator::{Allocated, BLOCK_BYTES, Limit, Stopped};
@@ -20,6 +20,7 @@ use super::findings::{
     ONE_PROCESS, ProcessMemory, ServiceMemory, SetUp, SkippedMemory, TWO_PROCESSES,
 };
 use super::helper::{CONNECT_TIMEOUT, Helper};
+use crate::memory;
 use crate::runner::Hooks;
 
 /// Measures some rounds of both set-ups.
@@ -27,7 +28,7 @@ pub(super) fn measure(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, S
     let usable = |mechanism: &Mechanism| mechanism.supported().is_ok();
     let mechanism =
         LIKED.into_iter().find(usable).ok_or_else(|| "nothing to call over".to_owned())?;
-    let budget_bytes = budget::bytes(quick).filter(|&bytes| bytes >= BUDGET_BYTES_MIN);
+    let budget_bytes = budget::bytes().filter(|&bytes| bytes >= BUDGET_BYTES_MIN);
     let set_up = |name: &str| SetUp { name: name.to_owned(), ..SetUp::default() };
     let mut found = ServiceMemory {
         mechanism: mechanism.name().to_owned(),
@@ -121,8 +122,8 @@ fn try_one(
     hooks: &Hooks<'_>,
 ) -> Result<Reading, Stop> {
     clock::pause(SETTLE);
-    let before_bytes = memory::available_bytes();
-    let own_pss_bytes = || crate::memory::pss_bytes(std::process::id());
+    let before_bytes = budget::left_bytes();
+    let own_pss_bytes = || memory::pss_bytes(std::process::id());
     let alone_bytes = own_pss_bytes();
     let addresses: Vec<String> =
         (0..SERVICES).map(|service| server_address(&format!("service-{service}"))).collect();
@@ -151,7 +152,7 @@ fn try_one(
     servers.into_iter().for_each(Helper::end);
     let allocated_bytes = allocated_bytes.filter(|_| {
         clock::pause(SETTLE);
-        is_quiet(before_bytes, memory::available_bytes())
+        is_quiet(before_bytes, budget::left_bytes())
     });
     let uncounted = u32::from(budget_bytes.is_some() && allocated_bytes.is_none());
     Ok(Reading { memory, added_bytes, allocated_bytes, uncounted })
@@ -181,7 +182,7 @@ fn allocate(before_bytes: u64, budget_bytes: u64, hooks: &Hooks<'_>) -> Result<O
 fn limit_words(budget_bytes: Option<u64>) -> String {
     match budget_bytes {
         Some(bytes) => format!(
-            "the machine's available memory may fall by {} MiB (the least of 128 MiB and a quarter \
+            "the machine's available memory may fall by {} MiB (the least of 32 MiB and a quarter \
              of what machine and control group have left); RLIMIT_AS stands behind that. A control \
              group of our own would count more exactly and needs privileges",
             bytes >> 20
@@ -212,7 +213,7 @@ const CONNECTIONS_MAX: u32 = 8;
 const LIKED: [Mechanism; 2] = [Mechanism::Shm, Mechanism::UnixStream];
 
 /// Rounds of both set-ups.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 8;
 
 /// With `quick`.
 const ROUNDS_QUICK: usize = 2;
@@ -221,7 +222,7 @@ const ROUNDS_QUICK: usize = 2;
 const TRIES: u32 = 3;
 
 /// Allocations that may be in vain before none is tried again.
-const UNCOUNTED_MAX: u32 = 6;
+const UNCOUNTED_MAX: u32 = 12;
 
 /// The kernel counts pages per CPU and sums up seldom; more than this was somebody else.
 const MOVED_BYTES_MAX: u64 = 2 << 20;

@@ -81,7 +81,7 @@ fn print_levels(out: &mut String, connections: &ConnectionMemory) {
         ("client PSS", Align::Right, FIGURE),
         ("private", Align::Right, FIGURE),
         ("shared", Align::Right, FIGURE),
-        ("MemAvailable", Align::Right, FIGURE),
+        ("machine", Align::Right, FIGURE),
     ]);
     let available_before = connections.levels.first().and_then(|level| level.available_bytes);
     for level in &connections.levels {
@@ -130,11 +130,12 @@ fn print_services(out: &mut String, services: &ServiceMemory) {
             mean(allocated_bytes),
         ]);
     }
-    let saved = |values: &[f64]| match stats::mean_and_deviation(values) {
-        Some((mean, sd)) => {
-            format!("{} ±{}", signed(Some(mean)), number::memory(sd))
+    let saved = |values: &[f64]| match (stats::mean_and_deviation(values), values.len()) {
+        (Some((mean, _)), 1) => format!("{} (once)", signed(Some(mean))),
+        (Some((mean, sd)), rounds) => {
+            format!("{} ±{} ({rounds})", signed(Some(mean)), number::memory(sd))
         }
-        None => MISSING.to_owned(),
+        (None, _) => MISSING.to_owned(),
     };
     grid.row(vec![
         "one process saves".to_owned(),
@@ -200,13 +201,15 @@ const FIGURE: usize = 10;
 
 const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processes, so what they \
     share counts once. server, client: private memory; each connection has a client of its own. \
-    shared: the part in rings and other memory that both map. machine: what MemAvailable lost, with \
-    the kernel's buffers and tables, and with what others took meanwhile.";
+    shared: the part in rings and other memory that both map. machine: what the whole machine \
+    lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
+    tables, and with what others took meanwhile.";
 
-const SERVICES_LEGEND: &str = "Saved: mean and standard deviation. PSS divides what processes \
-    share, also with the one that measures, which has the same program; added: PSS and what that \
-    one lost by sharing, so a program that all share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as the \
-    thesis did it on its whole device; so what services take is missing from the sum.";
+const SERVICES_LEGEND: &str = "Saved: mean and standard deviation of so many rounds. PSS divides \
+    what processes share, also with the one that measures, which has the same program; added: PSS \
+    and what that one lost by sharing, so a program that all share counts nowhere. Allocated: \
+    blocks of 1 KiB, each written to, until the limit said no, as the thesis did it on its whole \
+    device; so what services take is missing from the sum.";
 
 #[cfg(test)]
 mod tests {
@@ -258,7 +261,7 @@ mod tests {
             "-19.1 MiB",
             "1000 connections: after 17, too many open files",
             "Permission denied",
-            "1.00 MiB ±0 B",
+            "1.00 MiB ±0 B (2)",
             "loaders: no loader yet",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
