@@ -6,17 +6,20 @@
 //! [`run::Run::load`] and [`run::Run::save`] touch a file. [`runner`] starts processes and waits
 //! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
 //! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, and [`waits`] how
-//! its waiting does at different paces.
+//! its waiting does at different paces. [`clocks`] compares the clocks themselves; [`footprint`]
+//! tells what connections and services take of memory.
 #![forbid(unsafe_code)]
 
 pub mod bench_plan;
 pub mod budgets;
 pub mod calls;
 pub mod cell;
+pub mod clocks;
 pub mod detector;
 pub mod doctor;
 mod exchange;
 pub mod floor;
+pub mod footprint;
 pub mod histogram;
 pub mod launch;
 pub mod machine;

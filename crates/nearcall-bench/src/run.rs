@@ -21,7 +21,7 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
     Skipped,
 };
-pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
+pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;

@@ -68,6 +68,18 @@ pub(crate) enum Command {
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
 
+    /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
+    ///
+    /// What a reading costs, what it tells apart, how far known sleeps are off, whether the clocks
+    /// agree over the same spans, and how far those of two CPUs are apart. The counter is refused,
+    /// with the reason, where it cannot be trusted. Takes about four seconds.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = TIMERS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Timers(TimersArgs),
+
     /// Tell what this machine lacks or has badly set for IPC and measuring, and what to do
     #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES)]
     Doctor(JsonArgs),
@@ -82,6 +94,10 @@ pub(crate) enum Command {
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
+
+    /// A process whose memory is measured; started by `bench memory` itself
+    #[command(name = "memory-process", hide = true)]
+    MemoryProcess,
 }
 
 /// Options of `bench`.
@@ -173,6 +189,19 @@ pub(crate) enum BenchCommand {
     )]
     Waits(WaitsArgs),
 
+    /// Measure what idle connections and services take of memory
+    ///
+    /// A server in an event loop and its clients, two processes, with up to 1,000 connections that
+    /// say nothing; then two services as two processes and as one. Proportional and private memory,
+    /// and as a second opinion what can still be allocated in steps of 1 KiB, within a limit of the
+    /// program's own. Takes about half a minute.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = MEMORY_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Memory(MemoryArgs),
+
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///
     /// Runs the program `nearcall-peers` that lies beside this one, or the one that the variable
@@ -209,6 +238,26 @@ pub(crate) struct WaitsArgs {
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
+}
+
+/// Options of `bench memory`.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    /// Mechanisms, separated by commas [default: shm,unix-stream,pipe]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) mechanism: Option<Vec<Mechanism>>,
+
+    /// Give up accuracy for speed: up to 100 connections, fewer rounds
+    #[arg(long, help_heading = HOW)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.memory/1) instead of the table
+    #[arg(long, help_heading = RESULT)]
+    pub(crate) json: bool,
 }
 
 /// What `bench rivals` passes on.
@@ -336,6 +385,22 @@ pub(crate) struct JsonArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `timers`.
+#[derive(Debug, Args)]
+pub(crate) struct TimersArgs {
+    /// Give up accuracy for speed: one second
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.timers/1) instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Options of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -414,6 +479,7 @@ Examples:
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
   nearcall mechanisms                            what there is, and what works here
+  nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
   nearcall gen thermostat.proto --out src        Rust from an interface file";
@@ -450,6 +516,13 @@ Examples:
   nearcall bench waits --wait block --time 1m --out waits.json
   nearcall bench waits --json | jq '.waits[] | [.class, .rate_per_s, .latency_ratio]'";
 
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  nearcall bench memory                          all of it, within half a minute
+  nearcall bench memory --quick                  a first look, up to 100 connections
+  nearcall bench memory --mechanism shm,tcp --out memory.json
+  nearcall bench memory --json | jq '.connections[] | [.mechanism, .per_connection]'";
+
 const RIVALS_EXAMPLES: &str = "\
 Examples:
   nearcall bench rivals                          all that nearcall-peers can measure here
@@ -466,6 +539,13 @@ Examples:
   nearcall show run.json
   nearcall show --all run.json | less
   nearcall show run.json --json | jq '.machine'";
+
+const TIMERS_EXAMPLES: &str = "\
+Examples:
+  nearcall timers
+  nearcall timers --quick                        a first look
+  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns, .granularity_ns]'
+  nearcall timers --json | jq '.skew.pairs[] | [.cpus, .tsc.bound_ns]'";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -8,6 +8,7 @@ mod doctor;
 mod r#gen;
 mod mechanisms;
 mod show;
+mod timers;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -31,9 +32,11 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Bench(args) => bench::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::PeerProcess => return bench::peer(),
+        Command::MemoryProcess => return bench::memory::process(),
     };
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,

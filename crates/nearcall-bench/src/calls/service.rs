@@ -11,7 +11,7 @@ use crate::exchange::count::{Counts, EndReport};
 use crate::payload::{Payload, Verifier};
 
 /// What all calls of a cell go to.
-pub(super) struct FakeService {
+pub(crate) struct FakeService {
     payload: RefCell<Payload>,
     next: Cell<u64>,
     received: Cell<u64>,
@@ -23,7 +23,7 @@ pub(super) struct FakeService {
 }
 
 impl FakeService {
-    pub(super) fn new() -> Rc<Self> {
+    pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self {
             payload: RefCell::new(Payload::new(0, 0)),
             next: Cell::new(0),

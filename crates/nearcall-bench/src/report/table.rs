@@ -6,7 +6,9 @@
 mod budgets;
 mod calls;
 mod cells;
+pub mod clocks;
 mod details;
+pub mod footprint;
 mod grid;
 mod head;
 mod notes;

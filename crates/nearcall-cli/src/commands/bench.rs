@@ -6,6 +6,7 @@
 mod budgets;
 mod calls;
 mod measure;
+pub(super) mod memory;
 mod rivals;
 mod waits;
 
@@ -30,6 +31,7 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Calls(args)) => return calls::run(args, words),
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
+        Some(BenchCommand::Memory(args)) => return memory::run(args),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }
@@ -208,7 +210,7 @@ fn new_seed() -> u64 {
     clock::realtime_ns() / NS_PER_MS % SEEDS
 }
 
-fn tool() -> Tool {
+pub(super) fn tool() -> Tool {
     Tool {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

@@ -5,4 +5,6 @@ mod bad_input;
 mod bench;
 mod commands;
 mod r#gen;
+mod memory;
 mod program;
+mod timers;
