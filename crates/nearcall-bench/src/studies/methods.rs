@@ -13,6 +13,11 @@ use crate::exchange::Failure;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
+use crate::studies::methods::flag::Flags;
+
+mod flag;
+mod partner;
+mod stream;
 
 /// A mechanism of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,12 +163,18 @@ impl std::error::Error for UnknownMethod {}
 /// Opens an end of `method` and lets `player` use it.
 pub(crate) fn visit<P: Play>(
     method: Method,
-    _meeting: &Meeting,
-    _role: Role,
-    _cell: &CellSpec,
-    _player: &P,
+    meeting: &Meeting,
+    role: Role,
+    cell: &CellSpec,
+    player: &P,
 ) -> Result<P::Report, Failure> {
-    Err(Failure::other(format!("{method} is not built")))
+    match method {
+        Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
+            stream::visit(method, meeting, role, cell, player)
+        }
+        Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        _ => Err(Failure::other(format!("{method} is not built"))),
+    }
 }
 
 #[cfg(test)]
