@@ -14,8 +14,10 @@ use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
 use crate::studies::methods::flag::Flags;
+use crate::studies::methods::mempipe::Mempipe;
 
 mod flag;
+mod mempipe;
 mod partner;
 mod stream;
 
@@ -173,6 +175,14 @@ pub(crate) fn visit<P: Play>(
             stream::visit(method, meeting, role, cell, player)
         }
         Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        Method::Mempipe => {
+            let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::MempipeSpin => {
+            let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
         _ => Err(Failure::other(format!("{method} is not built"))),
     }
 }

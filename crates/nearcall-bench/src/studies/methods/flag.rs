@@ -46,7 +46,7 @@ impl<'a> Flags<'a> {
     #[inline]
     fn wait(&self, flag: usize, value: u32) -> Result<(), Failure> {
         let flag = self.region.word32(flag);
-        self.partner.spin_until(|| flag.load(Ordering::Acquire) == value)
+        self.partner.spin_for(|| (flag.load(Ordering::Acquire) == value).then_some(()))
     }
 }
 

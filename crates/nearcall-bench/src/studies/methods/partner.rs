@@ -48,10 +48,10 @@ impl<'a> Partner<'a> {
         }
     }
 
-    /// Spins until `done`, as the papers' programs do: without a pause instruction.
+    /// Spins until `look` gives something, as the papers' programs do: without a pause instruction.
     #[inline]
-    pub(super) fn spin_until(self, done: impl Fn() -> bool) -> Result<(), Failure> {
-        self.wait_for(|| Ok((0..SPINS).any(|_| done()).then_some(())))
+    pub(super) fn spin_for<T>(self, look: impl Fn() -> Option<T>) -> Result<T, Failure> {
+        self.wait_for(|| Ok((0..SPINS).find_map(|_| look())))
     }
 
     #[cold]
