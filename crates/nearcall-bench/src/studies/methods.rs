@@ -13,12 +13,18 @@ use crate::exchange::Failure;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
+use crate::studies::methods::condvar::{AtOnce, ByBytes, Condvars};
 use crate::studies::methods::flag::Flags;
 use crate::studies::methods::mempipe::Mempipe;
+use crate::studies::methods::semaphore::Semaphores;
+use crate::studies::methods::shmem_pipe::ShmemPipe;
 
+mod condvar;
 mod flag;
 mod mempipe;
 mod partner;
+mod semaphore;
+mod shmem_pipe;
 mod stream;
 
 /// A mechanism of a study.
@@ -182,6 +188,22 @@ pub(crate) fn visit<P: Play>(
         Method::MempipeSpin => {
             let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
             partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::ShmemPipe => {
+            let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+        }
+        Method::CondvarBytes => {
+            let end = Condvars::<ByBytes>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::CondvarMemcpy => {
+            let end = Condvars::<AtOnce>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::Semaphore => {
+            let end = Semaphores::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
         }
         _ => Err(Failure::other(format!("{method} is not built"))),
     }

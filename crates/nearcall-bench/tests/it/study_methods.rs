@@ -58,9 +58,8 @@ fn measured(run: &Run) -> usize {
 }
 
 #[track_caller]
-fn check_all_measured(methods: &[Method], plan: &BenchPlan) {
-    let cells = cells(methods, &SIZES);
-    let run = bench_specs(plan, &cells, &hooks()).unwrap();
+fn check_all_measured(cells: &[CellSpec], plan: &BenchPlan) {
+    let run = bench_specs(plan, cells, &hooks()).unwrap();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(measured(&run), cells.len(), "{:?}", run.skipped);
@@ -72,7 +71,19 @@ fn every_method_moves_every_size() {
     let _alone = alone();
     let methods: Vec<Method> =
         METHODS.iter().copied().filter(|one| has_two_cpus() || !one.needs_two_cpus()).collect();
-    check_all_measured(&methods, &plan());
+    check_all_measured(&cells(&methods, &SIZES), &plan());
+}
+
+#[test]
+fn a_message_larger_than_its_memory_goes_in_pieces() {
+    let _alone = alone();
+    let methods: Vec<Method> = [Method::Mempipe, Method::MempipeSpin, Method::ShmemPipe]
+        .into_iter()
+        .filter(|one| has_two_cpus() || !one.needs_two_cpus())
+        .collect();
+    let memory = 2 << 20;
+    let sizes = [memory - 128, memory - 127, memory, memory + 1, 3 * memory / 2 + 1, 2 * memory];
+    check_all_measured(&cells(&methods, &sizes), &plan());
 }
 
 #[test]
@@ -80,7 +91,7 @@ fn methods_that_block_work_on_one_cpu() {
     let _alone = alone();
     let methods: Vec<Method> =
         METHODS.iter().copied().filter(|one| !one.needs_two_cpus()).collect();
-    check_all_measured(&methods, &BenchPlan { placement: Place::Same, ..plan() });
+    check_all_measured(&cells(&methods, &SIZES), &BenchPlan { placement: Place::Same, ..plan() });
 }
 
 #[test]
