@@ -39,7 +39,8 @@ impl<S: Stream> Bytes<S> {
 
     /// The same with at most `part_bytes` in one call.
     pub(crate) fn in_parts(stream: S, message_bytes: usize, part_bytes: usize) -> Self {
-        let part = vec![0; message_bytes.min(part_bytes).max(1)];
+        // Written once, so that its pages are present.
+        let part = vec![1; message_bytes.min(part_bytes).max(1)];
         Self { stream, message_bytes, part }
     }
 

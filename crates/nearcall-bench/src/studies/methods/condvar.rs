@@ -176,7 +176,8 @@ impl<'a, C> Condvars<'a, C> {
             partner: Partner::of(meeting),
             out: Buffer::attach(&region, out_at),
             back: Buffer::attach(&region, back_at),
-            message: vec![0; message_bytes],
+            // Written once, so that its pages are present.
+            message: vec![1; message_bytes],
             copying: PhantomData,
         })
     }

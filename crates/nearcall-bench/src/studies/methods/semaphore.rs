@@ -94,7 +94,8 @@ impl<'a> Semaphores<'a> {
             partner: Partner::of(meeting),
             out: Buffer::attach(&region, out_at),
             back: Buffer::attach(&region, back_at),
-            message: vec![0; message_bytes],
+            // Written once, so that its pages are present.
+            message: vec![1; message_bytes],
         })
     }
 }
