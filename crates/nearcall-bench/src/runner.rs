@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::Mechanism;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
@@ -135,6 +135,30 @@ impl std::error::Error for BenchError {}
 /// that failed is no error: it stands in [`Run::skipped`].
 pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
+    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
+}
+
+/// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
+/// skipped.
+///
+/// # Errors
+///
+/// As [`bench`].
+pub fn bench_specs(
+    plan: &BenchPlan,
+    cells: &[CellSpec],
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
+    let find = |no_spinning: Option<&str>| {
+        let mut tour = Tour::default();
+        for cell in cells {
+            match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
+                Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
+                None => tour.cells.push(*cell),
+            }
+        }
+        tour
+    };
     bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
 }
 

@@ -13,6 +13,19 @@ use crate::exchange::Failure;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
+use crate::studies::methods::condvar::{AtOnce, ByBytes, Condvars};
+use crate::studies::methods::flag::Flags;
+use crate::studies::methods::mempipe::Mempipe;
+use crate::studies::methods::semaphore::Semaphores;
+use crate::studies::methods::shmem_pipe::ShmemPipe;
+
+mod condvar;
+mod flag;
+mod mempipe;
+mod partner;
+mod semaphore;
+mod shmem_pipe;
+mod stream;
 
 /// A mechanism of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,12 +171,42 @@ impl std::error::Error for UnknownMethod {}
 /// Opens an end of `method` and lets `player` use it.
 pub(crate) fn visit<P: Play>(
     method: Method,
-    _meeting: &Meeting,
-    _role: Role,
-    _cell: &CellSpec,
-    _player: &P,
+    meeting: &Meeting,
+    role: Role,
+    cell: &CellSpec,
+    player: &P,
 ) -> Result<P::Report, Failure> {
-    Err(Failure::other(format!("{method} is not built")))
+    match method {
+        Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
+            stream::visit(method, meeting, role, cell, player)
+        }
+        Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        Method::Mempipe => {
+            let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::MempipeSpin => {
+            let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::ShmemPipe => {
+            let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+        }
+        Method::CondvarBytes => {
+            let end = Condvars::<ByBytes>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::CondvarMemcpy => {
+            let end = Condvars::<AtOnce>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::Semaphore => {
+            let end = Semaphores::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        _ => Err(Failure::other(format!("{method} is not built"))),
+    }
 }
 
 #[cfg(test)]
