@@ -21,8 +21,11 @@ use crate::studies::methods::shmem_pipe::ShmemPipe;
 
 mod condvar;
 mod flag;
+mod handover;
+mod lines;
 mod mempipe;
 mod partner;
+mod segment;
 mod semaphore;
 mod shmem_pipe;
 mod stream;
@@ -179,6 +182,9 @@ pub(crate) fn visit<P: Play>(
     match method {
         Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
             stream::visit(method, meeting, role, cell, player)
+        }
+        Method::AllocQueue | Method::AllocSocket | Method::AllocPoll | Method::SocketPoll => {
+            handover::visit(method, meeting, role, cell, player)
         }
         Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
         Method::Mempipe => {

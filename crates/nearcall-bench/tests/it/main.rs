@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod runner;
+mod study_calls;
 mod study_methods;
 mod table;
 mod table_budgets;

@@ -1,0 +1,153 @@
+//! The methods of the studies of calls and signal messages, by real launches of two processes.
+
+use std::cell::Cell as Flag;
+use std::time::Duration;
+
+use nearcall_bench::bench_plan::{BenchPlan, Shape};
+use nearcall_bench::cell::{CellSpec, Subject};
+use nearcall_bench::launch::Fault;
+use nearcall_bench::run::{Kind, Run};
+use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
+use nearcall_bench::scene::{Scene, Spot};
+use nearcall_bench::studies::methods::Method;
+use nearcall_os::{clock, process};
+
+use crate::runner::{alone, hooks, no_children_are_left};
+
+/// The methods tested here; those of throughput studies have tests of their own.
+const METHODS: [Method; 4] =
+    [Method::AllocQueue, Method::AllocSocket, Method::AllocPoll, Method::SocketPoll];
+
+const EXCHANGES: u32 = 20;
+
+fn latency(method: Method, shape: Shape, message_bytes: u64) -> CellSpec {
+    CellSpec {
+        kind: Kind::Latency,
+        subject: Subject::Study(method),
+        shape,
+        message_bytes,
+        wait: method.wait(),
+        scene: Scene { exchanges: EXCHANGES, ..Scene::default() },
+    }
+}
+
+fn at(spot: Spot, cell: CellSpec) -> CellSpec {
+    CellSpec { scene: Scene { spot, ..cell.scene }, ..cell }
+}
+
+fn plan() -> BenchPlan {
+    BenchPlan {
+        launches: Some(2),
+        time_budget: Some(Duration::from_millis(300)),
+        ..BenchPlan::default()
+    }
+}
+
+#[track_caller]
+fn measure(cells: &[CellSpec]) -> Run {
+    let run = bench_specs(&plan(), cells, &hooks()).unwrap();
+    assert_eq!(run.skipped, [], "{:?}", run.warnings);
+    let found = [&run.study_cells, &run.parts].map(Vec::len).iter().sum::<usize>();
+    assert_eq!(found, cells.len(), "{:?}", run.warnings);
+    no_children_are_left();
+    run
+}
+
+#[test]
+fn every_method_carries_every_size_of_its_study() {
+    let _alone = alone();
+    for method in METHODS {
+        let sizes = [1, 1 << 10, 8 << 10, 64 << 10, 1 << 20];
+        let cells = sizes.map(|bytes| latency(method, Shape::Sink, bytes));
+        let run = measure(&cells);
+        for cell in &run.study_cells {
+            assert_eq!(cell.mechanism, method.name());
+            // The first of each launch is in no count; large ones may take all of their time.
+            let all = 2 * (u64::from(EXCHANGES) - 1);
+            let expected = if cell.message_bytes > 8 << 10 { 2..=all } else { all..=all };
+            assert!(expected.contains(&cell.count), "{method}: {}", cell.count);
+            let pids = cell.pids[0];
+            assert_ne!(pids[0], pids[1]);
+        }
+    }
+}
+
+#[test]
+fn every_method_works_on_one_cpu_and_wherever_it_is_put() {
+    let _alone = alone();
+    for method in METHODS {
+        let cell = latency(method, Shape::Sink, 1 << 10);
+        measure(&[at(Spot::OneCpu, cell), at(Spot::Unpinned, cell)]);
+    }
+}
+
+#[test]
+fn every_method_gives_back_an_echo_and_warms_up() {
+    let _alone = alone();
+    for method in METHODS {
+        let cell = latency(method, Shape::Echo, 3_000);
+        let usual = CellSpec { scene: Scene::default(), ..latency(method, Shape::Sink, 64) };
+        measure(&[cell, usual]);
+    }
+}
+
+#[test]
+fn a_damaged_byte_fails_every_method() {
+    let _alone = alone();
+    for method in METHODS {
+        let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+        let cell = latency(method, Shape::Sink, 1 << 10);
+        let error = bench_specs(&plan(), &[cell], &hooks).unwrap_err();
+        assert!(matches!(error, BenchError::Corrupt { .. }), "{method}: {error}");
+        assert!(error.to_string().contains("checksum"), "{method}: {error}");
+    }
+    no_children_are_left();
+}
+
+/// The processes of the launch that is under way, the server first.
+fn peers() -> Vec<i32> {
+    let tid = process::tid();
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
+    let mut pids: Vec<i32> =
+        text.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    pids.sort_unstable();
+    pids
+}
+
+#[test]
+fn whoever_loses_its_peer_says_so_in_time() {
+    let _alone = alone();
+    for (method, victim) in METHODS.iter().flat_map(|&method| [(method, 0), (method, 1)]) {
+        let (both_ns, killed) = (Flag::new(0), Flag::new(false));
+        let kill = || {
+            let pids = peers();
+            if pids.len() == 2 && both_ns.get() == 0 {
+                both_ns.set(clock::monotonic_ns());
+            }
+            // Long enough for the exchanges to be under way.
+            let waited = both_ns.get() > 0 && clock::monotonic_ns() > both_ns.get() + 150_000_000;
+            if waited && !killed.get() {
+                let pidfd = process::pidfd_open(pids[victim]).unwrap();
+                process::kill_pidfd(pidfd).unwrap();
+                killed.set(true);
+            }
+            false
+        };
+        let hooks = Hooks { interrupted: &kill, patience: Duration::from_secs(5), ..hooks() };
+        let long = Scene { exchanges: 0, ..Scene::default() };
+        let cell = CellSpec { scene: long, ..latency(method, Shape::Sink, 1 << 10) };
+        let plan = BenchPlan {
+            launches: Some(1),
+            time_budget: Some(Duration::from_secs(20)),
+            ..BenchPlan::default()
+        };
+        let started = clock::now();
+        let run = bench_specs(&plan, &[cell], &hooks).unwrap();
+        assert!(killed.get() && started.elapsed() < Duration::from_secs(4), "{method}");
+        let failed = &run.skipped[0];
+        // The runner had to end neither.
+        assert!(!failed.reason.contains("did not"), "{method}: {}", failed.reason);
+        assert!(!failed.reason.contains("in time"), "{method}: {}", failed.reason);
+        no_children_are_left();
+    }
+}
