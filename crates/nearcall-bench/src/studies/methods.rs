@@ -28,6 +28,7 @@ mod partner;
 mod segment;
 mod semaphore;
 mod shmem_pipe;
+mod signals;
 mod stream;
 
 /// A mechanism of a study.
@@ -183,9 +184,11 @@ pub(crate) fn visit<P: Play>(
         Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
             stream::visit(method, meeting, role, cell, player)
         }
-        Method::AllocQueue | Method::AllocSocket | Method::AllocPoll | Method::SocketPoll => {
-            handover::visit(method, meeting, role, cell, player)
-        }
+        Method::AllocSignal
+        | Method::AllocQueue
+        | Method::AllocSocket
+        | Method::AllocPoll
+        | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
         Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
         Method::Mempipe => {
             let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;

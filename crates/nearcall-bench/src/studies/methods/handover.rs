@@ -16,6 +16,7 @@ use crate::peer::{Play, play_floor};
 use crate::studies::methods::Method;
 use crate::studies::methods::lines::{PolledUnix, QueueLine, StreamLine};
 use crate::studies::methods::segment::{Handle, Segment};
+use crate::studies::methods::signals::{CallerLine, ServerLine};
 
 /// Opens an end of `method`, which is one of those of the study of calls.
 pub(super) fn visit<P: Play>(
@@ -27,6 +28,14 @@ pub(super) fn visit<P: Play>(
 ) -> Result<P::Report, Failure> {
     let bytes = cell.bytes();
     match method {
+        Method::AllocSignal if role == Role::Client => {
+            let line = CallerLine::meet(meeting)?;
+            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+        }
+        Method::AllocSignal => {
+            let line = ServerLine::meet(meeting)?;
+            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+        }
         Method::AllocQueue => {
             let line = QueueLine::meet(meeting, role)?;
             play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
@@ -69,7 +78,8 @@ impl Notice {
         Self { function: TAKE, argument }
     }
 
-    const DONE: Self = Self { function: DONE, argument: Handle { at: 0, bytes: 0 } };
+    /// The call is complete.
+    pub(super) const DONE: Self = Self { function: DONE, argument: Handle { at: 0, bytes: 0 } };
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
