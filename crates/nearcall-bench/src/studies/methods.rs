@@ -20,6 +20,7 @@ use crate::studies::methods::semaphore::Semaphores;
 use crate::studies::methods::shmem_pipe::ShmemPipe;
 
 mod condvar;
+pub(crate) mod event_loop;
 mod flag;
 mod handover;
 mod lines;

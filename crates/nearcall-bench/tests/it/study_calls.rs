@@ -15,7 +15,8 @@ use nearcall_os::{clock, process};
 use crate::runner::{alone, hooks, no_children_are_left};
 
 /// The methods tested here; those of throughput studies have tests of their own.
-const METHODS: [Method; 5] = [
+const METHODS: [Method; 6] = [
+    Method::AllocLoop,
     Method::AllocSignal,
     Method::AllocQueue,
     Method::AllocSocket,
@@ -24,7 +25,7 @@ const METHODS: [Method; 5] = [
 ];
 
 /// Those whose server tells nothing but that a call is complete.
-const WITHOUT_ECHO: [Method; 1] = [Method::AllocSignal];
+const WITHOUT_ECHO: [Method; 2] = [Method::AllocLoop, Method::AllocSignal];
 
 const EXCHANGES: u32 = 20;
 
