@@ -198,6 +198,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
         let measured = match orders.subject {
             Subject::Floor(Floor::Call) => alone::call(&job)?,
             Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
+            Subject::Study(method) if method.is_alone() => methods::alone(method, &job)?,
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
                 let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;

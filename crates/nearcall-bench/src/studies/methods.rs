@@ -10,6 +10,7 @@ use nearcall_channel::WaitPolicy;
 
 use crate::cell::CellSpec;
 use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
@@ -75,11 +76,13 @@ pub enum Method {
     AllocPoll,
     /// No segment: the payload through the socket, with poll before each receive.
     SocketPoll,
+    /// Allocating a message in the segment and freeing it, and nothing else.
+    AllocAlone,
 }
 
 impl Method {
     /// All of them, in the order of the studies' mechanisms above.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Pipe,
         Self::Pipe1M,
         Self::Unix,
@@ -100,6 +103,7 @@ impl Method {
         Self::AllocSocket,
         Self::AllocPoll,
         Self::SocketPoll,
+        Self::AllocAlone,
     ];
 
     /// Its name in stored runs, which says that it is none of nearcall's.
@@ -126,6 +130,7 @@ impl Method {
             Self::AllocSocket => "study-alloc-socket",
             Self::AllocPoll => "study-alloc-poll",
             Self::SocketPoll => "study-socket-poll",
+            Self::AllocAlone => "study-alloc-alone",
         }
     }
 
@@ -137,6 +142,12 @@ impl Method {
             Self::AllocPoll | Self::SocketPoll | Self::AllocLoop => WaitPolicy::Poll,
             _ => WaitPolicy::Block,
         }
+    }
+
+    /// Whether it stays within one process, so that there is no other end.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        matches!(self, Self::AllocAlone)
     }
 
     /// Whether it only works while both ends hold a CPU.
@@ -172,6 +183,14 @@ impl fmt::Display for UnknownMethod {
 }
 
 impl std::error::Error for UnknownMethod {}
+
+/// Measures a method that stays within one process.
+pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
+    match method {
+        Method::AllocAlone => segment::measure_allocation(job),
+        _ => Err(Failure::other(format!("{method} has another end"))),
+    }
+}
 
 /// Opens an end of `method` and lets `player` use it.
 pub(crate) fn visit<P: Play>(

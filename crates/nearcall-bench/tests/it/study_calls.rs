@@ -4,12 +4,14 @@ use std::cell::Cell as Flag;
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, Shape};
+use nearcall_bench::calls::route::Route;
 use nearcall_bench::cell::{CellSpec, Subject};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Kind, Run};
 use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
 use nearcall_bench::scene::{Scene, Spot};
 use nearcall_bench::studies::methods::Method;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::{clock, process};
 
 use crate::runner::{alone, hooks, no_children_are_left};
@@ -115,6 +117,53 @@ fn a_damaged_byte_fails_every_method() {
         assert!(error.to_string().contains("checksum"), "{method}: {error}");
     }
     no_children_are_left();
+}
+
+fn call(route: Route, message_bytes: u64) -> CellSpec {
+    CellSpec {
+        subject: Subject::Call(route),
+        wait: WaitPolicy::Block,
+        ..latency(Method::AllocLoop, Shape::Call, message_bytes)
+    }
+}
+
+#[test]
+fn calls_that_carry_their_argument_are_counted_as_well() {
+    let _alone = alone();
+    let routes = [
+        Route::Blocking(Mechanism::UnixStream),
+        Route::SameLoop(Mechanism::UnixStream),
+        Route::Bytes,
+        Route::Typed,
+    ];
+    for route in routes {
+        let wait = if route.is_alone() { route.usual_wait() } else { WaitPolicy::Block };
+        let cells = [1 << 10, 64 << 10, 1 << 20].map(|bytes| call(route, bytes));
+        let mut cells = cells.map(|cell| CellSpec { wait, ..cell }).to_vec();
+        cells.push(at(Spot::OneCpu, cells[0]));
+        cells.push(at(Spot::Unpinned, cells[0]));
+        let run = measure(&plan(), &cells);
+        for cell in &run.study_cells {
+            let one_by_one = 2 * (u64::from(EXCHANGES) - 1);
+            // Small ones within a process are counted in whole batches.
+            let whole = cell.messages_per_sample * 2;
+            assert!(cell.count >= one_by_one.min(whole), "{route}: {}", cell.count);
+            assert!(cell.count <= one_by_one.max(whole), "{route}: {}", cell.count);
+            let study = cell.study.as_ref().unwrap();
+            assert_eq!((study.launch_means_ns.len(), study.exchanges), (2, EXCHANGES));
+        }
+    }
+}
+
+#[test]
+fn allocating_alone_is_measured_in_batches() {
+    let _alone = alone();
+    let counted = latency(Method::AllocAlone, Shape::Sink, 8 << 10);
+    let usual = CellSpec { scene: Scene::default(), ..counted };
+    let run = measure(&short_plan(), &[counted, usual]);
+    for cell in run.study_cells.iter().chain(&run.parts) {
+        assert!(cell.messages_per_sample > 1 && cell.rtt_ns.is_some());
+    }
 }
 
 /// The processes of the launch that is under way, the server first.

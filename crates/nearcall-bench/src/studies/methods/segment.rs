@@ -16,6 +16,7 @@
 mod blocks;
 
 use std::fmt;
+use std::hint::black_box;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use nearcall_os::region::{Backing, SharedRegion};
 
 use self::blocks::Blocks;
 use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
+use crate::floor::alone;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::payload::Payload;
@@ -40,6 +43,21 @@ pub(super) struct Segment {
 pub(super) struct Handle {
     pub(super) at: u64,
     pub(super) bytes: u64,
+}
+
+/// Measures what a call pays for its place in the segment: allocating it and freeing it.
+///
+/// In batches, since that is below what a clock can tell; nobody else wants the lock meanwhile, as
+/// it is between two ends that take turns.
+pub(super) fn measure_allocation(job: &Job) -> Result<Measured, Failure> {
+    let bytes = job.cell.bytes();
+    let (segment, _fd) = Segment::create(bytes)?;
+    alone::measure(job, ALLOCATIONS_PER_SAMPLE, || {
+        for _ in 0..ALLOCATIONS_PER_SAMPLE {
+            segment.free(black_box(segment.allocate(black_box(bytes))?))?;
+        }
+        Ok(())
+    })
 }
 
 /// Why the segment did not do what was asked.
@@ -241,6 +259,9 @@ fn segment_bytes(message_bytes: usize) -> usize {
     let bytes = BLOCKS + 2 * message_bytes + SPARE_BYTES;
     bytes.max(SEGMENT_BYTES_MIN).next_multiple_of(PAGE_BYTES)
 }
+
+/// Some ten nanoseconds each.
+const ALLOCATIONS_PER_SAMPLE: u64 = 100;
 
 /// The lock orders everything.
 const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
