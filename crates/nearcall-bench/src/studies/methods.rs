@@ -30,6 +30,7 @@ mod partner;
 mod segment;
 mod semaphore;
 mod shmem_pipe;
+mod signal_messages;
 mod signals;
 mod stream;
 
@@ -204,6 +205,8 @@ pub(crate) fn visit<P: Play>(
         Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
             stream::visit(method, meeting, role, cell, player)
         }
+        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
+        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
         Method::AllocSignal
         | Method::AllocQueue
         | Method::AllocSocket
@@ -234,7 +237,10 @@ pub(crate) fn visit<P: Play>(
             let end = Semaphores::meet(meeting, role, cell.bytes())?;
             partner::play(end, meeting, player, cell.message_bytes)
         }
-        _ => Err(Failure::other(format!("{method} is not built"))),
+        // Not by two ends of this kind (`peer.rs`).
+        Method::AllocLoop | Method::AllocAlone => {
+            Err(Failure::other(format!("{method} has no ends that meet")))
+        }
     }
 }
 

@@ -17,7 +17,9 @@ use nearcall_os::{clock, process};
 use crate::runner::{alone, hooks, no_children_are_left};
 
 /// The methods tested here; those of throughput studies have tests of their own.
-const METHODS: [Method; 6] = [
+const METHODS: [Method; 8] = [
+    Method::SignalFifo,
+    Method::SignalSocket,
     Method::AllocLoop,
     Method::AllocSignal,
     Method::AllocQueue,
@@ -117,6 +119,23 @@ fn a_damaged_byte_fails_every_method() {
         assert!(error.to_string().contains("checksum"), "{method}: {error}");
     }
     no_children_are_left();
+}
+
+#[test]
+fn signal_messages_are_counted_and_echoed_and_sent_in_a_row() {
+    let _alone = alone();
+    for method in [Method::SignalFifo, Method::SignalSocket] {
+        let echoes = [1, 63, 65, 4_095, 65_537, 1 << 20];
+        let mut cells = echoes.map(|bytes| latency(method, Shape::Echo, bytes)).to_vec();
+        for (bytes, many) in [(1, 20_000), (8_192, 1_000), (1 << 20, 20)] {
+            let cell = latency(method, Shape::Sink, bytes);
+            let scene = Scene { exchanges: many, ..cell.scene };
+            cells.push(CellSpec { kind: Kind::Throughput, scene, ..cell });
+        }
+        let one_cpu = cells.iter().map(|&cell| at(Spot::OneCpu, cell)).collect::<Vec<_>>();
+        measure(&plan(), &cells);
+        measure(&plan(), &one_cpu);
+    }
 }
 
 fn call(route: Route, message_bytes: u64) -> CellSpec {
