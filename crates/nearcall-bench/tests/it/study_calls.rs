@@ -1,6 +1,8 @@
 //! The methods of the studies of calls and signal messages, by real launches of two processes.
 
 use std::cell::Cell as Flag;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, Shape};
@@ -57,6 +59,23 @@ fn plan() -> BenchPlan {
 /// For cells that take all the time that they are given.
 fn short_plan() -> BenchPlan {
     BenchPlan { time_budget: Some(Duration::from_millis(300)), ..plan() }
+}
+
+/// Names of queues, memory and named pipes that somebody has left behind. Those that others have
+/// for a moment are in one listing at most.
+fn names() -> Vec<PathBuf> {
+    let list = || {
+        let folders = ["/dev/shm".into(), "/dev/mqueue".into(), std::env::temp_dir()];
+        let entries = folders.into_iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+        let paths = entries.flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            // The folders of tests are nobody's leftovers.
+            name.contains("nearcall-") && !path.is_dir()
+        };
+        paths.filter(is_ours).collect::<BTreeSet<PathBuf>>()
+    };
+    list().intersection(&list()).cloned().collect()
 }
 
 #[track_caller]
@@ -198,6 +217,7 @@ fn peers() -> Vec<i32> {
 #[test]
 fn whoever_loses_its_peer_says_so_in_time() {
     let _alone = alone();
+    let before = names();
     for (method, victim) in METHODS.iter().flat_map(|&method| [(method, 0), (method, 1)]) {
         let (both_ns, killed) = (Flag::new(0), Flag::new(false));
         let kill = || {
@@ -230,5 +250,6 @@ fn whoever_loses_its_peer_says_so_in_time() {
         assert!(!failed.reason.contains("did not"), "{method}: {}", failed.reason);
         assert!(!failed.reason.contains("in time"), "{method}: {}", failed.reason);
         no_children_are_left();
+        assert_eq!(names(), before, "{method}");
     }
 }
