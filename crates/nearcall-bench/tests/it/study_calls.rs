@@ -157,6 +157,16 @@ fn signal_messages_are_counted_and_echoed_and_sent_in_a_row() {
     }
 }
 
+#[test]
+fn calls_in_a_segment_have_no_throughput() {
+    let _alone = alone();
+    let cell = latency(Method::AllocSocket, Shape::Sink, 1 << 10);
+    let cell = CellSpec { kind: Kind::Throughput, ..cell };
+    let run = bench_specs(&plan(), &[cell], &hooks()).unwrap();
+    assert!(run.skipped[0].unsupported, "{}", run.skipped[0].reason);
+    assert_eq!(run.study_cells, []);
+}
+
 fn call(route: Route, message_bytes: u64) -> CellSpec {
     CellSpec {
         subject: Subject::Call(route),
