@@ -30,7 +30,7 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::run::{EffectiveSize, Kind};
-use crate::studies::methods;
+use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///
@@ -60,6 +60,8 @@ fn play() -> Result<(), Failure> {
     match (orders.subject, orders.role) {
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
         (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
@@ -157,7 +159,7 @@ pub(crate) fn effective_sizes(
 
 /// Adds the server's report. It must have had every message that the client counts: one that is
 /// lost between the last of them and the mark would shorten the time.
-fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
+pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
     let report: EndReport = serde_json::from_str(report)?;
     if report.received != measured.messages {
         let (sent, received) = (measured.messages, report.received);
@@ -196,6 +198,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
         let measured = match orders.subject {
             Subject::Floor(Floor::Call) => alone::call(&job)?,
             Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
+            Subject::Study(method) if method.is_alone() => methods::alone(method, &job)?,
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
                 let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;

@@ -124,6 +124,10 @@ impl Unix {
             }
         }
     }
+
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
 }
 
 impl Stream for Unix {
@@ -148,7 +152,7 @@ pub(crate) struct UnixEpoll {
 
 impl UnixEpoll {
     pub(crate) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
-        let Unix { socket } = Unix::meet(meeting, role)?;
+        let socket = Unix::meet(meeting, role)?.into_socket();
         let (readable, writable) = (Epoll::create()?, Epoll::create()?);
         readable.add(&socket, Interest::Readable, 0)?;
         writable.add(&socket, Interest::Writable, 0)?;

@@ -10,6 +10,7 @@ use nearcall_channel::WaitPolicy;
 
 use crate::cell::CellSpec;
 use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
@@ -20,11 +21,17 @@ use crate::studies::methods::semaphore::Semaphores;
 use crate::studies::methods::shmem_pipe::ShmemPipe;
 
 mod condvar;
+pub(crate) mod event_loop;
 mod flag;
+mod handover;
+mod lines;
 mod mempipe;
 mod partner;
+mod segment;
 mod semaphore;
 mod shmem_pipe;
+mod signal_messages;
+mod signals;
 mod stream;
 
 /// A mechanism of a study.
@@ -70,11 +77,13 @@ pub enum Method {
     AllocPoll,
     /// No segment: the payload through the socket, with poll before each receive.
     SocketPoll,
+    /// Allocating a message in the segment and freeing it, and nothing else.
+    AllocAlone,
 }
 
 impl Method {
     /// All of them, in the order of the studies' mechanisms above.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Pipe,
         Self::Pipe1M,
         Self::Unix,
@@ -95,6 +104,7 @@ impl Method {
         Self::AllocSocket,
         Self::AllocPoll,
         Self::SocketPoll,
+        Self::AllocAlone,
     ];
 
     /// Its name in stored runs, which says that it is none of nearcall's.
@@ -121,6 +131,7 @@ impl Method {
             Self::AllocSocket => "study-alloc-socket",
             Self::AllocPoll => "study-alloc-poll",
             Self::SocketPoll => "study-socket-poll",
+            Self::AllocAlone => "study-alloc-alone",
         }
     }
 
@@ -132,6 +143,12 @@ impl Method {
             Self::AllocPoll | Self::SocketPoll | Self::AllocLoop => WaitPolicy::Poll,
             _ => WaitPolicy::Block,
         }
+    }
+
+    /// Whether it stays within one process, so that there is no other end.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        matches!(self, Self::AllocAlone)
     }
 
     /// Whether it only works while both ends hold a CPU.
@@ -168,6 +185,14 @@ impl fmt::Display for UnknownMethod {
 
 impl std::error::Error for UnknownMethod {}
 
+/// Measures a method that stays within one process.
+pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
+    match method {
+        Method::AllocAlone => segment::measure_allocation(job),
+        _ => Err(Failure::other(format!("{method} has another end"))),
+    }
+}
+
 /// Opens an end of `method` and lets `player` use it.
 pub(crate) fn visit<P: Play>(
     method: Method,
@@ -180,6 +205,13 @@ pub(crate) fn visit<P: Play>(
         Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
             stream::visit(method, meeting, role, cell, player)
         }
+        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
+        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
+        Method::AllocSignal
+        | Method::AllocQueue
+        | Method::AllocSocket
+        | Method::AllocPoll
+        | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
         Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
         Method::Mempipe => {
             let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
@@ -205,7 +237,10 @@ pub(crate) fn visit<P: Play>(
             let end = Semaphores::meet(meeting, role, cell.bytes())?;
             partner::play(end, meeting, player, cell.message_bytes)
         }
-        _ => Err(Failure::other(format!("{method} is not built"))),
+        // Not by two ends of this kind (`peer.rs`).
+        Method::AllocLoop | Method::AllocAlone => {
+            Err(Failure::other(format!("{method} has no ends that meet")))
+        }
     }
 }
 

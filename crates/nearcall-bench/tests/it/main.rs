@@ -3,6 +3,7 @@
 
 mod footprint;
 mod runner;
+mod study_calls;
 mod study_methods;
 mod table;
 mod table_budgets;

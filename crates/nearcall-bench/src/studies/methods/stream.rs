@@ -63,7 +63,7 @@ fn large_pipe() -> Result<Pipe, Failure> {
 }
 
 /// A named pipe. Its name is gone before it is opened, so nothing stays behind a killed process.
-fn named_pipe() -> Result<Pipe, Failure> {
+pub(super) fn named_pipe() -> Result<Pipe, Failure> {
     let directory = File::open(std::env::temp_dir())?;
     let fifo = pipe::fifo_unnamed(&directory)?;
     let open = |end| pipe::fifo_open(fifo.as_fd(), end);
@@ -73,13 +73,13 @@ fn named_pipe() -> Result<Pipe, Failure> {
 }
 
 /// What a pipe holds as the kernel makes it.
-const PIPE_BYTES: u64 = 64 << 10;
+pub(super) const PIPE_BYTES: u64 = 64 << 10;
 
 /// What one of the variants asks for: the most that a plain user gets by default.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
 
 /// At least the two buffers of a unix socket.
-const UNIX_BYTES: u64 = 512 << 10;
+pub(super) const UNIX_BYTES: u64 = 512 << 10;
 
 /// About what the two buffers of a connection over the loopback grow to.
 const TCP_BYTES: u64 = 4 << 20;
