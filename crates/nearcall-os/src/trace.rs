@@ -8,7 +8,7 @@
 //! (`process.rs`): its end is seen here and left to its parent.
 #![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -19,8 +19,8 @@ use std::ptr;
 #[derive(Debug)]
 pub struct Tracer {
     pid: libc::pid_t,
-    /// Of each thread that is inside a system call, its number.
-    inside: BTreeMap<libc::pid_t, u64>,
+    /// Of each thread that is inside a system call, which and with what.
+    inside: BTreeMap<libc::pid_t, (u64, [u64; 6])>,
     /// What is stopped and shall go on, and the signal that it gets then.
     stopped: Option<(libc::pid_t, libc::c_int)>,
     /// Only the thread that has seized may ask and continue.
@@ -45,6 +45,8 @@ pub enum Event {
         tid: i32,
         /// Which call.
         number: u64,
+        /// Its arguments.
+        arguments: [u64; 6],
         /// What it gave; an error as its negative number.
         outcome: i64,
     },
@@ -65,21 +67,34 @@ pub enum Refusal {
 }
 
 impl Tracer {
-    /// Begins to watch process `pid`. It need not be stopped and is not stopped by this.
-    ///
-    /// Do it before the process has threads: those that it has already are not seen.
+    /// Begins to watch process `pid` with all of its threads. What they do goes on, with one short
+    /// stop each.
     ///
     /// # Errors
     ///
     /// [`Refusal`].
     pub fn seize(pid: u32) -> Result<Self, Refusal> {
-        let pid =
+        let leader =
             libc::pid_t::try_from(pid).map_err(|error| Refusal::Os(io::Error::other(error)))?;
-        // Interrupting makes it stop once, from where it goes on to the next system call.
-        for (request, data) in [(libc::PTRACE_SEIZE, OPTIONS), (libc::PTRACE_INTERRUPT, 0)] {
-            ptrace(request, pid, 0, data as usize).map_err(refusal)?;
+        seize_thread(leader).map_err(refusal)?;
+        // Those that it has already; a watched one's children are watched from their beginning. A
+        // thread that is not watched yet may start another, so until there is no new one.
+        let mut known = BTreeSet::from([leader]);
+        loop {
+            let threads = threads_of(leader).map_err(Refusal::Os)?;
+            let new: Vec<_> = threads.into_iter().filter(|tid| known.insert(*tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for tid in new {
+                match seize_thread(tid).map_err(|error| (error.raw_os_error(), error)) {
+                    // Watched since its beginning, or gone.
+                    Ok(()) | Err((Some(libc::EPERM | libc::ESRCH), _)) => {}
+                    Err((_, error)) => return Err(refusal(error)),
+                }
+            }
         }
-        Ok(Self { pid, inside: BTreeMap::new(), stopped: None, _not_send: PhantomData })
+        Ok(Self { pid: leader, inside: BTreeMap::new(), stopped: None, _not_send: PhantomData })
     }
 
     /// Lets the thread that did the last event go on, and waits for the next one of any thread.
@@ -89,7 +104,7 @@ impl Tracer {
     /// # Errors
     ///
     /// The kernel's; [`Refusal::TooOld`] at the first call.
-    pub fn next(&mut self) -> Result<Option<Event>, Refusal> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, Refusal> {
         loop {
             if let Some((tid, signal)) = self.stopped.take() {
                 go_on(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
@@ -153,14 +168,15 @@ impl Tracer {
         Ok(match info[0].to_ne_bytes()[0] {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
                 let arguments = std::array::from_fn(|index| info[INFO_ARGUMENTS + index]);
-                self.inside.insert(tid, info[INFO_FIRST]);
-                Some(Event::Begun { tid, number: info[INFO_FIRST], arguments })
+                let number = info[INFO_FIRST];
+                self.inside.insert(tid, (number, arguments));
+                Some(Event::Begun { tid, number, arguments })
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => {
                 let outcome = info[INFO_FIRST].cast_signed();
                 // A call that had begun before we watched is none of ours.
-                let number = self.inside.remove(&tid);
-                number.map(|number| Event::Ended { tid, number, outcome })
+                let begun = self.inside.remove(&tid);
+                begun.map(|(number, arguments)| Event::Ended { tid, number, arguments, outcome })
             }
             _ => None,
         })
@@ -181,6 +197,21 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+fn seize_thread(tid: libc::pid_t) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)?;
+    // It stops once, and goes on from there to its next system call.
+    ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+fn threads_of(pid: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
+    let mut threads: Vec<libc::pid_t> = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = entry?.file_name();
+        threads.extend(name.to_str().and_then(|name| name.parse::<libc::pid_t>().ok()));
+    }
+    Ok(threads)
+}
 
 /// A thread that the tracer has to do with.
 struct Change {

@@ -30,7 +30,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn hooks() -> Hooks<'static> {
+pub(crate) fn hooks() -> Hooks<'static> {
     let args = ["--exact", "runner::peer_process", "--nocapture", "--test-threads=1"];
     let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
     Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }

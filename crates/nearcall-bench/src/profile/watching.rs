@@ -1,0 +1,118 @@
+//! Counts the system calls of both ends of a launch, by ptrace.
+//!
+//! Each end is watched by a thread of its own: a tracer belongs to its thread, and waits. The
+//! threads end with the processes, which the launch ends in any case.
+
+use std::cell::RefCell;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nearcall_os::syscall_names::syscall_name;
+use nearcall_os::trace::{Event, Refusal, Tracer};
+
+use crate::exchange::Failure;
+use crate::launch::Role;
+use crate::profile::launches::Launches;
+use crate::profile::tally::{PerExchange, Tally};
+use crate::run::PerEnd;
+
+/// Why there are no counts.
+#[derive(Debug)]
+pub(crate) enum Uncounted {
+    /// The kernel does not let us watch.
+    Refused(Refusal),
+    /// A launch failed.
+    Failed(Failure),
+}
+
+/// Counts what one exchange costs each end: the difference between `exchanges` and twice as many.
+pub(crate) fn count(
+    launches: &Launches<'_>,
+    exchanges: u32,
+) -> Result<PerEnd<PerExchange>, Uncounted> {
+    let fewer = watch(launches, exchanges)?;
+    let more = watch(launches, 2 * exchanges)?;
+    Ok(PerEnd {
+        client: more.client.per_exchange(&fewer.client, exchanges),
+        server: more.server.per_exchange(&fewer.server, exchanges),
+    })
+}
+
+fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<PerEnd<Tally>, Uncounted> {
+    thread::scope(|scope| {
+        let (watches, refused) = (RefCell::new(Vec::new()), RefCell::new(None));
+        let started = |role, pid| {
+            let (tell, hear) = mpsc::sync_channel(1);
+            let watch = scope.spawn(move || follow(pid, &tell));
+            watches.borrow_mut().push((role, watch));
+            match hear.recv() {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(refusal)) => {
+                    *refused.borrow_mut() = Some(refusal);
+                    Err(Failure::other("it cannot be watched"))
+                }
+                Err(_) => Err(Failure::other("who should watch it is gone")),
+            }
+        };
+        let launched = launches.run(exchanges, TIME_MAX, &started);
+        let mut tallies = PerEnd::<Tally>::default();
+        let mut broken = None;
+        for (role, watch) in watches.into_inner() {
+            let tally = match watch.join() {
+                Ok(Ok(tally)) => tally,
+                Ok(Err(refusal)) => {
+                    broken = Some(refusal);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            match role {
+                Role::Client => tallies.client = tally,
+                Role::Server => tallies.server = tally,
+            }
+        }
+        if let Some(refusal) = refused.into_inner().or(broken) {
+            return Err(Uncounted::Refused(refusal));
+        }
+        match launched {
+            Err(failure) => Err(Uncounted::Failed(failure)),
+            Ok(measured) if measured.messages + 1 < u64::from(exchanges) => {
+                Err(Uncounted::Failed(Failure::other("watched it is too slow to be counted")))
+            }
+            Ok(_) => Ok(tallies),
+        }
+    })
+}
+
+/// Counts until the process ends. Tells first whether it may be watched.
+fn follow(pid: u32, tell: &mpsc::SyncSender<Result<(), Refusal>>) -> Result<Tally, Refusal> {
+    let mut tally = Tally::default();
+    let mut tracer = match Tracer::seize(pid) {
+        Ok(tracer) => tracer,
+        Err(refusal) => {
+            // Nobody hears it only if the launch is over.
+            let _ = tell.send(Err(refusal));
+            return Ok(tally);
+        }
+    };
+    let _ = tell.send(Ok(()));
+    let mut has_orders = false;
+    while let Some(event) = tracer.next_event()? {
+        // What it did to get so far depends on when it was seized.
+        has_orders |= is_reading_orders(&event);
+        if has_orders {
+            tally.note(&event);
+        }
+    }
+    Ok(tally)
+}
+
+/// Orders come on standard input.
+fn is_reading_orders(event: &Event) -> bool {
+    let Event::Ended { number, arguments, outcome, .. } = event else { return false };
+    syscall_name(*number) == Some("read") && arguments[0] == 0 && *outcome > 0
+}
+
+/// For one launch: some hundred exchanges take far less, even watched.
+const TIME_MAX: Duration = Duration::from_secs(10);
