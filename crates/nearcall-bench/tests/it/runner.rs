@@ -25,7 +25,7 @@ fn peer_process() {
 }
 
 /// Spinning pairs of several tests at once would keep each other from running.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -49,11 +49,11 @@ fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
 }
 
 /// The spinning mechanisms need a second CPU; without one the runner skips them.
-fn has_two_cpus() -> bool {
+pub(crate) fn has_two_cpus() -> bool {
     nearcall_os::cpu::allowed().len() > 1
 }
 
-fn no_children_are_left() {
+pub(crate) fn no_children_are_left() {
     let tid = nearcall_os::process::tid();
     let children = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
     assert_eq!(children.unwrap_or_default().trim(), "");

@@ -30,7 +30,7 @@ fn count(times: usize) -> Option<Vec<(u64, i64)>> {
     let mut tracer = match Tracer::seize(child.pid()) {
         Ok(tracer) => tracer,
         Err(refusal @ Refusal::Forbidden { .. }) => {
-            eprintln!("skipped: {refusal}");
+            partner::say(&format!("skipped: {refusal}\n"));
             return None;
         }
         Err(refusal) => panic!("{refusal}"),
