@@ -135,8 +135,7 @@ pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, Profile
     Ok(profile)
 }
 
-/// Only the system calls of one exchange, over so many exchanges and twice as many, and the bytes
-/// that they copied.
+/// Only the system calls of one exchange, counted over so many, and the bytes that they copied.
 ///
 /// # Errors
 ///
@@ -354,7 +353,7 @@ const DECLARED_BYTES_MAX: u64 = 4 << 10;
 /// What watched exchanges would take undisturbed: watched they take some ten times that.
 const WATCHED: Duration = Duration::from_millis(50);
 
-/// Fewer would show what beginning and ending cost.
+/// Fewer would show chance.
 const WATCHED_MIN: u32 = 100;
 
 /// More would not be more exact.

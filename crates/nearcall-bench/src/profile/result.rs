@@ -70,7 +70,7 @@ pub struct Used {
 /// System calls per exchange.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedCalls {
-    /// The difference between so many exchanges and twice as many was counted.
+    /// Counted over so many exchanges after the first.
     pub exchanges: u32,
     /// By name.
     pub ends: PerEnd<Vec<CountedCall>>,

@@ -271,7 +271,7 @@ mod tests {
             "pipe: echo of 1 KiB, both ends wait by block, CPUs 0 and 1 (same_llc)",
             "Round trip 9.88 µs (median of 12345, undisturbed, 95 %: 9.80 µs to 9.90 µs)",
             "0 to 2\n",
-            "  to permit it: use another",
+            "to permit it: use another",
             "Keep in mind\n",
             "2.02",
         ] {

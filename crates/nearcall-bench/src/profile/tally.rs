@@ -1,5 +1,7 @@
-//! System calls of a process, counted by name, and the bytes that they copied.
+//! System calls of a process inside its measured region, by name, and the bytes that they copied.
 //!
+//! The region is known by the calls that open and close it: each end asks for its resource use just
+//! before and just after (`exchange/count.rs`), and nowhere else.
 //! Pure: events in, numbers out. Not here: where events come from (`profile/watching.rs`).
 
 use std::collections::BTreeMap;
@@ -7,13 +9,17 @@ use std::collections::BTreeMap;
 use nearcall_os::syscall_names::syscall_name;
 use nearcall_os::trace::Event;
 
-/// What one process did from its start to its end.
+use crate::launch::Role;
+
+/// What one process did inside the measured region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// By name.
-    pub(crate) calls: BTreeMap<String, u64>,
+    calls: BTreeMap<String, u64>,
     /// What the kernel copied out of its memory, and into it.
-    pub(crate) bytes: Moved,
+    bytes: Moved,
+    /// How often it has asked for its resource use.
+    borders: u32,
 }
 
 /// Bytes copied by system calls.
@@ -33,6 +39,12 @@ impl Tally {
             return;
         }
         let name = syscall_name(number);
+        if name == Some(BORDER) {
+            self.borders += 1;
+        }
+        if self.borders != 1 || is_ours(name, &arguments) {
+            return;
+        }
         if let (Some(name), 0..) = (name, outcome) {
             let (out, into) = moved(name, &arguments, outcome.unsigned_abs());
             self.bytes.out += out;
@@ -42,24 +54,24 @@ impl Tally {
         *self.calls.entry(name).or_default() += 1;
     }
 
-    /// What one of `exchanges` costs, if `self` had so many more than `fewer`: what both had to do
-    /// to begin and to end cancels. Names that cancel are left out.
-    pub(crate) fn per_exchange(&self, fewer: &Self, exchanges: u32) -> PerExchange {
-        let each = |more: u64, less: u64| (more as f64 - less as f64) / f64::from(exchanges);
-        let names = self.calls.keys().chain(fewer.calls.keys());
-        let mut calls: BTreeMap<String, f64> = BTreeMap::new();
-        for name in names {
-            let of = |tally: &Self| tally.calls.get(name).copied().unwrap_or(0);
-            let count = each(of(self), of(fewer));
-            if count.abs() >= WORTH_TELLING {
-                calls.insert(name.clone(), count);
-            }
-        }
-        PerExchange {
-            calls,
-            bytes_out: each(self.bytes.out, fewer.bytes.out),
-            bytes_into: each(self.bytes.into, fewer.bytes.into),
-        }
+    /// What one of so many exchanges costs. `None`: the region was not seen from border to border.
+    ///
+    /// The region of the server has the answer to one mark and the next mark beside the exchanges.
+    pub(crate) fn per_exchange(&self, exchanges: u64, role: Role) -> Option<PerExchange> {
+        let marks = match role {
+            Role::Client => 0,
+            Role::Server => 1,
+        };
+        let each = |count: u64, times: u64| count as f64 / times.max(1) as f64;
+        (self.borders == 2).then(|| PerExchange {
+            calls: self
+                .calls
+                .iter()
+                .map(|(name, &count)| (name.clone(), each(count, exchanges + marks)))
+                .collect(),
+            bytes_out: each(self.bytes.out, exchanges),
+            bytes_into: each(self.bytes.into, exchanges),
+        })
     }
 }
 
@@ -89,8 +101,14 @@ fn moved(name: &str, arguments: &[u64; 6], outcome: u64) -> (u64, u64) {
 /// of include/linux/errno.h, never seen by the program.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
-/// Less often than once in a hundred exchanges is the noise of beginning and ending.
-const WORTH_TELLING: f64 = 0.01;
+/// What stands at both borders of the region.
+const BORDER: &str = "getrusage";
+
+/// Whether the call belongs to counting: the CPU time is read inside the borders.
+fn is_ours(name: Option<&str>, arguments: &[u64; 6]) -> bool {
+    const PROCESS_CPU: u64 = 2;
+    name == Some(BORDER) || (name == Some("clock_gettime") && arguments[0] == PROCESS_CPU)
+}
 
 #[cfg(test)]
 mod tests {
@@ -113,6 +131,7 @@ mod tests {
         let (read, write, send) = (number("read"), number("write"), number("msgsnd"));
         let splice = number("vmsplice");
         let found = tally(&[
+            (number(BORDER), [0; 6], 0),
             (read, [0; 6], 100),
             (read, [0; 6], -11),
             (read, [0; 6], -512),
@@ -128,15 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn what_beginning_and_ending_cost_cancels() {
-        let (read, open) = (number("read"), number("openat"));
-        let run = |exchanges: usize| {
-            let mut calls = vec![(open, [0; 6], 3); 50];
-            calls.extend(vec![(read, [0; 6], 10); 2 * exchanges]);
-            tally(&calls)
-        };
-        let each = run(200).per_exchange(&run(100), 100);
+    fn only_what_lies_between_the_borders_counts() {
+        let (read, clock, border) = (number("read"), number("clock_gettime"), number(BORDER));
+        let mut calls = vec![(read, [0; 6], 3); 50];
+        calls.push((border, [0; 6], 0));
+        calls.push((clock, [2, 0, 0, 0, 0, 0], 0));
+        calls.extend(vec![(read, [0; 6], 10); 20]);
+        calls.push((clock, [2, 0, 0, 0, 0, 0], 0));
+        assert_eq!(tally(&calls).per_exchange(10, Role::Client), None, "no end was seen");
+        calls.push((border, [0; 6], 0));
+        calls.push((read, [0; 6], 3));
+        let each = tally(&calls).per_exchange(10, Role::Client).unwrap();
         assert_eq!(each.calls, BTreeMap::from([("read".to_owned(), 2.0)]));
         assert!((each.bytes_into - 20.0).abs() < 1e-9);
+        let of_server = tally(&calls).per_exchange(9, Role::Server).unwrap();
+        assert!((of_server.calls["read"] - 2.0).abs() < 1e-9, "its marks are no exchange");
     }
 }

@@ -8,8 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall_os::syscall_names::syscall_name;
-use nearcall_os::trace::{Event, Refusal, Tracer};
+use nearcall_os::trace::{Refusal, Tracer};
 
 use crate::exchange::Failure;
 use crate::launch::Role;
@@ -26,20 +25,24 @@ pub(crate) enum Uncounted {
     Failed(Failure),
 }
 
-/// Counts what one exchange costs each end: the difference between `exchanges` and twice as many.
+/// Counts what one exchange costs each end, over so many after the first.
 pub(crate) fn count(
     launches: &Launches<'_>,
     exchanges: u32,
 ) -> Result<PerEnd<PerExchange>, Uncounted> {
-    let fewer = watch(launches, exchanges)?;
-    let more = watch(launches, 2 * exchanges)?;
+    let (tallies, messages) = watch(launches, exchanges + 1)?;
+    let each = |tally: &Tally, role| {
+        let lost = || Uncounted::Failed(Failure::other("an end was not seen to measure"));
+        tally.per_exchange(messages, role).ok_or_else(lost)
+    };
     Ok(PerEnd {
-        client: more.client.per_exchange(&fewer.client, exchanges),
-        server: more.server.per_exchange(&fewer.server, exchanges),
+        client: each(&tallies.client, Role::Client)?,
+        server: each(&tallies.server, Role::Server)?,
     })
 }
 
-fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<PerEnd<Tally>, Uncounted> {
+/// Both tallies, and how many exchanges they are of.
+fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<(PerEnd<Tally>, u64), Uncounted> {
     thread::scope(|scope| {
         let (watches, refused) = (RefCell::new(Vec::new()), RefCell::new(None));
         let started = |role, pid| {
@@ -77,10 +80,7 @@ fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<PerEnd<Tally>, Uncou
         }
         match launched {
             Err(failure) => Err(Uncounted::Failed(failure)),
-            Ok(measured) if measured.messages + 1 < u64::from(exchanges) => {
-                Err(Uncounted::Failed(Failure::other("watched it is too slow to be counted")))
-            }
-            Ok(_) => Ok(tallies),
+            Ok(measured) => Ok((tallies, measured.messages)),
         }
     })
 }
@@ -97,21 +97,10 @@ fn follow(pid: u32, tell: &mpsc::SyncSender<Result<(), Refusal>>) -> Result<Tall
         }
     };
     let _ = tell.send(Ok(()));
-    let mut has_orders = false;
     while let Some(event) = tracer.next_event()? {
-        // What it did to get so far depends on when it was seized.
-        has_orders |= is_reading_orders(&event);
-        if has_orders {
-            tally.note(&event);
-        }
+        tally.note(&event);
     }
     Ok(tally)
-}
-
-/// Orders come on standard input.
-fn is_reading_orders(event: &Event) -> bool {
-    let Event::Ended { number, arguments, outcome, .. } = event else { return false };
-    syscall_name(*number) == Some("read") && arguments[0] == 0 && *outcome > 0
 }
 
 /// For one launch: some hundred exchanges take far less, even watched.
