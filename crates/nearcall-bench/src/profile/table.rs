@@ -77,8 +77,9 @@ fn used(out: &mut String, used: &PerEnd<Used>) {
 
 fn system_calls(out: &mut String, calls: &CountedCalls) {
     let title = format!("\nSystem calls, counted over {}", calls.exchanges);
-    columns(out, &title, &["client", "server", "declared"]);
     let PerEnd { client, server } = &calls.ends;
+    let declares = client.iter().any(|call| call.declared.is_some());
+    columns(out, &title, &["client", "server", if declares { "declared" } else { "" }]);
     let mut names: BTreeMap<&str, Option<[f64; 2]>> = BTreeMap::new();
     for call in client.iter().chain(server) {
         names.insert(&call.name, call.declared);

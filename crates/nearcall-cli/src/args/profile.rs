@@ -39,7 +39,7 @@ pub(crate) struct ProfileArgs {
     )]
     pub(crate) shape: Shape,
 
-    /// How both ends wait: adaptive, spin, block, poll [default: the mechanism's usual way]
+    /// How both ends wait: adaptive, spin, block, poll [default: the usual way]
     #[arg(
         long,
         value_name = "WAIT",
@@ -61,7 +61,7 @@ pub(crate) struct ProfileArgs {
     )]
     pub(crate) pin: Option<Pin>,
 
-    /// How long the undisturbed run may take, and the sampled one
+    /// How long the undisturbed run and the sampled one may take
     #[arg(
         long,
         value_name = "TIME",
@@ -76,7 +76,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) seed: Option<u64>,
 
-    /// Sample stacks, and write profile-MECHANISM.folded and .svg into this folder
+    /// Sample stacks too; write profile-MECHANISM.folded and .svg into it
     #[arg(long, value_name = "DIR", help_heading = RESULT)]
     pub(crate) out: Option<PathBuf>,
 

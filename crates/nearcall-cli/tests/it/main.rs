@@ -5,4 +5,5 @@ mod bad_input;
 mod bench;
 mod commands;
 mod r#gen;
+mod profile;
 mod program;
