@@ -135,18 +135,18 @@ pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, Profile
     Ok(profile)
 }
 
-/// Only the system calls of one exchange, counted over so many, and the bytes that they copied.
+/// Only the system calls of one exchange, counted for `time`, and the bytes that they copied.
 ///
 /// # Errors
 ///
 /// `Ok(Err)`: they cannot be counted here, and why. `Err`: a launch failed.
 pub fn count_calls(
     plan: &ProfilePlan,
-    exchanges: u32,
+    time: Duration,
     hooks: &Hooks<'_>,
 ) -> Result<Result<(CountedCalls, CopyCounts), Missing>, ProfileError> {
     let launches = launches(plan, hooks)?;
-    let counted = match watching::count(&launches, exchanges) {
+    let (counted, exchanges) = match watching::count(&launches, time) {
         Err(Uncounted::Refused(refusal)) => return Ok(Err(permits::system_calls(&refusal))),
         Err(Uncounted::Failed(failure)) => return Err(ProfileError::Failed(failure.text)),
         Ok(counted) => counted,
@@ -224,7 +224,7 @@ impl Look<'_> {
 
     fn count_calls(&self, profile: &mut Profile) -> Result<(), ProfileError> {
         let Launches { plan, hooks, .. } = self.launches;
-        match count_calls(plan, self.exchanges(WATCHED, WATCHED_MIN, WATCHED_MAX), hooks) {
+        match count_calls(plan, WATCHED, hooks) {
             Ok(Ok((calls, copies))) => (profile.calls, profile.copies) = (Some(calls), copies),
             Ok(Err(missing)) => profile.missing.push(missing),
             Err(_) if (hooks.interrupted)() => return Err(ProfileError::Interrupted),
@@ -243,7 +243,7 @@ impl Look<'_> {
             Ok(events) => events,
             Err(refusal) => return profile.missing.push(permits::hardware(&refusal)),
         };
-        let exchanges = self.exchanges(HARDWARE, HARDWARE_MIN, HARDWARE_MAX);
+        let exchanges = self.exchanges(HARDWARE);
         match hardware::count(&self.launches, &events, exchanges) {
             Ok(counts) => profile.hardware = Some(counts),
             Err(failure) => profile.missing.push(failed("hardware counters", &failure.text)),
@@ -251,10 +251,10 @@ impl Look<'_> {
     }
 
     /// So many exchanges as fit into `time` undisturbed.
-    fn exchanges(&self, time: Duration, least: u32, most: u32) -> u32 {
+    fn exchanges(&self, time: Duration) -> u32 {
         let each = Duration::from_secs_f64(self.median_ns.max(1.0) / 1e9);
         let fitting = time.as_nanos() / each.as_nanos().max(1);
-        u32::try_from(fitting).unwrap_or(most).clamp(least, most)
+        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(HARDWARE_MIN, HARDWARE_MAX)
     }
 
     fn sample(&self, missing: &mut Vec<Missing>) -> Result<Option<Stacks>, ProfileError> {
@@ -350,14 +350,8 @@ const LAUNCHES: u32 = 3;
 /// Every mechanism takes so many bytes in one piece.
 const DECLARED_BYTES_MAX: u64 = 4 << 10;
 
-/// What watched exchanges would take undisturbed: watched they take some ten times that.
-const WATCHED: Duration = Duration::from_millis(50);
-
-/// Fewer would show chance.
-const WATCHED_MIN: u32 = 100;
-
-/// More would not be more exact.
-const WATCHED_MAX: u32 = 1_000;
+/// Some thousand exchanges, although each is some ten times slower while it is watched.
+const WATCHED: Duration = Duration::from_millis(400);
 
 /// What exchanges take that are counted by hardware.
 const HARDWARE: Duration = Duration::from_millis(300);

@@ -189,7 +189,9 @@ impl fmt::Display for Refusal {
             Self::Forbidden { yama_scope: Some(scope @ 1..) } => {
                 write!(f, "kernel.yama.ptrace_scope is {scope}")
             }
-            Self::Forbidden { .. } => f.write_str("ptrace is not allowed here"),
+            Self::Forbidden { .. } => {
+                f.write_str("ptrace is refused, by another tracer or a filter")
+            }
             Self::TooOld => f.write_str("this kernel does not tell what a system call is"),
             Self::Os(error) => write!(f, "cannot watch a process: {error}"),
         }

@@ -97,7 +97,7 @@ pub(crate) fn system_calls(refusal: &trace::Refusal) -> Missing {
             "as root: sysctl kernel.yama.ptrace_scope=1, or give CAP_SYS_PTRACE"
         }
         trace::Refusal::Forbidden { .. } => {
-            "let the container make the system call ptrace (docker run --cap-add SYS_PTRACE)"
+            "run it outside strace and debuggers; a container: docker run --cap-add SYS_PTRACE"
         }
         trace::Refusal::TooOld => "use Linux 5.3 or newer",
         trace::Refusal::Os(_) => "",

@@ -70,8 +70,8 @@ pub struct Used {
 /// System calls per exchange.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedCalls {
-    /// Counted over so many exchanges after the first.
-    pub exchanges: u32,
+    /// Counted over so many exchanges, after a warm-up.
+    pub exchanges: u64,
     /// By name.
     pub ends: PerEnd<Vec<CountedCall>>,
 }

@@ -25,24 +25,27 @@ pub(crate) enum Uncounted {
     Failed(Failure),
 }
 
-/// Counts what one exchange costs each end, over so many after the first.
+/// Counts for `time` what one exchange costs each end. Also gives how many were counted.
+///
+/// After a warm-up, so that what an end does once does not count.
 pub(crate) fn count(
     launches: &Launches<'_>,
-    exchanges: u32,
-) -> Result<PerEnd<PerExchange>, Uncounted> {
-    let (tallies, messages) = watch(launches, exchanges + 1)?;
+    time: Duration,
+) -> Result<(PerEnd<PerExchange>, u64), Uncounted> {
+    let (tallies, messages) = watch(launches, time)?;
     let each = |tally: &Tally, role| {
         let lost = || Uncounted::Failed(Failure::other("an end was not seen to measure"));
         tally.per_exchange(messages, role).ok_or_else(lost)
     };
-    Ok(PerEnd {
+    let ends = PerEnd {
         client: each(&tallies.client, Role::Client)?,
         server: each(&tallies.server, Role::Server)?,
-    })
+    };
+    Ok((ends, messages))
 }
 
 /// Both tallies, and how many exchanges they are of.
-fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<(PerEnd<Tally>, u64), Uncounted> {
+fn watch(launches: &Launches<'_>, time: Duration) -> Result<(PerEnd<Tally>, u64), Uncounted> {
     thread::scope(|scope| {
         let (watches, refused) = (RefCell::new(Vec::new()), RefCell::new(None));
         let started = |role, pid| {
@@ -58,7 +61,7 @@ fn watch(launches: &Launches<'_>, exchanges: u32) -> Result<(PerEnd<Tally>, u64)
                 Err(_) => Err(Failure::other("who should watch it is gone")),
             }
         };
-        let launched = launches.run(exchanges, TIME_MAX, &started);
+        let launched = launches.run(0, time, &started);
         let mut tallies = PerEnd::<Tally>::default();
         let mut broken = None;
         for (role, watch) in watches.into_inner() {
@@ -102,6 +105,3 @@ fn follow(pid: u32, tell: &mpsc::SyncSender<Result<(), Refusal>>) -> Result<Tall
     }
     Ok(tally)
 }
-
-/// For one launch: some hundred exchanges take far less, even watched.
-const TIME_MAX: Duration = Duration::from_secs(10);

@@ -100,3 +100,15 @@ fn a_process_that_is_gone_is_no_tracee() {
     child.wait(PATIENCE).unwrap();
     assert!(matches!(Tracer::seize(child.pid()), Err(Refusal::Os(_))));
 }
+
+#[test]
+fn a_second_tracer_is_refused() {
+    let mut command = Command::new("cat");
+    let child = Child::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null())).unwrap();
+    let Ok(_first) = Tracer::seize(child.pid()) else { return };
+    let second = Tracer::seize(child.pid()).unwrap_err();
+    assert!(matches!(second, Refusal::Forbidden { .. }), "{second}");
+    assert!(second.to_string().contains("ptrace"), "{second}");
+    // Dropping it ends a stopped child as well.
+    drop(child);
+}
