@@ -51,9 +51,9 @@ pub struct Profile {
 /// What one end used per exchange. A round trip is 1 exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// CPU time in user space.
+    /// CPU time in user space. Most kernels share the exact sum out by ticks, so it is rough.
     pub user_ns: Option<f64>,
-    /// CPU time in the kernel.
+    /// CPU time in the kernel, as rough.
     pub system_ns: Option<f64>,
     /// CPU time, both together, by the exact clock of the process.
     pub cpu_ns: Option<f64>,

@@ -67,8 +67,8 @@ fn used(out: &mut String, used: &PerEnd<Used>) {
         columns(out, &format!("  {name}"), &[&cell(&used.client), &cell(&used.server)]);
     };
     row("CPU time", |used| used.cpu_ns, number::time);
-    row("  in user space", |used| used.user_ns, number::time);
-    row("  in the kernel", |used| used.system_ns, number::time);
+    row("  in user space, by ticks", |used| used.user_ns, number::time);
+    row("  in the kernel, by ticks", |used| used.system_ns, number::time);
     row("sleeps, each ended by a wake-up", |used| used.sleeps, times);
     row("times the CPU was taken away", |used| used.involuntary_switches, times);
     row("page faults", |used| used.page_faults, times);
