@@ -28,6 +28,7 @@ pub mod noise;
 pub mod payload;
 pub mod peer;
 pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod run;
 pub mod runner;

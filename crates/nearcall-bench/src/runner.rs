@@ -29,8 +29,8 @@ use crate::{machine, plan, timers};
 
 mod assemble;
 mod disturbance;
-mod placement;
-mod processes;
+pub(crate) mod placement;
+pub(crate) mod processes;
 
 pub use processes::Program;
 
@@ -338,6 +338,7 @@ impl Bench<'_> {
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
+            started: &|_, _| Ok(()),
         };
         processes::launch(&self.hooks.program, [&client, &server], padding, &patience)
     }

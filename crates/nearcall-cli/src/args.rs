@@ -4,6 +4,7 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod profile;
 mod value;
 
 use std::ffi::OsString;
@@ -16,7 +17,9 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use self::value::{Pin, Sizes};
+pub(crate) use self::profile::ProfileArgs;
+pub(crate) use self::value::Pin;
+use self::value::Sizes;
 
 /// Reads the words, the program's name first.
 ///
@@ -59,6 +62,18 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Bench(Box<BenchArgs>),
+
+    /// Tell where the time of one message goes: system calls, copies, switches, stacks
+    ///
+    /// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
+    /// and CPU time come from an undisturbed run. Hardware counters and stacks only where they are
+    /// permitted; else it says how to permit them.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = profile::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Profile(Box<ProfileArgs>),
 
     /// List the mechanisms: how data travels, how a sleeper is woken, what works here
     #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]
@@ -478,6 +493,7 @@ Examples:
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
+  nearcall profile shm-futex                     where the time of one message goes
   nearcall mechanisms                            what there is, and what works here
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring

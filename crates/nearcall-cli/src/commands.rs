@@ -7,6 +7,7 @@ mod bench;
 mod doctor;
 mod r#gen;
 mod mechanisms;
+mod profile;
 mod show;
 mod timers;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match command {
         Command::Bench(args) => bench::run(&args, &words),
+        Command::Profile(args) => profile::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Timers(args) => timers::run(&args),

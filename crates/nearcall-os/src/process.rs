@@ -183,6 +183,8 @@ impl Child {
     /// The kernel's.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         kill_pidfd(&self.pidfd)?;
+        // Its end and not a stop: of one that is traced a plain wait would report that, too.
+        wait_pidfd(&self.pidfd, None)?;
         self.child.wait()
     }
 }

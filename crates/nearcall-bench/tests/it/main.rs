@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod footprint;
+mod profile;
 mod runner;
 mod study_calls;
 mod study_methods;

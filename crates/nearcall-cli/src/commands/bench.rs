@@ -21,8 +21,9 @@ use nearcall_bench::run::{Kind, Run, Tool, check_writable};
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
+pub(super) use self::measure::hooked;
 use super::{End, Usage};
-use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, PlaceWord};
+use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord};
 use crate::output;
 use crate::places;
 
@@ -131,12 +132,21 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
 }
 
 /// The words without the program's name, for the record.
-fn arguments(words: &[OsString]) -> Vec<String> {
+pub(super) fn arguments(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
-    if let Some(pin) = args.pin {
+    place_of(args.pin, word, cpus)
+}
+
+/// Where `--pin` or `--placement` puts both ends, if they can be there.
+pub(super) fn place_of(
+    pin: Option<Pin>,
+    word: Option<PlaceWord>,
+    cpus: &Cpus,
+) -> Result<Place, String> {
+    if let Some(pin) = pin {
         for cpu in [pin.client, pin.server] {
             cpus.check(cpu)?;
         }
@@ -154,13 +164,13 @@ fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, 
 }
 
 /// The CPUs of this machine and those that this program may use.
-struct Cpus {
+pub(super) struct Cpus {
     online: Vec<usize>,
     allowed: Vec<usize>,
 }
 
 impl Cpus {
-    fn read() -> Self {
+    pub(super) fn read() -> Self {
         let online = cpu::Topology::read().cpus.iter().map(|cpu| cpu.number).collect();
         Self { online, allowed: cpu::allowed() }
     }
@@ -206,7 +216,7 @@ fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
 }
 
 /// A seed that differs from run to run and is easy to type again.
-fn new_seed() -> u64 {
+pub(super) fn new_seed() -> u64 {
     clock::realtime_ns() / NS_PER_MS % SEEDS
 }
 

@@ -79,6 +79,30 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
 }
 
 #[test]
+fn wrong_words_of_a_profile_end_with_2() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (&["profile"], 2, &["<MECHANISM>"]),
+        (
+            &["profile", "shm-futx"],
+            2,
+            &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
+        ),
+        (&["profile", "pipe", "--size", "0"], 2, &["size \"0\" is zero"]),
+        (&["profile", "pipe", "--size", "8,9"], 2, &["give one size such as 1KiB"]),
+        (&["profile", "pipe", "--size", "5MiB"], 2, &["above the limit of 4 MiB"]),
+        (&["profile", "pipe", "--shape", "ring"], 2, &["echo, sink"]),
+        (&["profile", "pipe", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
+        (&["profile", "sysv-mq", "--wait", "poll"], 2, &["cannot wait by poll; it can by block"]),
+        (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["profile", "pipe", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
+        (&["profile", "pipe", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
 fn no_words_at_all_end_with_2_and_the_help() {
     let ended = Folder::new().run(&[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
@@ -150,6 +174,12 @@ fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
         ),
         (&["bench", "--out", "."], 1, &["cannot store a run in .: "]),
         (&["bench", "--json", "--out", "/proc/run.json"], 1, &["cannot store a run in /proc/"]),
+        (
+            &["profile", "pipe", "--out", "absent"],
+            1,
+            &["cannot write absent/profile-pipe.folded: No"],
+        ),
+        (&["profile", "pipe", "--out", "/proc"], 1, &["cannot write /proc/profile-pipe.folded: "]),
     ];
     let start = nearcall_os::clock::now();
     cases.iter().for_each(|&case| check(&folder, case));

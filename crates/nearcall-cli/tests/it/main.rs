@@ -6,5 +6,6 @@ mod bench;
 mod commands;
 mod r#gen;
 mod memory;
+mod profile;
 mod program;
 mod timers;

@@ -39,15 +39,19 @@ fn with_hooks(
     interrupt: Interrupt,
     bench: impl FnOnce(&Hooks<'_>) -> Result<Run, BenchError>,
 ) -> anyhow::Result<Run> {
+    hooked(interrupt, bench).map_err(|error| match error {
+        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
+        _ => error.into(),
+    })
+}
+
+/// Runs what starts processes: with progress, this program as the second process, and Ctrl-C.
+pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hooks<'_>) -> T) -> T {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
     let program = Program::current(&[PEER_VERB]);
-    let hooks = Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) };
-    bench(&hooks).map_err(|error| match error {
-        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
-        _ => error.into(),
-    })
+    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
 }
 
 /// What the second process runs. Its orders come on standard input, its results go to standard
