@@ -11,6 +11,7 @@ use std::time::Duration;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::run::Kind;
+use crate::scene::Load;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct BenchPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Where both ends run.
     pub placement: Place,
+    /// What runs beside all cells on purpose.
+    pub load: Load,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -50,6 +53,7 @@ impl Default for BenchPlan {
             shapes: None,
             waits: None,
             placement: Place::default(),
+            load: Load::default(),
             launches: None,
             time_budget: None,
             quick: false,

@@ -19,6 +19,7 @@ mod exchange;
 pub mod floor;
 pub mod histogram;
 pub mod launch;
+mod load;
 pub mod machine;
 pub mod memory;
 pub mod noise;

@@ -29,6 +29,7 @@ use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
+use crate::load;
 use crate::run::{EffectiveSize, Kind};
 use crate::studies::methods;
 
@@ -53,6 +54,9 @@ pub fn run() -> Result<(), String> {
 fn play() -> Result<(), Failure> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
+    if let Some(orders) = load::worker::Orders::parse(&text) {
+        return load::worker::run(&orders);
+    }
     let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;

@@ -8,6 +8,7 @@ mod budget;
 mod call;
 mod cell;
 mod file;
+mod load;
 mod machine;
 mod pace;
 mod rest;
@@ -22,6 +23,7 @@ pub use cell::{
     Skipped,
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
+pub use load::LoadAchieved;
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;

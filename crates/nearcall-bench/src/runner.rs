@@ -19,6 +19,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Line, Orders, Role};
+use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
@@ -195,6 +196,7 @@ pub(crate) fn bench_cells(
         hooks,
         placed,
         topology,
+        loads: Loads::new(&hooks.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
         rng: fastrand::Rng::with_seed(plan.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
@@ -223,6 +225,8 @@ struct Bench<'a> {
     hooks: &'a Hooks<'a>,
     placed: Placed,
     topology: Topology,
+    /// What runs beside cells on purpose.
+    loads: Loads<'a>,
     tsc: Option<[u64; 2]>,
     rng: fastrand::Rng,
     units: Vec<Vec<CellSpec>>,
@@ -241,6 +245,7 @@ impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
         let schedule = plan::schedule(self.units.len(), launches, self.plan.seed);
+        self.calibrate_loads();
         let mut quiet = self.look_around();
         for (order, launch) in schedule.iter().enumerate() {
             if self.failures[launch.cell].is_some() {
@@ -258,14 +263,29 @@ impl Bench<'_> {
             let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
             let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
+            let load = self.units[launch.cell][0].scene.load;
+            let workers =
+                (!load.is_idle()).then(|| self.loads.start(load, self.plan.seed ^ order as u64));
             let launched = self.launch(launch.cell, order, cell_ns);
+            // Gone before anything is looked at: what is seen then is not our own doing.
+            let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(launch.cell));
+            let around = Around::of(&quiet, &after, &self.place(launch.cell), load);
             quiet = after;
-            self.keep(launch.cell, order, launched, &around)?;
+            self.keep(launch.cell, order, launched, (&around, beside))?;
         }
         (self.hooks.progress)(schedule.len(), schedule.len(), "");
         Ok((self.hooks.interrupted)().then_some("interrupted"))
+    }
+
+    /// Finds out how to reach each load that the run has, before anything is measured.
+    fn calibrate_loads(&mut self) {
+        let begin_ns = clock::monotonic_ns();
+        for unit in &self.units {
+            self.loads.calibrate(unit[0].scene.load, self.hooks.interrupted);
+        }
+        // The cells have the time that was planned for them.
+        self.until_ns += clock::monotonic_ns().saturating_sub(begin_ns);
     }
 
     /// What each of the cells that are left may take, so that all end in time.
@@ -324,7 +344,7 @@ impl Bench<'_> {
         unit: usize,
         order: usize,
         launched: processes::Launched,
-        around: &Around,
+        (around, beside): (&Around, Option<Sample>),
     ) -> Result<(), BenchError> {
         let (mut set_up, mut given) = ((None, Vec::new()), 0);
         for line in launched.lines {
@@ -337,6 +357,7 @@ impl Bench<'_> {
                     self.found[unit][at].push(CellLaunch {
                         measured: *measured,
                         around: around.clone(),
+                        beside: beside.clone(),
                         order: u32::try_from(order).unwrap_or(u32::MAX),
                         pids: launched.pids,
                         set_up_ns: set_up.0,

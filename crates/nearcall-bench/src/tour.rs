@@ -51,7 +51,7 @@ pub fn cells(
             }
             measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
                 let subject = Subject::Mechanism(mechanism);
-                let scene = Scene::default();
+                let scene = Scene { load: plan.load, ..Scene::default() };
                 CellSpec { kind, subject, shape, message_bytes, wait, scene }
             }));
         }
@@ -141,7 +141,8 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
             };
             let shape = if size == LARGE_BYTES { Shape::Sink } else { Shape::Echo };
             if plan.kinds.contains(&kind) {
-                floors.push(floor.cell(kind, shape, size));
+                let scene = Scene { load: plan.load, ..Scene::default() };
+                floors.push(CellSpec { scene, ..floor.cell(kind, shape, size) });
             }
         }
     }

@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nearcall_bench::bench_plan::Shape;
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
+use nearcall_bench::scene::Load;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use self::value::{Pin, Sizes};
@@ -124,6 +125,17 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+
+    /// What runs beside: idle, workers of cpu,memory,io, or each CPU busy for a part, as 35%
+    #[arg(
+        long,
+        value_name = "LOAD",
+        default_value = "idle",
+        hide_default_value = true,
+        allow_negative_numbers = true,
+        help_heading = WHERE
+    )]
+    pub(crate) load: Load,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,

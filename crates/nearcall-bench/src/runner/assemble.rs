@@ -12,6 +12,7 @@ use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::ROOM_BYTES;
+use crate::load::{self, Sample};
 use crate::run::{
     AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
     PaceFacts, PerEnd, RttNs, StudyFacts, Timer,
@@ -25,6 +26,8 @@ use crate::{stats, timers};
 pub(crate) struct CellLaunch {
     pub(crate) measured: Measured,
     pub(crate) around: Around,
+    /// What ran beside it on purpose.
+    pub(crate) beside: Option<Sample>,
     pub(crate) order: u32,
     pub(crate) pids: [u32; 2],
     pub(crate) set_up_ns: Option<u64>,
@@ -52,6 +55,7 @@ pub(crate) fn cell(
     }
     cell.placement = placed.stored();
     cell.load = spec.scene.load_words();
+    cell.load_achieved = load::achieved(launches.iter().filter_map(|one| one.beside.as_ref()));
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
@@ -77,7 +81,7 @@ pub(crate) fn cell(
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
     cell.tags = tags(&cell, launches, placed, launches_asked);
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
-    if let Some(graded) = disturbance::grade(&observed, placed) {
+    if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.load) {
         cell.grade = Some(graded.grade);
         cell.noise = graded.reasons;
     }
@@ -278,6 +282,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
     let changed = cell.sizes.iter().any(|size| {
         size.requested.is_some_and(|requested| requested != 0 && requested != size.effective)
     });
+    let fell_short = cell.load_achieved.as_ref().is_some_and(|load| !load.not_reached.is_empty());
     let found = [
         ("migrated", left || moved),
         ("page_faults", ends.iter().map(faults).sum::<u64>() > 0),
@@ -286,6 +291,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("few_launches", cell.launches < asked),
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
+        ("load_not_reached", fell_short),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
 }
@@ -383,8 +389,7 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref()?.p50;
     for (large, large_cell) in specs.iter().zip(cells) {
         let is_small = |small: &CellSpec| {
-            let same = (small.subject, small.shape, small.wait)
-                == (large.subject, large.shape, large.wait);
+            let same = small.unit() == large.unit() && small.shape == large.shape;
             same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
         };
         let Subject::Mechanism(_) = large.subject else { continue };
@@ -457,6 +462,7 @@ mod tests {
         CellLaunch {
             measured,
             around: Around::default(),
+            beside: None,
             order: 0,
             pids: [1, 2],
             set_up_ns: None,

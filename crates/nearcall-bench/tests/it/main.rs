@@ -1,6 +1,7 @@
 //! What other crates see of nearcall-bench, tested from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod load;
 mod runner;
 mod table;
 mod table_budgets;
