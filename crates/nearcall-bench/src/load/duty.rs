@@ -143,7 +143,7 @@ mod tests {
             match cycle.step(now_ns, cpu_ns) {
                 Step::Burn => {
                     now_ns += 20_000;
-                    cpu_ns += (20_000.0 * share) as u64;
+                    cpu_ns += part_of(20_000, share * 100.0);
                 }
                 Step::Sleep(ns) => {
                     // The wake-up is late and costs a little.
