@@ -5,8 +5,8 @@
 //! machine, through judgements that are pure; [`memory`] and [`usage`] read other processes.
 //! [`run::Run::load`] and [`run::Run::save`] touch a file. [`runner`] starts processes and waits
 //! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
-//! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, and [`waits`] how
-//! its waiting does at different paces.
+//! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
+//! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs.
 #![forbid(unsafe_code)]
 
 pub mod bench_plan;
@@ -21,6 +21,7 @@ pub mod histogram;
 pub mod launch;
 mod load;
 pub mod machine;
+pub mod matrix;
 pub mod memory;
 pub mod noise;
 pub mod payload;

@@ -10,6 +10,7 @@ mod cell;
 mod file;
 mod load;
 mod machine;
+mod matrix;
 mod pace;
 mod rest;
 mod study;
@@ -25,6 +26,7 @@ pub use cell::{
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
 pub use load::LoadAchieved;
 pub use machine::{Machine, MachineState, UNKNOWN};
+pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::StudyFacts;
@@ -80,6 +82,9 @@ pub struct Run {
     /// In a run of waits: `adaptive` beside the better of the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitComparison>,
+    /// In a run from CPU to CPU: which pairs there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// In a run of studies: what was measured as a published study measured it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub study_cells: Vec<Cell>,
@@ -171,6 +176,7 @@ impl Run {
             at_rest: Vec::new(),
             budgets: Vec::new(),
             waits: Vec::new(),
+            matrix: None,
             study_cells: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),

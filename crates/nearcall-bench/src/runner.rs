@@ -196,6 +196,7 @@ pub(crate) fn bench_cells(
         hooks,
         placed,
         topology,
+        watched: Vec::new(),
         loads: Loads::new(&hooks.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
         rng: fastrand::Rng::with_seed(plan.seed),
@@ -225,6 +226,8 @@ struct Bench<'a> {
     hooks: &'a Hooks<'a>,
     placed: Placed,
     topology: Topology,
+    /// The CPUs of all units.
+    watched: Vec<usize>,
     /// What runs beside cells on purpose.
     loads: Loads<'a>,
     tsc: Option<[u64; 2]>,
@@ -245,6 +248,7 @@ impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
         let schedule = plan::schedule(self.units.len(), launches, self.plan.seed);
+        self.watched = self.used_cpus();
         self.calibrate_loads();
         let mut quiet = self.look_around();
         for (order, launch) in schedule.iter().enumerate() {
@@ -296,8 +300,16 @@ impl Bench<'_> {
         share_ns.clamp(CELL_NS_MIN, self.cell_ns_max)
     }
 
+    fn used_cpus(&self) -> Vec<usize> {
+        let mut cpus = self.placed.cpus();
+        cpus.extend((0..self.units.len()).flat_map(|unit| self.place(unit).cpus()));
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
     fn look_around(&self) -> (Watch, Counters) {
-        (detector::watch(&self.placed.cpus(), WATCH), Counters::read())
+        (detector::watch(&self.watched, WATCH), Counters::read())
     }
 
     /// Where both ends of a unit run.

@@ -4,6 +4,8 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod load;
+mod matrix;
 mod value;
 
 use std::ffi::OsString;
@@ -14,9 +16,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nearcall_bench::bench_plan::Shape;
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
-use nearcall_bench::scene::Load;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use self::load::LoadArgs;
+pub(crate) use self::matrix::MatrixArgs;
 use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
@@ -126,16 +129,8 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 
-    /// What runs beside: idle, workers of cpu,memory,io, or each CPU busy for a part, as 35%
-    #[arg(
-        long,
-        value_name = "LOAD",
-        default_value = "idle",
-        hide_default_value = true,
-        allow_negative_numbers = true,
-        help_heading = WHERE
-    )]
-    pub(crate) load: Load,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
@@ -184,6 +179,19 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Waits(WaitsArgs),
+
+    /// Measure from every CPU to every other, in both directions
+    ///
+    /// The client runs on one CPU and the server on another; mechanisms that need not spin are also
+    /// measured with both ends on the same. A table for each mechanism, and a line for each class
+    /// of pairs: threads of one core, cores of one cache, memory nodes. On machines with many CPUs
+    /// the time decides how many pairs of each class are measured, and the table says so.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = matrix::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Matrix(MatrixArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

@@ -4,7 +4,7 @@
 //! machine was apart from it: gaps and neighbours while its workers were gone, steal, throttling.
 //! That the ends waited for their CPU inside is what such a cell is there to show.
 
-use crate::detector::{self, Counters, DRIFT_MAX, Watch};
+use crate::detector::{self, Counters, CpuWatch, DRIFT_MAX, Watch};
 use crate::exchange::client::Measured;
 use crate::noise::{self, Graded, NoiseFacts};
 use crate::runner::placement::Placed;
@@ -25,13 +25,14 @@ impl Around {
         placed: &Placed,
         load: Load,
     ) -> Self {
-        let mut facts =
-            detector::facts(&[&before.0, &after.0], &before.1, &after.1, &placed.cpus());
+        let cpus = placed.cpus();
+        let seen = [of_cpus(&before.0, &cpus), of_cpus(&after.0, &cpus)];
+        let mut facts = detector::facts(&[&seen[0], &seen[1]], &before.1, &after.1, &cpus);
         if placed.is_shared() || !load.is_idle() {
             // Both ends want the CPU by turns, or our workers do: they themselves are the pressure.
             facts.psi_cpu_some_ns = None;
         }
-        let drifted = detector::drift(&before.0, &after.0).is_some_and(|drift| drift > DRIFT_MAX);
+        let drifted = detector::drift(&seen[0], &seen[1]).is_some_and(|drift| drift > DRIFT_MAX);
         Self { facts, drifted }
     }
 
@@ -39,6 +40,12 @@ impl Around {
     pub(crate) fn drifted(&self) -> bool {
         self.drifted
     }
+}
+
+/// What was seen on the CPUs of one cell; on all that were watched, if its ends may run anywhere.
+fn of_cpus(watch: &Watch, cpus: &[usize]) -> Watch {
+    let is_ours = |one: &&CpuWatch| cpus.is_empty() || cpus.contains(&one.cpu);
+    Watch { cpus: watch.cpus.iter().filter(is_ours).copied().collect() }
 }
 
 /// Grades a cell by all of its launches: what was around them, and what the ends saw themselves.

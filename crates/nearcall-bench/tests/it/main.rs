@@ -5,4 +5,5 @@ mod load;
 mod runner;
 mod table;
 mod table_budgets;
+mod table_matrix;
 mod table_waits;

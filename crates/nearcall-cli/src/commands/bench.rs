@@ -5,6 +5,7 @@
 
 mod budgets;
 mod calls;
+mod matrix;
 mod measure;
 mod rivals;
 mod waits;
@@ -30,6 +31,7 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Calls(args)) => return calls::run(args, words),
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
+        Some(BenchCommand::Matrix(args)) => return matrix::run(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }
@@ -120,7 +122,7 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
         placement: place(how, args.place.placement, cpus)?,
-        load: args.load,
+        load: args.load.load,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
