@@ -12,6 +12,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::run::Kind;
 use crate::scene::Load;
+use crate::touch::Touch;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub struct BenchPlan {
     pub placement: Place,
     /// What runs beside all cells on purpose.
     pub load: Load,
+    /// How much of the payload is written and read.
+    pub touch: Touch,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -54,6 +57,7 @@ impl Default for BenchPlan {
             waits: None,
             placement: Place::default(),
             load: Load::default(),
+            touch: Touch::default(),
             launches: None,
             time_budget: None,
             quick: false,

@@ -35,6 +35,7 @@ pub mod stats;
 pub mod studies;
 pub mod system_files;
 pub mod timers;
+pub mod touch;
 pub mod tour;
 pub mod usage;
 pub mod waits;

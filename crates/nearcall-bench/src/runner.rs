@@ -527,7 +527,7 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
             |waits| waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(","),
         ),
         placement: plan.placement.name().to_owned(),
-        touch: "full".to_owned(),
+        touch: plan.touch.name().to_owned(),
         launches,
         budget_s: budget.as_secs_f64(),
         quick: plan.quick,

@@ -51,7 +51,7 @@ pub fn cells(
             }
             measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
                 let subject = Subject::Mechanism(mechanism);
-                let scene = Scene { load: plan.load, ..Scene::default() };
+                let scene = scene(plan);
                 CellSpec { kind, subject, shape, message_bytes, wait, scene }
             }));
         }
@@ -90,6 +90,11 @@ impl Tour {
             self.skipped.push(skipped);
         }
     }
+}
+
+/// What all cells of a plan have in common.
+fn scene(plan: &BenchPlan) -> Scene {
+    Scene { load: plan.load, touch: plan.touch, ..Scene::default() }
 }
 
 fn waits(plan: &BenchPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
@@ -141,7 +146,7 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
             };
             let shape = if size == LARGE_BYTES { Shape::Sink } else { Shape::Echo };
             if plan.kinds.contains(&kind) {
-                let scene = Scene { load: plan.load, ..Scene::default() };
+                let scene = scene(plan);
                 floors.push(CellSpec { scene, ..floor.cell(kind, shape, size) });
             }
         }

@@ -19,6 +19,7 @@ use crate::run::{
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
+use crate::touch::Touch;
 use crate::{stats, timers};
 
 /// One launch of one cell.
@@ -80,6 +81,10 @@ pub(crate) fn cell(
     cell.order = launches.iter().map(|launch| launch.order).collect();
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
     cell.tags = tags(&cell, launches, placed, launches_asked);
+    cell.tags.extend(match spec.scene.touch {
+        Touch::Full => None,
+        touch => Some(format!("touch_{touch}")),
+    });
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
     if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.load) {
         cell.grade = Some(graded.grade);
@@ -393,6 +398,9 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
             same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
         };
         let Subject::Mechanism(_) = large.subject else { continue };
+        if large.scene.touch != Touch::Full {
+            continue;
+        }
         if large.kind != Kind::Latency || large.message_bytes < LARGE_BYTES_MIN {
             continue;
         }
@@ -452,6 +460,11 @@ mod tests {
         let cells = |large_ns| [measured(&specs[0], 400.0), measured(&specs[1], large_ns)];
         assert_eq!(untouched(&specs, &cells(790.0)).unwrap().0, specs[1]);
         assert_eq!(untouched(&specs, &cells(810.0)), None);
+        let unread = specs.map(|spec| CellSpec {
+            scene: Scene { touch: Touch::None, ..Scene::default() },
+            ..spec
+        });
+        assert_eq!(untouched(&unread, &cells(790.0)), None);
     }
 
     fn placed() -> Placed {

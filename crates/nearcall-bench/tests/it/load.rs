@@ -8,6 +8,7 @@ use nearcall_bench::noise::Grade;
 use nearcall_bench::run::{Cell, Kind, LoadAchieved};
 use nearcall_bench::runner::{Hooks, bench};
 use nearcall_bench::scene::Load;
+use nearcall_bench::touch::Touch;
 
 use crate::runner::{alone, hooks, no_children_are_left, plan};
 
@@ -84,5 +85,23 @@ fn workers_are_gone_also_after_a_failed_and_an_interrupted_launch() {
     let hooks = Hooks { interrupted: &interrupted, ..hooks() };
     let run = bench(&beside(Load::duty(50), 20_000), &hooks).unwrap();
     assert!(run.partial && begin.elapsed() < Duration::from_secs(10));
+    no_children_are_left();
+}
+
+#[test]
+fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
+    let _alone = alone();
+    for touch in [Touch::Header, Touch::None] {
+        let plan = BenchPlan {
+            touch,
+            launches: Some(1),
+            ..plan(&["shm", "pipe"], &[Kind::Latency, Kind::Throughput], &[8, 4_095, 1 << 20])
+        };
+        let run = bench(&plan, &hooks()).unwrap();
+        assert_eq!(run.settings.touch, touch.name());
+        assert_eq!(run.cells.len(), 12, "{:?}", run.skipped);
+        let tag = format!("touch_{touch}");
+        assert!(run.cells.iter().all(|cell| cell.tags.contains(&tag)));
+    }
     no_children_are_left();
 }
