@@ -34,6 +34,12 @@ pub struct BenchPlan {
     pub load: Load,
     /// How much of the payload is written and read.
     pub touch: Touch,
+    /// Room in each direction in bytes; `None` takes the default.
+    pub buffer_bytes: Option<u32>,
+    /// Measure also where the room turns out different from `buffer_bytes`.
+    pub allow_different_sizes: bool,
+    /// Keep CPUs out of their sleep states, if this is permitted.
+    pub awake: bool,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -58,6 +64,9 @@ impl Default for BenchPlan {
             placement: Place::default(),
             load: Load::default(),
             touch: Touch::default(),
+            buffer_bytes: None,
+            allow_different_sizes: false,
+            awake: false,
             launches: None,
             time_budget: None,
             quick: false,

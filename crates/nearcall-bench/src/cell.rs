@@ -247,6 +247,8 @@ mod tests {
                     by_reference: true,
                     exchanges: 100,
                     touch: Touch::Header,
+                    buffer_bytes: 65_536,
+                    any_buffer: true,
                     two_clocks: true,
                 },
             };

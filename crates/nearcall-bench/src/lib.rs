@@ -9,6 +9,7 @@
 //! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs.
 #![forbid(unsafe_code)]
 
+mod awake;
 pub mod bench_plan;
 pub mod budgets;
 pub mod calls;

@@ -121,7 +121,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
 
 fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
     let address = Address::Abstract(orders.meet_at.clone());
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let begin_ns = clock::monotonic_ns();
     let endpoint = connect(&address, mechanism, &options)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
@@ -139,6 +139,15 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
+}
+
+/// What both ends ask of the channel.
+fn options(orders: &Orders) -> Options {
+    let mut options = Options { wait: Some(orders.wait), ..Options::default() };
+    if orders.scene.buffer_bytes > 0 {
+        options.buffer_bytes = orders.scene.buffer_bytes;
+    }
+    options
 }
 
 /// Sizes as asked for and as read back.
@@ -177,7 +186,7 @@ fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
     write(&Line::Listening)?;
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     loop {
         let text = end.hear()?;

@@ -128,6 +128,10 @@ pub struct Settings {
     pub placement: String,
     /// How much of the payload is written and read: "full", "header", "none".
     pub touch: String,
+    /// Whether CPUs were kept out of sleep states, and if not, why; empty if nobody asked.
+    pub sleep_states: String,
+    /// Whether the memory of both ends was locked, and if not, why; empty if it was not tried.
+    pub memory: String,
     /// Launches per cell.
     pub launches: u32,
     /// The time that was allowed, in seconds.

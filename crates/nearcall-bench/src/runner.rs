@@ -14,6 +14,7 @@ use nearcall_os::cpu::{self, Topology};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
 
+use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
@@ -175,6 +176,7 @@ pub(crate) fn bench_cells(
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
+    let awake = plan.awake.then(Awake::hold);
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
@@ -191,6 +193,10 @@ pub(crate) fn bench_cells(
     run.tool = tool();
     run.timers = timers;
     run.skipped = skipped;
+    if let Some(awake) = &awake {
+        run.machine.state.idle_held = Some(awake.is_held());
+        run.settings.sleep_states = awake.words();
+    }
     let mut bench = Bench {
         plan,
         hooks,
@@ -528,6 +534,8 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
         ),
         placement: plan.placement.name().to_owned(),
         touch: plan.touch.name().to_owned(),
+        sleep_states: String::new(),
+        memory: String::new(),
         launches,
         budget_s: budget.as_secs_f64(),
         quick: plan.quick,

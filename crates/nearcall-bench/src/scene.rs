@@ -32,6 +32,10 @@ pub struct Scene {
     /// How much of the payload is written and read.
     #[serde(with = "words")]
     pub touch: Touch,
+    /// Room in each direction that was asked for, in bytes; 0: the default.
+    pub buffer_bytes: u32,
+    /// A room that turns out different is measured all the same.
+    pub any_buffer: bool,
     /// Each exchange is also timed by the kernel's clock, around the same instructions.
     pub two_clocks: bool,
 }
@@ -170,6 +174,9 @@ impl fmt::Display for Scene {
         }
         if self.touch != Touch::Full {
             write!(f, ", payload touched: {}", self.touch)?;
+        }
+        if self.buffer_bytes > 0 {
+            write!(f, ", buffer of {} B", self.buffer_bytes)?;
         }
         if self.by_reference {
             f.write_str(", by reference")?;

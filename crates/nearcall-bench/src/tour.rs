@@ -94,7 +94,13 @@ impl Tour {
 
 /// What all cells of a plan have in common.
 fn scene(plan: &BenchPlan) -> Scene {
-    Scene { load: plan.load, touch: plan.touch, ..Scene::default() }
+    Scene {
+        load: plan.load,
+        touch: plan.touch,
+        buffer_bytes: plan.buffer_bytes.unwrap_or(0),
+        any_buffer: plan.allow_different_sizes,
+        ..Scene::default()
+    }
 }
 
 fn waits(plan: &BenchPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {

@@ -6,6 +6,7 @@
 
 mod load;
 mod matrix;
+mod rules;
 mod value;
 
 use std::ffi::OsString;
@@ -20,7 +21,9 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
-use self::value::{Pin, Sizes};
+use self::rules::RulesArgs;
+use self::value::Pin;
+pub(crate) use self::value::Sizes;
 
 /// Reads the words, the program's name first.
 ///
@@ -131,6 +134,9 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RulesArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,

@@ -48,6 +48,7 @@ pub(crate) fn cell(
     seed: u64,
     launches_asked: u32,
 ) -> Result<Cell, String> {
+    check_buffer(spec, launches)?;
     let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
     spec.shape.name().clone_into(&mut cell.shape);
     spec.wait.name().clone_into(&mut cell.wait);
@@ -92,6 +93,24 @@ pub(crate) fn cell(
     }
     cell.floor = floor_of(spec).map(|floor| floor.subject.name().to_owned());
     Ok(cell)
+}
+
+/// A buffer that the user asked for is given, or the cell fails: rule R18. Where nobody asked, a
+/// size that differs from our own default is a tag.
+fn check_buffer(spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
+    let asked = u64::from(spec.scene.buffer_bytes);
+    if asked == 0 || spec.scene.any_buffer {
+        return Ok(());
+    }
+    let mut sizes = launches.iter().flat_map(|launch| &launch.sizes);
+    match sizes.find(|size| size.name == ROOM_BYTES && size.effective != asked) {
+        Some(size) => Err(format!(
+            "a buffer of {asked} bytes was asked for and one of {} given; \
+             --allow-different-sizes measures it",
+            size.effective
+        )),
+        None => Ok(()),
+    }
 }
 
 fn add_times(
@@ -542,6 +561,22 @@ mod tests {
         launch.sizes[0].effective = 131_072;
         let cell = cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
         assert_eq!(cell.tags, ["size_changed"]);
+    }
+
+    #[test]
+    fn a_buffer_that_was_asked_for_is_given_or_the_cell_fails() {
+        let scene = Scene { buffer_bytes: 65_536, ..Scene::default() };
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, scene, ..spec(64) };
+        let mut launch = rate(1_000_000, 1_000);
+        let made = |spec: &CellSpec, launch: &CellLaunch| {
+            cell(spec, std::slice::from_ref(launch), &placed(), None, 1, 1)
+        };
+        assert_eq!(made(&spec, &launch).unwrap().tags, [""; 0]);
+        launch.sizes[0].effective = 131_072;
+        let reason = made(&spec, &launch).unwrap_err();
+        assert!(reason.contains("65536 bytes was asked for and one of 131072 given"), "{reason}");
+        let allowed = CellSpec { scene: Scene { any_buffer: true, ..scene }, ..spec };
+        assert_eq!(made(&allowed, &launch).unwrap().tags, ["size_changed"]);
     }
 
     #[test]

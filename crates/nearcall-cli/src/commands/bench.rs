@@ -22,7 +22,7 @@ use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
 use super::{End, Usage};
-use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, PlaceWord};
+use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, PlaceWord, Sizes};
 use crate::output;
 use crate::places;
 
@@ -123,12 +123,24 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         waits: args.wait.clone().map(distinct),
         placement: place(how, args.place.placement, cpus)?,
         load: args.load.load,
+        touch: args.rules.touch,
+        buffer_bytes: args.rules.buffer.as_ref().map(buffer_bytes).transpose()?,
+        allow_different_sizes: args.rules.allow_different_sizes,
+        awake: args.rules.awake,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
         seed: how.seed.unwrap_or_else(new_seed),
         arguments: arguments(words),
     })
+}
+
+/// One size, which is no larger than the largest message.
+fn buffer_bytes(sizes: &Sizes) -> Result<u32, String> {
+    match sizes.0[..] {
+        [size] => u32::try_from(size).map_err(|error| format!("--buffer: {error}")),
+        _ => Err("--buffer: give one size".to_owned()),
+    }
 }
 
 /// The words without the program's name, for the record.
