@@ -29,6 +29,7 @@ use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
+use crate::load;
 use crate::run::{EffectiveSize, Kind};
 use crate::studies::methods::{self, Method};
 
@@ -53,6 +54,9 @@ pub fn run() -> Result<(), String> {
 fn play() -> Result<(), Failure> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
+    if let Some(orders) = load::worker::Orders::parse(&text) {
+        return load::worker::run(&orders);
+    }
     let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
@@ -119,7 +123,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
 
 fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
     let address = Address::Abstract(orders.meet_at.clone());
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let begin_ns = clock::monotonic_ns();
     let endpoint = connect(&address, mechanism, &options)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
@@ -137,6 +141,15 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
+}
+
+/// What both ends ask of the channel.
+fn options(orders: &Orders) -> Options {
+    let mut options = Options { wait: Some(orders.wait), ..Options::default() };
+    if orders.scene.buffer_bytes > 0 {
+        options.buffer_bytes = orders.scene.buffer_bytes;
+    }
+    options
 }
 
 /// Sizes as asked for and as read back.
@@ -175,7 +188,7 @@ pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Fa
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
     write(&Line::Listening)?;
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     loop {
         let text = end.hear()?;

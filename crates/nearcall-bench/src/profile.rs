@@ -190,6 +190,7 @@ fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), Pro
         quick: false,
         seed: plan.seed,
         arguments: plan.arguments.clone(),
+        ..BenchPlan::default()
     };
     let quiet = Hooks {
         program: hooks.program.clone(),

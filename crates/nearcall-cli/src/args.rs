@@ -4,7 +4,10 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod load;
+mod matrix;
 mod profile;
+mod rules;
 mod value;
 
 use std::ffi::OsString;
@@ -17,9 +20,11 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use self::load::LoadArgs;
+pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
-pub(crate) use self::value::Pin;
-use self::value::Sizes;
+use self::rules::RulesArgs;
+pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
 ///
@@ -157,6 +162,12 @@ pub(crate) struct BenchArgs {
     pub(crate) place: PlaceArgs,
 
     #[command(flatten)]
+    pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RulesArgs,
+
+    #[command(flatten)]
     pub(crate) how: HowArgs,
 
     #[command(subcommand)]
@@ -216,6 +227,18 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Memory(MemoryArgs),
+    /// Measure from every CPU to every other, in both directions
+    ///
+    /// The client runs on one CPU and the server on another; mechanisms that need not spin are also
+    /// measured with both ends on the same. A table for each mechanism, and a line for each class
+    /// of pairs: threads of one core, cores of one cache, memory nodes. On machines with many CPUs
+    /// the time decides how many pairs of each class are measured, and the table says so.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = matrix::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Matrix(MatrixArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

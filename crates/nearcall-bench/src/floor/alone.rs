@@ -24,7 +24,7 @@ pub(crate) fn call(job: &Job) -> Result<Measured, Failure> {
 
 /// Measures what making and reading the payload costs without moving it.
 pub(crate) fn memcpy(job: &Job) -> Result<Measured, Failure> {
-    let payload = Payload::new(job.seed, job.cell.bytes());
+    let payload = Payload::touched(job.seed, job.cell.bytes(), job.cell.scene.touch);
     let mut verifier = Verifier::new(&payload, 0);
     let mut piece = vec![0; PIECE_BYTES];
     let message = || {

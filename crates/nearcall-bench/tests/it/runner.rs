@@ -36,7 +36,7 @@ pub(crate) fn hooks() -> Hooks<'static> {
     Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
 }
 
-fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
+pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
     let mechanisms = names.iter().map(|name| name.parse().unwrap()).collect();
     BenchPlan {
         kinds: kinds.to_vec(),

@@ -5,6 +5,7 @@
 
 mod budgets;
 mod calls;
+mod matrix;
 mod measure;
 pub(super) mod memory;
 mod rivals;
@@ -23,7 +24,7 @@ use nearcall_os::{clock, cpu};
 
 pub(super) use self::measure::hooked;
 use super::{End, Usage};
-use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord};
+use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord, Sizes};
 use crate::output;
 use crate::places;
 
@@ -33,6 +34,7 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
         Some(BenchCommand::Memory(args)) => return memory::run(args),
+        Some(BenchCommand::Matrix(args)) => return matrix::run(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }
@@ -123,12 +125,25 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
         placement: place(how, args.place.placement, cpus)?,
+        load: args.load.load,
+        touch: args.rules.touch,
+        buffer_bytes: args.rules.buffer.as_ref().map(buffer_bytes).transpose()?,
+        allow_different_sizes: args.rules.allow_different_sizes,
+        awake: args.rules.awake,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
         seed: how.seed.unwrap_or_else(new_seed),
         arguments: arguments(words),
     })
+}
+
+/// One size, which is no larger than the largest message.
+fn buffer_bytes(sizes: &Sizes) -> Result<u32, String> {
+    match sizes.0[..] {
+        [size] => u32::try_from(size).map_err(|error| format!("--buffer: {error}")),
+        _ => Err("--buffer: give one size".to_owned()),
+    }
 }
 
 /// The words without the program's name, for the record.

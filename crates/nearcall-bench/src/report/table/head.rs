@@ -13,6 +13,9 @@ pub(super) fn print(out: &mut String, run: &Run) {
     }
     print_wrapped(out, "  settings  ", &settings(run));
     print_wrapped(out, "  timer     ", &timer(run));
+    if !run.settings.memory.is_empty() {
+        print_wrapped(out, "  memory    ", &clean(&run.settings.memory));
+    }
     print_noise(out, run);
 }
 
@@ -106,7 +109,11 @@ fn settings(run: &Run) -> String {
         launches => format!("{launches} launches per cell in random order"),
     };
     let quick = if settings.quick { "quick" } else { "" };
-    join(&[launches, format!("seed {}", settings.seed), touch, quick.to_owned()])
+    let sleep = match settings.sleep_states.as_str() {
+        "" => String::new(),
+        words => format!("sleep states {}", clean(words)),
+    };
+    join(&[launches, format!("seed {}", settings.seed), touch, quick.to_owned(), sleep])
 }
 
 fn timer(run: &Run) -> String {

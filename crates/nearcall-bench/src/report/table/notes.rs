@@ -66,6 +66,9 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "few_launches" => "fewer launches than asked for, as time ran out",
         "batched" => "times are means of batches, as one exchange is too short for the clock",
         "size_changed" => "the kernel gave another buffer or queue size than asked for",
+        "touch_header" => "only the first 64 bytes of the payload were written and read",
+        "touch_none" => "nothing of the payload was written and read",
+        "load_not_reached" => "less ran beside it than was asked for; the run says what and why",
         "same_cpu" => "both ends share one CPU",
         _ => return None,
     })

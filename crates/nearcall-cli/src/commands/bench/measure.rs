@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::{self, CallsPlan};
+use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
@@ -33,6 +34,11 @@ pub(super) fn measure_budgets(plan: &BudgetsPlan, interrupt: Interrupt) -> anyho
 /// Measures waiting, in the same way.
 pub(super) fn measure_waits(plan: &WaitsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| waits::bench(plan, hooks))
+}
+
+/// Measures from CPU to CPU, in the same way.
+pub(super) fn measure_matrix(plan: &MatrixPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| matrix::bench(plan, hooks))
 }
 
 fn with_hooks(
