@@ -34,6 +34,7 @@ pub mod studies;
 pub mod system_files;
 pub mod timers;
 pub mod tour;
+pub mod traffic;
 pub mod usage;
 pub mod waits;
 pub mod warmup;

@@ -111,7 +111,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
             clock::pause(HANG);
             Ok(())
         }
-        Fault::None | Fault::Corrupt | Fault::SlowStart => Ok(()),
+        Fault::None | Fault::Corrupt | Fault::SlowStart | Fault::Stall { .. } => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+pub(crate) mod traffic;
 mod value;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use self::traffic::{PACE_EXAMPLES, PaceArgs};
 use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
@@ -172,6 +174,18 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Waits(WaitsArgs),
+
+    /// Measure exchanges that are due at a constant rate (open loop) beside a closed loop
+    ///
+    /// A time counts from when its exchange was due, so what holds it up counts for all that were
+    /// due meanwhile; a closed loop would count it once. A cell fails that did not begin 99.9 % of
+    /// its exchanges in time.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = PACE_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Pace(PaceArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

@@ -158,13 +158,16 @@ fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result
     let launch_service_medians_ns: Vec<f64> =
         paced().filter_map(|one| one.service_median_ns).collect();
     let sum = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>() as f64;
-    let (planned, sent) = (sum(|one| one.planned), sum(|one| one.sent));
-    let achieved_per_s = sent * 1e9 / sum(|one| one.elapsed_ns);
+    let count = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>();
+    let (planned, sent) = (count(|one| one.planned), count(|one| one.sent));
+    let achieved_per_s = sent as f64 * 1e9 / sum(|one| one.elapsed_ns);
     cell.definition = Definition::FromIntended;
     cell.pace = Some(PaceFacts {
         rate_per_s,
+        planned,
+        sent,
         achieved_per_s: Some(achieved_per_s).filter(|rate| rate.is_finite()),
-        kept: sent >= planned * KEPT_MIN,
+        kept: sent as f64 >= planned as f64 * KEPT_MIN,
         service_ns: RttNs::new(&times, None),
         launch_service_medians_ns,
     });
@@ -286,6 +289,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("few_launches", cell.launches < asked),
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
+        ("behind", cell.pace.as_ref().is_some_and(|pace| !pace.kept)),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
 }

@@ -5,3 +5,4 @@ mod runner;
 mod table;
 mod table_budgets;
 mod table_waits;
+mod traffic;

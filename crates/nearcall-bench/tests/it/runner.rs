@@ -25,12 +25,12 @@ fn peer_process() {
 }
 
 /// Spinning pairs of several tests at once would keep each other from running.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn hooks() -> Hooks<'static> {
+pub(crate) fn hooks() -> Hooks<'static> {
     let args = ["--exact", "runner::peer_process", "--nocapture", "--test-threads=1"];
     let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
     Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
@@ -53,7 +53,7 @@ fn has_two_cpus() -> bool {
     nearcall_os::cpu::allowed().len() > 1
 }
 
-fn no_children_are_left() {
+pub(crate) fn no_children_are_left() {
     let tid = nearcall_os::process::tid();
     let children = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
     assert_eq!(children.unwrap_or_default().trim(), "");

@@ -7,6 +7,7 @@ mod budgets;
 mod calls;
 mod measure;
 mod rivals;
+mod traffic;
 mod waits;
 
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Calls(args)) => return calls::run(args, words),
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
+        Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }

@@ -220,3 +220,23 @@ fn rivals_get_the_words_and_give_the_exit_code() {
     assert_eq!(status.code(), Some(7));
     assert_eq!(fs::read_to_string(stdout).unwrap(), "--only x --help\n");
 }
+
+#[test]
+fn a_pace_is_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let words = ["bench", "pace", "--rate", "1000", "--mechanism", "shm", "--launches", "1"];
+    let more = ["--time", "1s", "--stall", "5ms", "--out", "pace.json"];
+    let ended = folder.run(&[&words[..], &more].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "pace.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    for text in ["closed_loop: ", "open_loop: 1000 per second", "self-test: the server sleeps"] {
+        assert!(shown.stdout.contains(text), "{}", shown.stdout);
+    }
+    let json = folder.run(&["show", "--json", "pace.json"]);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let cells = document["cells"].as_array().unwrap();
+    let open = cells.iter().find(|cell| cell["pace"]["rate_per_s"] == 1_000).unwrap();
+    assert_eq!(open["definition"], "from_intended");
+    assert!(open["pace"]["service_ns"]["p50"].is_number(), "{open}");
+}

@@ -63,7 +63,7 @@ impl Title {
             ),
             Definition::FromIntended => (
                 "Response time",
-                "constant rate; from when the call should have begun until the reply is there",
+                "open_loop (constant rate); from when the exchange was due until the reply is there",
             ),
             Definition::RttHalf => (
                 "Half a round trip",
@@ -136,6 +136,12 @@ fn cost(cell: &Cell) -> f64 {
 fn latency_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
     let rtt = cell.rtt_ns.clone().unwrap_or_default();
     let [name, wait] = names(cell);
+    if cell.pace.as_ref().is_some_and(|pace| !pace.kept) {
+        let missing = || MISSING.to_owned();
+        let mut row = vec![name, wait, FAILED.to_owned(), missing(), missing()];
+        row.extend(common_columns(cell, notes));
+        return row;
+    }
     let mut row = vec![
         name,
         wait,
@@ -193,6 +199,9 @@ pub(super) fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
         percent => format!("{percent:.0} %"),
     }
 }
+
+/// In place of the times of a cell that did not keep its pace.
+pub(super) const FAILED: &str = "failed";
 
 /// Names, alignment and least width of the columns. The widths are those that most runs need, so
 /// that the tables of a run stand under each other alike.

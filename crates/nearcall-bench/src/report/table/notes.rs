@@ -66,6 +66,7 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "few_launches" => "fewer launches than asked for, as time ran out",
         "batched" => "times are means of batches, as one exchange is too short for the clock",
         "size_changed" => "the kernel gave another buffer or queue size than asked for",
+        "behind" => "failed: fewer than 99.9 % of the planned exchanges began in time",
         "same_cpu" => "both ends share one CPU",
         _ => return None,
     })

@@ -1,0 +1,246 @@
+//! Measures how a mechanism does under traffic that is not one exchange right after the other.
+//!
+//! One plan and one way to measure for all kinds of traffic; launches, interleaving and grades are
+//! those of every run (`runner.rs`). Not here: the clients' loops (`exchange/`), the tables
+//! (`report/table/traffic.rs`).
+
+use std::time::Duration;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::bench_plan::{BenchPlan, Place, Shape};
+use crate::calls::ours;
+use crate::cell::{CellSpec, Scene, Subject};
+use crate::launch::Fault;
+use crate::run::{Cell, Kind, Run};
+use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::tour::Tour;
+
+/// What traffic to measure, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrafficPlan {
+    /// The kind of traffic.
+    pub what: What,
+    /// The mechanisms; `None` means those that are in common use.
+    pub mechanisms: Option<Vec<Mechanism>>,
+    /// How both ends wait; `None` means each mechanism's usual way, and all of nearcall's own.
+    pub waits: Option<Vec<WaitPolicy>>,
+    /// Payload bytes of one message, at least 1.
+    pub message_bytes: u64,
+    /// Where both ends run.
+    pub placement: Place,
+    /// Launches per cell.
+    pub launches: Option<u32>,
+    /// How long the whole run may take.
+    pub time_budget: Option<Duration>,
+    /// Give up accuracy for speed.
+    pub quick: bool,
+    /// Decides the order of launches, the payloads and the resampling.
+    pub seed: u64,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// A kind of traffic. `None` in it means the usual values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Exchanges that are due at set times, beside the same ones one after the other.
+    Pace {
+        /// Exchanges per second, at least 1.
+        rates_per_s: Option<Vec<u32>>,
+    },
+}
+
+impl TrafficPlan {
+    /// The usual cells of a kind of traffic, with a fixed seed.
+    #[must_use]
+    pub fn new(what: What) -> Self {
+        Self {
+            what,
+            mechanisms: None,
+            waits: None,
+            message_bytes: MESSAGE_BYTES,
+            placement: Place::default(),
+            launches: None,
+            time_budget: None,
+            quick: false,
+            seed: 1,
+            arguments: Vec::new(),
+        }
+    }
+}
+
+/// Measures traffic and returns the run, whole or marked as cut short.
+///
+/// Blocks for the plan's time budget, two minutes without one. Call it as
+/// [`bench`](runner::bench).
+///
+/// # Errors
+///
+/// As [`bench`](runner::bench).
+pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    let extent = Extent {
+        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
+        budget: plan.time_budget.unwrap_or(usual),
+        cell_max: Some(CELL_MAX),
+    };
+    let common = BenchPlan {
+        kinds: vec![Kind::Latency],
+        mechanisms: plan.mechanisms.clone(),
+        sizes_bytes: Some(vec![plan.message_bytes]),
+        waits: plan.waits.clone(),
+        placement: plan.placement,
+        launches: plan.launches,
+        time_budget: plan.time_budget,
+        quick: plan.quick,
+        seed: plan.seed,
+        arguments: plan.arguments.clone(),
+        ..BenchPlan::default()
+    };
+    let find = |no_spinning: Option<&str>| cells(plan, &Mechanism::supported, no_spinning);
+    let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
+        // A floor is an exchange at full speed.
+        cells.iter_mut().for_each(|cell| cell.floor = None);
+        if let Fault::Stall { ns } = hooks.fault {
+            let ms = ns as f64 / 1e6;
+            run.warnings.push(format!(
+                "a self-test: the server sleeps for {ms} ms again and again, a tenth of the time"
+            ));
+        }
+    };
+    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
+    runner::bench_cells(&common, &task, hooks)
+}
+
+/// Every way to wait of every mechanism, each with all scenes of the traffic.
+fn cells(
+    plan: &TrafficPlan,
+    supported: &dyn Fn(Mechanism) -> Result<(), String>,
+    no_spinning: Option<&str>,
+) -> Tour {
+    let mut tour = Tour::default();
+    for &mechanism in plan.mechanisms.as_deref().unwrap_or(&USUAL) {
+        if let Err(reason) = supported(mechanism) {
+            tour.skip(mechanism.name(), reason, true);
+            continue;
+        }
+        for wait in waits(plan, mechanism) {
+            let what = format!("{mechanism} {wait}");
+            if !mechanism.waits().contains(&wait) {
+                tour.skip(&what, "is no way in which this mechanism waits".to_owned(), false);
+                continue;
+            }
+            let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
+            if let (true, Some(reason)) = (spins, no_spinning) {
+                tour.skip(&what, reason.to_owned(), false);
+                continue;
+            }
+            tour.cells.extend(scenes(plan).into_iter().map(|scene| CellSpec {
+                kind: Kind::Latency,
+                subject: Subject::Mechanism(mechanism),
+                shape: Shape::Echo,
+                message_bytes: plan.message_bytes,
+                wait,
+                scene,
+            }));
+        }
+    }
+    tour
+}
+
+/// Those of the plan, else all of nearcall's own channel and the usual one of any other.
+fn waits(plan: &TrafficPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
+    let has = mechanism.waits();
+    plan.waits.clone().unwrap_or_else(|| {
+        let all = ours::policies().into_iter().filter(|(ours, _)| *ours == mechanism);
+        let all: Vec<WaitPolicy> = all.map(|(_, wait)| wait).collect();
+        if all.is_empty() { has.iter().take(1).copied().collect() } else { all }
+    })
+}
+
+fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
+    match &plan.what {
+        What::Pace { rates_per_s } => {
+            let usual = if plan.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
+            let rates = rates_per_s.as_deref().unwrap_or(usual);
+            // Zero: one after the other, in the same launches.
+            let with_closed = std::iter::once(&0).chain(rates);
+            with_closed.map(|&rate_per_s| Scene { rate_per_s, ..Scene::default() }).collect()
+        }
+    }
+}
+
+/// What programs use, one of each kind.
+const USUAL: [Mechanism; 7] = [
+    Mechanism::Shm,
+    Mechanism::ShmFutex,
+    Mechanism::Pipe,
+    Mechanism::UnixStream,
+    Mechanism::UnixSeqpacket,
+    Mechanism::Tcp,
+    Mechanism::PosixMq,
+];
+
+/// A word.
+const MESSAGE_BYTES: u64 = 8;
+
+/// A sensor, a busy service, a data feed.
+const RATES_PER_S: [u32; 3] = [1_000, 10_000, 100_000];
+
+/// An interval needs two; more take long.
+const LAUNCHES: u32 = 3;
+
+/// With `--quick`.
+const LAUNCHES_QUICK: u32 = 2;
+
+/// About forty cells, three launches each of most of a second.
+const BUDGET: Duration = Duration::from_secs(120);
+
+/// With `--quick`.
+const BUDGET_QUICK: Duration = Duration::from_secs(15);
+
+/// A 99.9th percentile of ten thousand messages per second needs a second.
+const CELL_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace() -> TrafficPlan {
+        TrafficPlan::new(What::Pace { rates_per_s: Some(vec![10, 20]) })
+    }
+
+    #[test]
+    fn every_open_loop_has_its_closed_loop_in_the_same_launch() {
+        let tour = cells(&pace(), &|_| Ok(()), None);
+        assert_eq!(tour.skipped, []);
+        for cell in &tour.cells {
+            let scene = Scene::default();
+            let closed = CellSpec { scene, ..*cell };
+            assert!(tour.cells.contains(&closed) && closed.unit() == cell.unit(), "{cell}");
+        }
+        // Nearcall's own channel waits in three ways.
+        assert_eq!(tour.cells.len(), 3 * (USUAL.len() + 2));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let plan = TrafficPlan {
+            mechanisms: Some(vec![Mechanism::ShmSpin, Mechanism::Pipe, Mechanism::Uring]),
+            waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Adaptive]),
+            ..pace()
+        };
+        let lacking = |mechanism| match mechanism {
+            Mechanism::Uring => Err("no io_uring".to_owned()),
+            _ => Ok(()),
+        };
+        let tour = cells(&plan, &lacking, Some("one CPU"));
+        assert_eq!(tour.cells, []);
+        let has = |name: &str, reason: &str| {
+            tour.skipped.iter().any(|one| one.mechanism == name && one.reason == reason)
+        };
+        assert!(has("shm-spin spin", "one CPU") && has("uring", "no io_uring"));
+        assert!(has("pipe adaptive", "is no way in which this mechanism waits"));
+    }
+}

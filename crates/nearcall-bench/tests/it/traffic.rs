@@ -1,0 +1,97 @@
+//! Real launches of traffic with tiny budgets; this test program itself is both processes.
+
+use std::time::Duration;
+
+use nearcall_bench::launch::Fault;
+use nearcall_bench::run::{Cell, Definition, Run};
+use nearcall_bench::runner::Hooks;
+use nearcall_bench::traffic::{TrafficPlan, What, bench};
+use nearcall_channel::Mechanism;
+
+use crate::runner::{alone, hooks, no_children_are_left};
+
+fn plan(what: What, mechanism: Mechanism, time: Duration) -> TrafficPlan {
+    TrafficPlan {
+        mechanisms: Some(vec![mechanism]),
+        waits: Some(vec![mechanism.waits()[0]]),
+        launches: Some(1),
+        time_budget: Some(time),
+        ..TrafficPlan::new(what)
+    }
+}
+
+/// Medians and 99th percentiles under closed loop and at ten thousand messages per second.
+#[derive(Debug)]
+struct Loops {
+    closed_median_ns: f64,
+    closed_p99_ns: f64,
+    open_p99_ns: f64,
+}
+
+fn loops(fault: Fault) -> (Loops, Run) {
+    let what = What::Pace { rates_per_s: Some(vec![10_000]) };
+    let plan = plan(what, Mechanism::Shm, Duration::from_secs(3));
+    let run = bench(&plan, &Hooks { fault, ..hooks() }).unwrap();
+    let times = |is_open: bool| {
+        let cell = run.cells.iter().find(|cell| cell.pace.is_some() == is_open).unwrap();
+        cell.rtt_ns.clone().unwrap()
+    };
+    let (closed, open) = (times(false), times(true));
+    let found = Loops {
+        closed_median_ns: closed.p50.unwrap(),
+        closed_p99_ns: closed.p99.unwrap(),
+        open_p99_ns: open.p99.unwrap(),
+    };
+    (found, run)
+}
+
+#[test]
+fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
+    let _alone = alone();
+    // A machine that others use stalls by itself: what is wanted is one quiet attempt.
+    let attempt = || {
+        let (usual, _) = loops(Fault::None);
+        let (stalled, run) = loops(Fault::Stall { ns: 100_000_000 });
+        assert!(run.warnings.iter().any(|text| text.contains("sleeps for 100 ms")));
+        let is_late = stalled.open_p99_ns > 20e6 && stalled.open_p99_ns > 2.0 * usual.open_p99_ns;
+        let is_unmoved = stalled.closed_median_ns < 3.0 * usual.closed_median_ns
+            && stalled.closed_median_ns < 1e6
+            && stalled.closed_p99_ns < stalled.open_p99_ns / 4.0;
+        (is_late && is_unmoved, usual, stalled)
+    };
+    let mut failed = Vec::new();
+    for _ in 0..ATTEMPTS {
+        match attempt() {
+            (true, ..) => return no_children_are_left(),
+            (false, usual, stalled) => failed.push((usual, stalled)),
+        }
+    }
+    panic!("usual and stalled: {failed:?}");
+}
+
+#[test]
+fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
+    let _alone = alone();
+    let what = What::Pace { rates_per_s: Some(vec![1_000_000]) };
+    let run = bench(&plan(what, Mechanism::Tcp, Duration::from_secs(1)), &hooks()).unwrap();
+    let of_pace = |cell: &&Cell| cell.pace.is_some();
+    let cell = run.cells.iter().find(of_pace).unwrap();
+    let pace = cell.pace.as_ref().unwrap();
+    assert!(!pace.kept && pace.sent < pace.planned && pace.sent > 0, "{pace:?}");
+    assert!(pace.achieved_per_s.unwrap() < 1e6 && pace.service_ns.p50.is_some());
+    assert_eq!(cell.definition, Definition::FromIntended);
+    assert!(cell.tags.iter().any(|tag| tag == "behind"));
+    let row = |text: &str| {
+        let from = text.find("1000000 per second").unwrap();
+        text[from..].lines().find(|line| line.contains("tcp")).unwrap().to_owned()
+    };
+    let (short, full) =
+        (nearcall_bench::report::table::table(&run), nearcall_bench::report::table::details(&run));
+    for text in [short, full] {
+        assert!(row(&text).contains("failed"), "{text}");
+        assert!(text.contains("closed_loop") && text.contains("open_loop"), "{text}");
+    }
+}
+
+/// Other programs rarely disturb all of them.
+const ATTEMPTS: usize = 5;

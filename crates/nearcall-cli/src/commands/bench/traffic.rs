@@ -1,0 +1,35 @@
+//! `nearcall bench pace` and the other kinds of traffic: makes a plan of the words and has it
+//! measured.
+
+use std::ffi::OsString;
+
+use nearcall_bench::launch::Fault;
+use nearcall_bench::traffic::{TrafficPlan, What};
+
+use super::{Cpus, arguments, distinct, measure, measure_and_deliver, new_seed, place};
+use crate::args::traffic::{PaceArgs, TrafficArgs};
+use crate::commands::{End, Usage};
+
+/// Open loop beside closed loop.
+pub(super) fn pace(args: &PaceArgs, words: &[OsString]) -> anyhow::Result<End> {
+    let fault = args.stall.map_or(Fault::None, |ns| Fault::Stall { ns });
+    let rates_per_s = args.rate.clone().map(distinct);
+    run(What::Pace { rates_per_s }, &args.traffic, fault, words)
+}
+
+fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyhow::Result<End> {
+    let how = &args.how;
+    let plan = TrafficPlan {
+        mechanisms: args.mechanism.clone().map(distinct),
+        waits: args.wait.clone().map(distinct),
+        message_bytes: args.size,
+        placement: place(how, args.place.placement, &Cpus::read()).map_err(Usage)?,
+        launches: how.launches,
+        time_budget: how.time,
+        quick: how.quick,
+        seed: how.seed.unwrap_or_else(new_seed),
+        arguments: arguments(words),
+        ..TrafficPlan::new(what)
+    };
+    measure_and_deliver(how, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
+}
