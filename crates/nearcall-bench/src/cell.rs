@@ -219,7 +219,7 @@ pub(crate) mod words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{Load, Spot};
+    use crate::scene::{Load, Spot, Traffic};
 
     #[test]
     fn a_cell_survives_the_way_to_another_process() {
@@ -245,6 +245,7 @@ mod tests {
                     rate_per_s: 10,
                     by_reference: true,
                     exchanges: 100,
+                    traffic: Traffic::Burst { messages: 8 },
                     two_clocks: true,
                 },
             };

@@ -12,10 +12,12 @@ use nearcall_os::{clock, cpu};
 
 use crate::calls;
 use crate::cell::{CellSpec, Subject};
+use crate::exchange::bursts::bursts;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
 use crate::exchange::count::EndReport;
 use crate::exchange::exact;
+use crate::exchange::gapped::gapped;
 use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
@@ -30,6 +32,7 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::run::{EffectiveSize, Kind};
+use crate::scene::Traffic;
 use crate::studies::methods;
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
@@ -256,6 +259,11 @@ impl Play for Server {
 
 /// The client's loop for the cell of this job.
 pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
+    match job.cell.scene.traffic {
+        Traffic::Gap { ns } => return gapped(end, job, ns),
+        Traffic::Burst { messages } => return bursts(end, job, messages),
+        Traffic::Steady => {}
+    }
     match job.cell.kind {
         Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
         Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),

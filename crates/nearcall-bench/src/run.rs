@@ -12,6 +12,7 @@ mod machine;
 mod pace;
 mod rest;
 mod study;
+mod traffic;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,7 @@ pub use machine::{Machine, MachineState, UNKNOWN};
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::StudyFacts;
+pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";

@@ -28,6 +28,8 @@ pub struct Scene {
     /// Exactly so many exchanges, the first one included, without a warm-up; 0: for a time, after
     /// a warm-up.
     pub exchanges: u32,
+    /// When exchanges begin, and how many are under way.
+    pub traffic: Traffic,
     /// Each exchange is also timed by the kernel's clock, around the same instructions.
     pub two_clocks: bool,
 }
@@ -51,6 +53,25 @@ pub enum Spot {
         client: u16,
         /// Of the end that answers.
         server: u16,
+    },
+}
+
+/// When exchanges begin, and how many are under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traffic {
+    /// One, each right after the one before, or at the rate that is set.
+    #[default]
+    Steady,
+    /// One, and nothing for a while after it.
+    Gap {
+        /// For how long.
+        ns: u64,
+    },
+    /// Messages right after each other, then one reply to all of them.
+    Burst {
+        /// How many, at least 1.
+        messages: u32,
     },
 }
 
@@ -149,7 +170,10 @@ impl Scene {
     /// The same for all cells that can be measured by the same two processes, one after the other.
     #[must_use]
     pub(crate) fn of_unit(self) -> Self {
-        Self { rate_per_s: 0, exchanges: 0, two_clocks: false, ..self }
+        let traffic = match self.traffic {
+            Traffic::Steady | Traffic::Gap { .. } | Traffic::Burst { .. } => Traffic::Steady,
+        };
+        Self { rate_per_s: 0, exchanges: 0, two_clocks: false, traffic, ..self }
     }
 }
 
@@ -176,7 +200,11 @@ impl fmt::Display for Scene {
         if self.exchanges > 0 {
             write!(f, ", {} exchanges", self.exchanges)?;
         }
-        Ok(())
+        match self.traffic {
+            Traffic::Steady => Ok(()),
+            Traffic::Gap { ns } => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
+            Traffic::Burst { messages } => write!(f, ", bursts of {messages}"),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::cell::{CellSpec, Scene, Subject};
 use crate::launch::Fault;
 use crate::run::{Cell, Kind, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::scene::Traffic;
 use crate::tour::Tour;
 
 /// What traffic to measure, and how.
@@ -48,6 +49,16 @@ pub enum What {
     Pace {
         /// Exchanges per second, at least 1.
         rates_per_s: Option<Vec<u32>>,
+    },
+    /// Exchanges with a gap after each.
+    Gap {
+        /// The gaps; 0 is none.
+        gaps_ns: Option<Vec<u64>>,
+    },
+    /// Messages right after each other, then one reply.
+    Burst {
+        /// Messages of a burst, at least 1.
+        messages: Option<Vec<u32>>,
     },
 }
 
@@ -139,7 +150,10 @@ fn cells(
             tour.cells.extend(scenes(plan).into_iter().map(|scene| CellSpec {
                 kind: Kind::Latency,
                 subject: Subject::Mechanism(mechanism),
-                shape: Shape::Echo,
+                shape: match plan.what {
+                    What::Burst { .. } => Shape::Sink,
+                    What::Pace { .. } | What::Gap { .. } => Shape::Echo,
+                },
                 message_bytes: plan.message_bytes,
                 wait,
                 scene,
@@ -168,7 +182,20 @@ fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
             let with_closed = std::iter::once(&0).chain(rates);
             with_closed.map(|&rate_per_s| Scene { rate_per_s, ..Scene::default() }).collect()
         }
+        What::Gap { gaps_ns } => {
+            let usual = if plan.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
+            let gaps = gaps_ns.as_deref().unwrap_or(usual);
+            gaps.iter().map(|&ns| of(Traffic::Gap { ns })).collect()
+        }
+        What::Burst { messages } => {
+            let bursts = messages.as_deref().unwrap_or(&BURSTS);
+            bursts.iter().map(|&messages| of(Traffic::Burst { messages })).collect()
+        }
     }
+}
+
+fn of(traffic: Traffic) -> Scene {
+    Scene { traffic, ..Scene::default() }
 }
 
 /// What programs use, one of each kind.
@@ -187,6 +214,12 @@ const MESSAGE_BYTES: u64 = 8;
 
 /// A sensor, a busy service, a data feed.
 const RATES_PER_S: [u32; 3] = [1_000, 10_000, 100_000];
+
+/// Without a pause, a busy service's, a human being's.
+const GAPS_NS: [u64; 6] = [0, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// One, a cache line of words, some pages of them, more than many queues hold.
+const BURSTS: [u32; 4] = [1, 8, 64, 512];
 
 /// An interval needs two; more take long.
 const LAUNCHES: u32 = 3;
@@ -222,6 +255,16 @@ mod tests {
         }
         // Nearcall's own channel waits in three ways.
         assert_eq!(tour.cells.len(), 3 * (USUAL.len() + 2));
+    }
+
+    #[test]
+    fn all_gaps_and_all_bursts_share_the_launches_of_their_mechanism() {
+        for what in [What::Gap { gaps_ns: None }, What::Burst { messages: None }] {
+            let tour = cells(&TrafficPlan::new(what), &|_| Ok(()), None);
+            let mut units: Vec<_> = tour.cells.iter().map(CellSpec::unit).collect();
+            units.dedup();
+            assert_eq!(units.len(), USUAL.len() + 2);
+        }
     }
 
     #[test]

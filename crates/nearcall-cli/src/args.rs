@@ -17,7 +17,7 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use self::traffic::{PACE_EXAMPLES, PaceArgs};
+use self::traffic::{BURST_EXAMPLES, BurstArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES, PaceArgs};
 use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
@@ -186,6 +186,29 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Pace(PaceArgs),
+
+    /// Measure how the latency grows when messages are rare, by the gap between them
+    ///
+    /// After each round trip the client leaves a gap: below 100 µs it is busy until the gap is
+    /// over, from there on it sleeps. Both ends cool down meanwhile, as in a program with little
+    /// to do.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = GAP_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Gap(GapArgs),
+
+    /// Measure bursts: some messages right after each other, until all are answered
+    ///
+    /// The server reads all of a burst and replies once. What does not fit in the channel waits
+    /// until the server has read some of it.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = BURST_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Burst(BurstArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

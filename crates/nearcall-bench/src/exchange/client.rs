@@ -50,8 +50,20 @@ pub(crate) struct Measured {
     pub(crate) warmup_capped: bool,
     /// Only where calls begin at set times.
     pub(crate) paced: Option<Paced>,
+    /// Only under traffic of a kind that has figures of its own.
+    #[serde(default)]
+    pub(crate) traffic: Option<OfTraffic>,
     /// Only of a server at rest.
     pub(crate) rest: Option<Rest>,
+}
+
+/// What one launch says beside its times, by the kind of traffic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum OfTraffic {
+    Gap {
+        /// The median gap as it was.
+        achieved_ns: Option<f64>,
+    },
 }
 
 impl Job {

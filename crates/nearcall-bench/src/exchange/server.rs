@@ -11,6 +11,7 @@ use crate::exchange::{End, Failure, Got};
 use crate::launch::Fault;
 use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
+use crate::scene::Traffic;
 
 /// Serves one cell from its first message to its second mark.
 pub(crate) fn serve<E: End>(
@@ -30,7 +31,8 @@ pub(crate) fn serve<E: End>(
         slow_left: if fault == Fault::SlowStart { SLOW_MESSAGES } else { 0 },
         stalls: None,
     };
-    if cell.kind == Kind::Throughput {
+    let in_a_row = matches!(cell.scene.traffic, Traffic::Burst { messages } if messages > 1);
+    if cell.kind == Kind::Throughput || in_a_row {
         end.expect_many();
     }
     serving.until_mark(end, cell)?;
@@ -60,6 +62,12 @@ impl Serving<'_> {
     fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
         match (cell.kind, cell.shape) {
             (Kind::Throughput, _) => self.answer(end, |_, _, _| Ok(())),
+            (Kind::Latency, _) if let Traffic::Burst { messages } = cell.scene.traffic => self
+                .answer(end, |_, end, received| {
+                    *received += 1;
+                    let is_last = *received % u64::from(messages.max(1)) == 0;
+                    if is_last { end.send_empty() } else { Ok(()) }
+                }),
             (Kind::Latency, Shape::Sink | Shape::Oneway) => {
                 self.answer(end, |_, end, _| end.send_empty())
             }

@@ -10,6 +10,7 @@ use crate::noise::Grade;
 use crate::run::call::CallFacts;
 use crate::run::pace::PaceFacts;
 use crate::run::study::StudyFacts;
+use crate::run::traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +110,18 @@ pub struct Cell {
     /// What only calls have that begin at set times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceFacts>,
+    /// What only cells with gaps between exchanges have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<GapFacts>,
+    /// What only cells of bursts have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<BurstFacts>,
+    /// What only cells of many clients have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientsFacts>,
+    /// What only cells of beginnings and ends have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartFacts>,
     /// What only cells of a published study have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<StudyFacts>,
@@ -158,6 +171,10 @@ impl Cell {
             noise: Vec::new(),
             call: None,
             pace: None,
+            gap: None,
+            burst: None,
+            clients: None,
+            start: None,
             study: None,
         }
     }
@@ -183,6 +200,10 @@ pub enum Definition {
     FromIntended,
     /// Half a round trip.
     RttHalf,
+    /// From before the first message of a burst is sent until the reply to all of it is there.
+    WholeBurst,
+    /// From the beginning of the rendezvous until the channel can be used, by the client's clock.
+    SetUp,
     /// One way, until the consumer confirms the last byte.
     OneWayThroughput,
 }

@@ -20,6 +20,8 @@ use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
 use crate::{stats, timers};
 
+mod traffic;
+
 /// One launch of one cell.
 #[derive(Clone, Debug)]
 pub(crate) struct CellLaunch {
@@ -61,6 +63,7 @@ pub(crate) fn cell(
     if spec.scene.rate_per_s > 0 {
         add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
     }
+    traffic::add(&mut cell, spec, launches, seed)?;
     if spec.scene.exchanges > 0 {
         cell.study = Some(study_facts(spec, launches)?);
     }

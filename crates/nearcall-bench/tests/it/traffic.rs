@@ -93,5 +93,54 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
     }
 }
 
+#[test]
+fn gaps_are_kept_and_say_what_the_client_does_in_them() {
+    let _alone = alone();
+    let gaps_ns = vec![0, 10_000, 1_000_000];
+    let what = What::Gap { gaps_ns: Some(gaps_ns.clone()) };
+    let run = bench(&plan(what, Mechanism::Pipe, Duration::from_secs(1)), &hooks()).unwrap();
+    no_children_are_left();
+    assert_eq!((run.cells.len(), &run.warnings[..]), (3, &[][..]), "{:?}", run.skipped);
+    for (cell, gap_ns) in run.cells.iter().zip(gaps_ns) {
+        let gap = cell.gap.as_ref().unwrap();
+        assert_eq!(gap.gap_ns, gap_ns);
+        let idle = ["nothing", "spins", "sleeps"];
+        assert_eq!(gap.idle, idle[if gap_ns == 0 { 0 } else { 1 + gap_ns as usize / 1_000_000 }]);
+        let is_long_enough = |achieved: f64| achieved >= gap_ns as f64 * 0.99;
+        assert_eq!(gap.achieved_gap_ns.map(is_long_enough), (gap_ns > 0).then_some(true));
+        assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0 && cell.pace.is_none());
+        // What passes in a gap belongs to no exchange.
+        assert!(cell.rtt_ns.as_ref().unwrap().min.unwrap() < 900_000);
+    }
+    assert!(nearcall_bench::report::table::table(&run).contains("closed_loop"));
+}
+
+#[test]
+fn a_burst_may_be_longer_than_the_channel_has_room_for() {
+    let _alone = alone();
+    let what = || What::Burst { messages: Some(vec![1, 512]) };
+    // The queue holds ten messages, the pipe sixteen of these.
+    for (mechanism, message_bytes) in [(Mechanism::PosixMq, 8), (Mechanism::Pipe, 4_096)] {
+        let plan = TrafficPlan {
+            message_bytes,
+            ..plan(what(), mechanism, Duration::from_secs(1))
+        };
+        let run = bench(&plan, &hooks()).unwrap();
+        no_children_are_left();
+        if run.skipped.iter().any(|one| one.unsupported) {
+            continue;
+        }
+        assert_eq!(run.cells.len(), 2, "{:?}", run.skipped);
+        for cell in &run.cells {
+            let burst = cell.burst.as_ref().unwrap();
+            assert_eq!((cell.definition, cell.shape.as_str()), (Definition::WholeBurst, "sink"));
+            assert!(cell.count.is_multiple_of(burst.messages.into()) && cell.count > 0);
+            let whole = cell.rtt_ns.as_ref().unwrap().p50.unwrap();
+            let each = whole / f64::from(burst.messages);
+            assert!((burst.per_message_ns.unwrap() - each).abs() < 1.0);
+        }
+    }
+}
+
 /// Other programs rarely disturb all of them.
 const ATTEMPTS: usize = 5;

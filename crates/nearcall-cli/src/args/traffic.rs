@@ -39,6 +39,42 @@ pub(crate) struct PaceArgs {
     pub(crate) traffic: TrafficArgs,
 }
 
+/// Options of `bench gap`.
+#[derive(Debug, Args)]
+pub(crate) struct GapArgs {
+    /// Gaps, such as 0,10us,1ms [default: 0,10us,100us,1ms,10ms,100ms]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = span,
+        help_heading = WHAT
+    )]
+    pub(crate) gap: Option<Vec<u64>>,
+
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+}
+
+/// Options of `bench burst`.
+#[derive(Debug, Args)]
+pub(crate) struct BurstArgs {
+    /// Messages of a burst, such as 1,64 [default: 1,8,64,512]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=BURST_MAX),
+        help_heading = WHAT
+    )]
+    pub(crate) messages: Option<Vec<u32>>,
+
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+}
+
 /// What all of these have.
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArgs {
@@ -119,6 +155,25 @@ Examples:
   nearcall bench pace --rate 1000,10000 --mechanism shm,pipe --size 1KiB
   nearcall bench pace --rate 10000 --stall 100ms --mechanism unix-stream
   nearcall bench pace --json | jq '.cells[] | [.mechanism, .pace.rate_per_s, .rtt_ns.p99]'";
+
+/// Examples of `bench gap`.
+pub(super) const GAP_EXAMPLES: &str = "\
+Examples:
+  nearcall bench gap                             six gaps, within two minutes
+  nearcall bench gap --quick                     a first look, without the longest
+  nearcall bench gap --gap 0,50us,5ms --mechanism shm --wait adaptive,block
+  nearcall bench gap --json | jq '.cells[] | [.mechanism, .gap.gap_ns, .rtt_ns.p50]'";
+
+/// Examples of `bench burst`.
+pub(super) const BURST_EXAMPLES: &str = "\
+Examples:
+  nearcall bench burst                           bursts of 1, 8, 64 and 512, within two minutes
+  nearcall bench burst --quick                   a first look
+  nearcall bench burst --messages 1,1000 --size 1KiB --mechanism shm,unix-stream
+  nearcall bench burst --json | jq '.cells[] | [.mechanism, .burst.per_message_ns]'";
+
+/// A longer burst is a throughput, which `bench throughput` measures.
+const BURST_MAX: i64 = 100_000;
 
 /// Faster, reading the clock would be most of it.
 const RATE_MAX: i64 = 1_000_000;

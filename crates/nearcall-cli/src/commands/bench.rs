@@ -32,6 +32,8 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
         Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
+        Some(BenchCommand::Gap(args)) => return traffic::gap(args, words),
+        Some(BenchCommand::Burst(args)) => return traffic::burst(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }

@@ -35,6 +35,8 @@ struct Title {
     load: String,
     /// Calls per second at set times.
     rate_per_s: Option<u32>,
+    /// A number that orders other traffic, and its words.
+    traffic: (u64, String),
 }
 
 impl Title {
@@ -51,6 +53,7 @@ impl Title {
             placement: cell.placement.clone(),
             load: cell.load.clone(),
             rate_per_s: cell.pace.as_ref().map(|pace| pace.rate_per_s),
+            traffic: traffic(cell),
         }
     }
 
@@ -69,13 +72,21 @@ impl Title {
                 "Half a round trip",
                 "closed_loop (one exchange at a time); the round trip divided by two",
             ),
+            Definition::WholeBurst => (
+                "Burst",
+                "closed_loop (one burst at a time); from sending the first message until the reply \
+                 to all of them is there",
+            ),
+            Definition::SetUp => {
+                ("Set-up", "from the beginning of the rendezvous until the channel can be used")
+            }
             Definition::OneWayThroughput => {
                 ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
             }
         };
         let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
         let title = if self.is_cell {
-            format!("{name}{}{pace}", self.shape)
+            format!("{name}{}{pace}{}", self.shape, self.traffic.1)
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };
@@ -87,6 +98,19 @@ impl Title {
             &format!("{}; load: {}.", place(&self.placement), clean(&self.load)),
         );
     }
+}
+
+fn traffic(cell: &Cell) -> (u64, String) {
+    if let Some(gap) = &cell.gap {
+        return (gap.gap_ns, format!(", gaps of {}", number::time(gap.gap_ns as f64)));
+    }
+    if let Some(burst) = &cell.burst {
+        return (burst.messages.into(), format!(", {} messages each", burst.messages));
+    }
+    if let Some(facts) = &cell.clients {
+        return (facts.clients.into(), format!(", {} clients", facts.clients));
+    }
+    (0, String::new())
 }
 
 fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {

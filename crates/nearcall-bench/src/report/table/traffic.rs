@@ -1,4 +1,5 @@
-//! Runs of traffic: a group for each pace, a row for each mechanism and way to wait.
+//! Runs of traffic: a row for each mechanism and way to wait; a group for each pace, or a column for
+//! each gap or burst.
 //!
 //! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
 //! reached stands there instead.
@@ -7,13 +8,13 @@ use super::cells::{figure, place};
 use super::details::FAILED;
 use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
 use super::notes::DISTURBED;
-use crate::noise::Grade;
+use crate::noise::{self, Grade};
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Run};
 
 /// Whether the run is one of traffic.
 pub(super) fn is_of_traffic(run: &Run) -> bool {
-    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_none())
+    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_none() || key(cell).is_some())
 }
 
 /// Adds the table and what its columns mean.
@@ -23,9 +24,19 @@ pub(super) fn print(out: &mut String, run: &Run) {
         let load = clean(&first.load);
         print_line(out, &format!("{}; {what}; load: {load}.", place(&first.placement)));
     }
-    print_pace(out, run);
+    let has = |is: fn(&Cell) -> bool| run.cells.iter().any(is);
+    let legend = if has(|cell| cell.gap.is_some()) {
+        print_gaps(out, run);
+        GAP_LEGEND
+    } else if has(|cell| cell.burst.is_some()) {
+        print_bursts(out, run);
+        BURST_LEGEND
+    } else {
+        print_pace(out, run);
+        PACE_LEGEND
+    };
     out.push('\n');
-    print_wrapped(out, "  ", PACE_LEGEND);
+    print_wrapped(out, "  ", legend);
     if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
         print_wrapped(out, "  ", DISTURBED);
     }
@@ -74,6 +85,84 @@ fn pace_row(cell: &Cell) -> Vec<String> {
     row
 }
 
+fn print_gaps(out: &mut String, run: &Run) {
+    let head = |ns: u64| if ns == 0 { "no gap".to_owned() } else { number::time(ns as f64) };
+    print_line(out, "  Median round trip after a gap of");
+    print_columns(out, run, &head, &|cell| {
+        figure(cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
+    });
+    out.push('\n');
+    print_line(out, "  CPU time of both ends per round trip after a gap of");
+    print_columns(out, run, &head, &|cell| cpu_and_grade(cell)[0].clone());
+    out.push('\n');
+    print_line(out, "  The gaps as they were, by what the client does in them");
+    print_columns(out, run, &head, &|cell| {
+        let gap = cell.gap.clone().unwrap_or_default();
+        match (gap.achieved_gap_ns, gap.idle.as_str()) {
+            (Some(ns), "sleeps") => format!("{} s", number::time(ns)),
+            (Some(ns), "spins") => format!("{} b", number::time(ns)),
+            _ => MISSING.to_owned(),
+        }
+    });
+}
+
+fn print_bursts(out: &mut String, run: &Run) {
+    let head = |messages: u64| match messages {
+        1 => "1 msg".to_owned(),
+        _ => format!("{messages} msgs"),
+    };
+    print_line(out, "  Per message: the median time of a burst, divided by its messages, of");
+    print_columns(out, run, &head, &|cell| {
+        figure(cell.burst.as_ref().and_then(|burst| burst.per_message_ns), number::time)
+    });
+    for (title, q) in [("median", 0), ("99th percentile", 1)] {
+        out.push('\n');
+        print_line(out, &format!("  A whole burst until all is answered, {title}, of"));
+        print_columns(out, run, &head, &|cell| {
+            let rtt = cell.rtt_ns.clone().unwrap_or_default();
+            figure([rtt.p50, rtt.p99][q], number::time)
+        });
+    }
+}
+
+/// What columns are ordered by.
+fn key(cell: &Cell) -> Option<u64> {
+    let gap = cell.gap.as_ref().map(|gap| gap.gap_ns);
+    gap.or(cell.burst.as_ref().map(|burst| burst.messages.into()))
+}
+
+/// A row for each mechanism and way to wait, a column for each key, the worst grade at the end.
+fn print_columns(
+    out: &mut String,
+    run: &Run,
+    head: &dyn Fn(u64) -> String,
+    text: &dyn Fn(&Cell) -> String,
+) {
+    let mut keys: Vec<u64> = run.cells.iter().filter_map(key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.truncate(COLUMNS);
+    let heads: Vec<String> = keys.iter().map(|&key| head(key)).collect();
+    let mut columns = vec![("", Align::Left, 12), ("wait", Align::Left, 8)];
+    columns.extend(heads.iter().map(|head| (head.as_str(), Align::Right, 8)));
+    columns.push(("grade", Align::Left, 5));
+    let mut grid = Grid::new(&columns);
+    let mut rows: Vec<Vec<String>> = run.cells.iter().map(names).collect();
+    rows.dedup();
+    for mut row in rows.into_iter().take(ROWS_MAX) {
+        let of_row = |cell: &&Cell| names(cell) == row[..2];
+        let cells: Vec<&Cell> = run.cells.iter().filter(of_row).collect();
+        for &wanted in &keys {
+            let cell = cells.iter().find(|cell| key(cell) == Some(wanted));
+            row.push(cell.map_or_else(|| MISSING.to_owned(), |cell| text(cell)));
+        }
+        let worst = noise::worst_of(cells.iter().map(|cell| cell.grade));
+        row.push(worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()));
+        grid.row(row);
+    }
+    grid.print(out);
+}
+
 fn names(cell: &Cell) -> Vec<String> {
     vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), 8)]
 }
@@ -105,3 +194,21 @@ const PACE_LEGEND: &str = "closed_loop: from sending until the reply is there; w
                            others after it. service: from when it did begin. failed: fewer than \
                            99.9 % began in time, and the rate that was reached. CPU: of both ends \
                            per message, of the client in open_loop within exchanges only.";
+
+const GAP_LEGEND: &str = "closed_loop: one exchange at a time, and the gap between its end and the \
+                          beginning of the next. A round trip counts from when it begins, after \
+                          the client has woken up; the server waits all the while as it always \
+                          does. b: the client is busy until the gap is over, since no sleep is \
+                          that short; s: it sleeps, and wakes up as late as stands there. CPU: \
+                          within exchanges, of the server also while it waits.";
+
+const BURST_LEGEND: &str = "closed_loop: one burst at a time. Its messages are sent right after \
+                            each other, the server reads all of them and replies once, without \
+                            payload; a burst that has no room in the channel holds up the client until the \
+                            server has read some of it. A burst of one is a round trip.";
+
+/// Columns that a page has room for; the other cells are in the details.
+const COLUMNS: usize = 6;
+
+/// There are fewer mechanisms; a file may claim more.
+const ROWS_MAX: usize = 100;

@@ -7,7 +7,7 @@ use nearcall_bench::launch::Fault;
 use nearcall_bench::traffic::{TrafficPlan, What};
 
 use super::{Cpus, arguments, distinct, measure, measure_and_deliver, new_seed, place};
-use crate::args::traffic::{PaceArgs, TrafficArgs};
+use crate::args::traffic::{BurstArgs, GapArgs, PaceArgs, TrafficArgs};
 use crate::commands::{End, Usage};
 
 /// Open loop beside closed loop.
@@ -15,6 +15,18 @@ pub(super) fn pace(args: &PaceArgs, words: &[OsString]) -> anyhow::Result<End> {
     let fault = args.stall.map_or(Fault::None, |ns| Fault::Stall { ns });
     let rates_per_s = args.rate.clone().map(distinct);
     run(What::Pace { rates_per_s }, &args.traffic, fault, words)
+}
+
+/// Rare messages.
+pub(super) fn gap(args: &GapArgs, words: &[OsString]) -> anyhow::Result<End> {
+    let gaps_ns = args.gap.clone().map(distinct);
+    run(What::Gap { gaps_ns }, &args.traffic, Fault::None, words)
+}
+
+/// Messages right after each other.
+pub(super) fn burst(args: &BurstArgs, words: &[OsString]) -> anyhow::Result<End> {
+    let messages = args.messages.clone().map(distinct);
+    run(What::Burst { messages }, &args.traffic, Fault::None, words)
 }
 
 fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyhow::Result<End> {
