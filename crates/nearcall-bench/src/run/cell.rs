@@ -52,6 +52,13 @@ pub struct Cell {
     /// The 95 % confidence interval beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s_ci95: Option<[f64; 2]>,
+    /// Payload bits that one second of CPU time of both ends moves; only in throughput cells whose
+    /// ends are two processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_cpu_s: Option<f64>,
+    /// The 95 % confidence interval beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_cpu_s_ci95: Option<[f64; 2]>,
     /// User and system time of each end per message (latency: per round trip).
     pub cpu_ns_per_message: CpuNsPerMessage,
     /// The name of the floor it is compared with.
@@ -150,6 +157,8 @@ impl Cell {
             messages_per_s_ci95: None,
             bytes_per_s: None,
             bytes_per_s_ci95: None,
+            bits_per_cpu_s: None,
+            bits_per_cpu_s_ci95: None,
             cpu_ns_per_message: CpuNsPerMessage::default(),
             floor: None,
             ratio_to_floor: None,

@@ -186,7 +186,11 @@ fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
         spread(cell.messages_per_s, cell.messages_per_s_ci95),
         figure(cell.bytes_per_s, number::byte_rate),
     ];
-    row.extend(common_columns(cell, notes));
+    let [_, ratio, floor, grade] = common_columns(cell, notes);
+    let cpu = cell.cpu_ns_per_message;
+    let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
+    let bits = figure(cell.bits_per_cpu_s, number::bits);
+    row.extend([micros(both), bits, ratio, floor, grade]);
     row
 }
 
@@ -241,15 +245,16 @@ const LATENCY_HEAD: [(&str, Align, usize); 9] = [
     ("grade", Align::Left, 5),
 ];
 
-const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
-    ("", Align::Left, 16),
+const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 14),
     ("wait", Align::Left, 5),
     ("messages", Align::Right, 8),
     ("± 95 %", Align::Right, 6),
     ("bytes", Align::Right, 9),
-    ("CPU µs/msg", Align::Right, 11),
+    ("CPU µs", Align::Right, 6),
+    ("b/CPU-s", Align::Right, 7),
     ("ratio", Align::Right, 5),
-    ("to floor", Align::Left, 12),
+    ("floor", Align::Left, 5),
     ("grade", Align::Left, 5),
 ];
 

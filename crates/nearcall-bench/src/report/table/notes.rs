@@ -81,8 +81,8 @@ pub(super) const DISTURBED: &str =
     "Cells of grade D lost much of their time to something else: measure them again.";
 
 const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
-                      launch to launch; CPU: client + server, user and system; ratio 1× is the \
-                      floor itself; – means not enough data; grade A undisturbed, B quiet, \
+                      launch to launch; CPU: client + server, user and system; b/CPU-s: payload bits per \
+                      second of CPU time of both; ratio 1× is the floor itself; – means not enough data; grade A undisturbed, B quiet, \
                       C disturbed, D do not use.";
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
