@@ -33,6 +33,7 @@ pub(crate) mod gapped;
 pub(crate) mod paced;
 pub(crate) mod server;
 pub(crate) mod stamps;
+pub(crate) mod starts;
 pub(crate) mod stream;
 
 /// What came in.

@@ -21,6 +21,7 @@ use crate::exchange::gapped::gapped;
 use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
+use crate::exchange::starts;
 use crate::exchange::stream::throughput;
 use crate::exchange::{Cause, End, Failure};
 use crate::floor::carrier::{Carrier, FloorEnd};
@@ -61,6 +62,14 @@ fn play() -> Result<(), Failure> {
         cpu::pin_current(cpu)?;
     }
     match (orders.subject, orders.role) {
+        (Subject::Mechanism(mechanism), role)
+            if let Traffic::Starts { connects } = orders.scene.traffic =>
+        {
+            match role {
+                Role::Client => starts::client(mechanism, connects, &orders),
+                Role::Server => starts::server(&orders),
+            }
+        }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
@@ -262,7 +271,8 @@ pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<M
     match job.cell.scene.traffic {
         Traffic::Gap { ns } => return gapped(end, job, ns),
         Traffic::Burst { messages } => return bursts(end, job, messages),
-        Traffic::Steady => {}
+        // These have ends of their own, which do not come here.
+        Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
     }
     match job.cell.kind {
         Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),

@@ -73,6 +73,16 @@ pub enum Traffic {
         /// How many, at least 1.
         messages: u32,
     },
+    /// One of each of these clients of one server.
+    Clients {
+        /// How many, at least 1.
+        clients: u32,
+    },
+    /// Connections that are made and closed, one after the other, with one exchange each.
+    Starts {
+        /// How many.
+        connects: u32,
+    },
 }
 
 /// What else runs on purpose while a cell is measured.
@@ -167,11 +177,22 @@ impl Scene {
         }
     }
 
+    /// Connections that the server has beside the one that everything is measured on.
+    #[must_use]
+    pub(crate) fn connections(&self) -> u32 {
+        match self.traffic {
+            Traffic::Clients { clients } => self.idle_connections.saturating_add(clients),
+            _ => self.idle_connections,
+        }
+    }
+
     /// The same for all cells that can be measured by the same two processes, one after the other.
     #[must_use]
     pub(crate) fn of_unit(self) -> Self {
         let traffic = match self.traffic {
             Traffic::Steady | Traffic::Gap { .. } | Traffic::Burst { .. } => Traffic::Steady,
+            // More clients may not be had, and that shall cost only their own cell.
+            other @ (Traffic::Clients { .. } | Traffic::Starts { .. }) => other,
         };
         Self { rate_per_s: 0, exchanges: 0, two_clocks: false, traffic, ..self }
     }
@@ -204,6 +225,8 @@ impl fmt::Display for Scene {
             Traffic::Steady => Ok(()),
             Traffic::Gap { ns } => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
             Traffic::Burst { messages } => write!(f, ", bursts of {messages}"),
+            Traffic::Clients { clients } => write!(f, ", {clients} clients"),
+            Traffic::Starts { connects } => write!(f, ", {connects} connections"),
         }
     }
 }

@@ -10,6 +10,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::bench_plan::{BenchPlan, Place, Shape};
 use crate::calls::ours;
+use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::launch::Fault;
 use crate::run::{Cell, Kind, Run};
@@ -60,6 +61,13 @@ pub enum What {
         /// Messages of a burst, at least 1.
         messages: Option<Vec<u32>>,
     },
+    /// Clients of one server of the runtime, each calling without a pause.
+    Clients {
+        /// How many at once, at least 1.
+        clients: Option<Vec<u32>>,
+    },
+    /// Set-up, first message and tear-down of connections.
+    Start,
 }
 
 impl TrafficPlan {
@@ -91,8 +99,14 @@ impl TrafficPlan {
 /// As [`bench`](runner::bench).
 pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    let launches = match (&plan.what, plan.quick) {
+        (What::Start, true) => LAUNCHES,
+        (What::Start, false) => LAUNCHES_START,
+        (_, true) => LAUNCHES_QUICK,
+        (_, false) => LAUNCHES,
+    };
     let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
+        launches: plan.launches.unwrap_or(launches),
         budget: plan.time_budget.unwrap_or(usual),
         cell_max: Some(CELL_MAX),
     };
@@ -131,7 +145,7 @@ fn cells(
     no_spinning: Option<&str>,
 ) -> Tour {
     let mut tour = Tour::default();
-    for &mechanism in plan.mechanisms.as_deref().unwrap_or(&USUAL) {
+    for mechanism in mechanisms(plan) {
         if let Err(reason) = supported(mechanism) {
             tour.skip(mechanism.name(), reason, true);
             continue;
@@ -147,28 +161,59 @@ fn cells(
                 tour.skip(&what, reason.to_owned(), false);
                 continue;
             }
-            tour.cells.extend(scenes(plan).into_iter().map(|scene| CellSpec {
-                kind: Kind::Latency,
-                subject: Subject::Mechanism(mechanism),
-                shape: match plan.what {
-                    What::Burst { .. } => Shape::Sink,
-                    What::Pace { .. } | What::Gap { .. } => Shape::Echo,
-                },
-                message_bytes: plan.message_bytes,
-                wait,
-                scene,
-            }));
+            tour.cells
+                .extend(scenes(plan).into_iter().map(|scene| cell(plan, mechanism, wait, scene)));
         }
     }
     tour
+}
+
+fn mechanisms(plan: &TrafficPlan) -> Vec<Mechanism> {
+    plan.mechanisms.clone().unwrap_or_else(|| match plan.what {
+        What::Pace { .. } | What::Gap { .. } | What::Burst { .. } => USUAL.to_vec(),
+        What::Clients { .. } => USUAL_OF_CALLS.to_vec(),
+        // Each has its own price, and all together take little time.
+        What::Start => Mechanism::all().collect(),
+    })
+}
+
+fn cell(plan: &TrafficPlan, mechanism: Mechanism, wait: WaitPolicy, scene: Scene) -> CellSpec {
+    let plain = CellSpec {
+        kind: Kind::Latency,
+        subject: Subject::Mechanism(mechanism),
+        shape: Shape::Echo,
+        message_bytes: plan.message_bytes,
+        wait,
+        scene,
+    };
+    match plan.what {
+        What::Pace { .. } | What::Gap { .. } | What::Start => plain,
+        What::Burst { .. } => CellSpec { shape: Shape::Sink, ..plain },
+        What::Clients { .. } => CellSpec {
+            subject: Subject::Call(Route::Blocking(mechanism)),
+            shape: Shape::Call,
+            message_bytes: 0,
+            ..plain
+        },
+    }
 }
 
 /// Those of the plan, else all of nearcall's own channel and the usual one of any other.
 fn waits(plan: &TrafficPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
     let has = mechanism.waits();
     plan.waits.clone().unwrap_or_else(|| {
+        match plan.what {
+            What::Start => return has.iter().take(1).copied().collect(),
+            What::Clients { .. } if mechanism != ours::OURS => {
+                return vec![Route::Blocking(mechanism).usual_wait()];
+            }
+            _ => {}
+        }
         let all = ours::policies().into_iter().filter(|(ours, _)| *ours == mechanism);
-        let all: Vec<WaitPolicy> = all.map(|(_, wait)| wait).collect();
+        // Of many clients that spin on one CPU, one runs and the others wait for it.
+        let many = matches!(plan.what, What::Clients { .. });
+        let all = all.map(|(_, wait)| wait).filter(|&wait| !many || wait != WaitPolicy::Spin);
+        let all: Vec<WaitPolicy> = all.collect();
         if all.is_empty() { has.iter().take(1).copied().collect() } else { all }
     })
 }
@@ -191,6 +236,12 @@ fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
             let bursts = messages.as_deref().unwrap_or(&BURSTS);
             bursts.iter().map(|&messages| of(Traffic::Burst { messages })).collect()
         }
+        What::Clients { clients } => {
+            let usual = if plan.quick { &CLIENTS[..CLIENTS.len() - 1] } else { &CLIENTS[..] };
+            let clients = clients.as_deref().unwrap_or(usual);
+            clients.iter().map(|&clients| of(Traffic::Clients { clients })).collect()
+        }
+        What::Start => vec![of(Traffic::Starts { connects: CONNECTS })],
     }
 }
 
@@ -209,6 +260,9 @@ const USUAL: [Mechanism; 7] = [
     Mechanism::PosixMq,
 ];
 
+/// What an address says by itself, and what any library could use.
+const USUAL_OF_CALLS: [Mechanism; 2] = [ours::OURS, Mechanism::UnixStream];
+
 /// A word.
 const MESSAGE_BYTES: u64 = 8;
 
@@ -220,6 +274,15 @@ const GAPS_NS: [u64; 6] = [0, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_00
 
 /// One, a cache line of words, some pages of them, more than many queues hold.
 const BURSTS: [u32; 4] = [1, 8, 64, 512];
+
+/// Alone, a few programs of one user, a busy machine.
+const CLIENTS: [u32; 5] = [1, 4, 16, 64, 256];
+
+/// Connections of one launch: the first, and enough for a median of the others.
+const CONNECTS: u32 = 50;
+
+/// The first connection of new processes gives one time per launch.
+const LAUNCHES_START: u32 = 10;
 
 /// An interval needs two; more take long.
 const LAUNCHES: u32 = 3;
@@ -265,6 +328,25 @@ mod tests {
             units.dedup();
             assert_eq!(units.len(), USUAL.len() + 2);
         }
+    }
+
+    #[test]
+    fn each_count_of_clients_has_launches_of_its_own() {
+        let clients = Some(vec![1, 256]);
+        let plan = TrafficPlan {
+            mechanisms: Some(vec![Mechanism::Pipe]),
+            ..TrafficPlan::new(What::Clients { clients })
+        };
+        let tour = cells(&plan, &|_| Ok(()), None);
+        assert_eq!(tour.cells.len(), 2);
+        assert_ne!(tour.cells[0].unit(), tour.cells[1].unit());
+        assert!(tour.cells.iter().all(|cell| cell.wait == WaitPolicy::Block));
+    }
+
+    #[test]
+    fn every_mechanism_begins_and_ends() {
+        let tour = cells(&TrafficPlan::new(What::Start), &|_| Ok(()), None);
+        assert_eq!(tour.cells.len(), Mechanism::all().count());
     }
 
     #[test]

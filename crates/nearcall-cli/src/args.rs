@@ -17,7 +17,10 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use self::traffic::{BURST_EXAMPLES, BurstArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES, PaceArgs};
+use self::traffic::{
+    BURST_EXAMPLES, BurstArgs, CLIENTS_EXAMPLES, ClientsArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES,
+    PaceArgs, START_EXAMPLES, StartArgs,
+};
 use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
@@ -209,6 +212,28 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Burst(BurstArgs),
+
+    /// Measure one server with 1 to 256 clients that all call without a pause
+    ///
+    /// Each client is a thread with a connection of its own; the server is one event loop that
+    /// does no work. Tells calls per second, their latency, CPU time, and how fair it is.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = CLIENTS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Clients(ClientsArgs),
+
+    /// Measure how long setting up, the first message and tearing down take
+    ///
+    /// Many launches of new processes, and in each some connections one after the other: the first
+    /// of each is cold and told apart from the others.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = START_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Start(StartArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

@@ -64,6 +64,25 @@ pub(crate) enum OfTraffic {
         /// The median gap as it was.
         achieved_ns: Option<f64>,
     },
+    Clients {
+        /// Calls of the slowest client, to those of the mean one.
+        slowest_share: f64,
+        /// Descriptors that the clients' process may have open.
+        descriptors_max: Option<u64>,
+    },
+    Start {
+        /// Connections that were made.
+        connects: u32,
+        /// Of the first.
+        fresh_set_up_ns: u64,
+        fresh_first_ns: u64,
+        /// Of the others, the first round trips.
+        firsts: StoredHistogram,
+        closes: StoredHistogram,
+        tear_downs: StoredHistogram,
+        /// What a word beside the channel takes one way.
+        word_ns: Option<f64>,
+    },
 }
 
 impl Job {

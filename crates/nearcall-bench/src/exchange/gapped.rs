@@ -97,7 +97,7 @@ fn since(begin_ns: u64) -> u64 {
 const SLEEP_NS_MIN: u64 = 100_000;
 
 /// A median of fewer says nothing; with gaps of 100 ms more take long.
-const MESSAGES_MIN: u64 = 12;
+const MESSAGES_MIN: u64 = 20;
 
 /// A channel that adapts needs some exchanges with this gap.
 const WARMUP_MIN: u64 = 3;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use nearcall_bench::bench_plan::Place;
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Definition, Run};
 use nearcall_bench::runner::Hooks;
 use nearcall_bench::traffic::{TrafficPlan, What, bench};
-use nearcall_channel::Mechanism;
+use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::runner::{alone, hooks, no_children_are_left};
 
@@ -121,10 +122,7 @@ fn a_burst_may_be_longer_than_the_channel_has_room_for() {
     let what = || What::Burst { messages: Some(vec![1, 512]) };
     // The queue holds ten messages, the pipe sixteen of these.
     for (mechanism, message_bytes) in [(Mechanism::PosixMq, 8), (Mechanism::Pipe, 4_096)] {
-        let plan = TrafficPlan {
-            message_bytes,
-            ..plan(what(), mechanism, Duration::from_secs(1))
-        };
+        let plan = TrafficPlan { message_bytes, ..plan(what(), mechanism, Duration::from_secs(1)) };
         let run = bench(&plan, &hooks()).unwrap();
         no_children_are_left();
         if run.skipped.iter().any(|one| one.unsupported) {
@@ -140,6 +138,82 @@ fn a_burst_may_be_longer_than_the_channel_has_room_for() {
             assert!((burst.per_message_ns.unwrap() - each).abs() < 1.0);
         }
     }
+}
+
+#[test]
+fn many_clients_are_counted_together_and_each_by_itself() {
+    let _alone = alone();
+    let what = What::Clients { clients: Some(vec![1, 16]) };
+    let plan =
+        TrafficPlan { waits: None, ..plan(what, Mechanism::UnixStream, Duration::from_secs(1)) };
+    let run = bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    assert_eq!((run.cells.len(), &run.warnings[..]), (2, &[][..]), "{:?}", run.skipped);
+    for (cell, clients) in run.cells.iter().zip([1, 16]) {
+        let facts = cell.clients.as_ref().unwrap();
+        assert_eq!(facts.clients, clients);
+        assert!(cell.count >= u64::from(clients) && facts.calls_per_s.unwrap() > 0.0);
+        let share = facts.slowest_share.unwrap();
+        assert!(share > 0.0 && share <= 1.0 && (clients > 1 || share == 1.0), "{share}");
+        assert!(facts.descriptors_max.unwrap() > 0);
+        let cpu = cell.cpu_ns_per_message;
+        assert!(cpu.client.unwrap() > 0.0 && cpu.server.unwrap() > 0.0);
+        assert_eq!(cell.call.as_ref().unwrap().caller, "blocking");
+    }
+}
+
+#[test]
+fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
+    let _alone = alone();
+    let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
+    let plan = TrafficPlan {
+        mechanisms: Some(names.to_vec()),
+        launches: Some(2),
+        time_budget: Some(Duration::from_secs(2)),
+        ..TrafficPlan::new(What::Start)
+    };
+    let run = bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
+    assert!(failed.is_empty() && run.warnings.is_empty(), "{failed:?} {:?}", run.warnings);
+    for cell in &run.cells {
+        let start = cell.start.as_ref().unwrap();
+        assert_eq!(cell.definition, Definition::SetUp);
+        assert!(start.connects >= 22 && cell.count >= 44, "{start:?}");
+        let fresh = [&start.fresh_set_up_ns, &start.fresh_first_message_ns];
+        assert!(fresh.iter().all(|times| times.p50.unwrap() > 0.0 && times.p50_ci95.is_some()));
+        assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
+        let [close, gone] = [&start.close_ns, &start.tear_down_ns].map(|times| times.p50.unwrap());
+        assert!(close > 0.0 && gone > 0.0 && start.first_message_ns.p50.unwrap() > 0.0);
+        assert!(start.word_ns.unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
+    let _alone = alone();
+    for what in [
+        What::Pace { rates_per_s: Some(vec![1_000]) },
+        What::Gap { gaps_ns: Some(vec![0]) },
+        What::Burst { messages: Some(vec![8]) },
+        What::Clients { clients: Some(vec![4]) },
+        What::Start,
+    ] {
+        let plan = TrafficPlan {
+            placement: Place::Same,
+            waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
+            ..plan(what.clone(), Mechanism::Shm, Duration::from_secs(1))
+        };
+        let run = bench(&plan, &hooks()).unwrap();
+        let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();
+        assert!(
+            !classes.is_empty() && classes.iter().all(|class| *class == "same_cpu"),
+            "{what:?}"
+        );
+        let spin = run.skipped.iter().find(|one| one.mechanism == "shm spin").unwrap();
+        assert!(spin.reason.contains("spin on it"), "{}", spin.reason);
+    }
+    no_children_are_left();
 }
 
 /// Other programs rarely disturb all of them.

@@ -75,7 +75,50 @@ pub(crate) struct BurstArgs {
     pub(crate) traffic: TrafficArgs,
 }
 
-/// What all of these have.
+/// Options of `bench clients`.
+#[derive(Debug, Args)]
+pub(crate) struct ClientsArgs {
+    /// How many clients at once, such as 1,32 [default: 1,4,16,64,256]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX),
+        help_heading = WHAT
+    )]
+    pub(crate) clients: Option<Vec<u32>>,
+
+    /// Mechanisms, separated by commas [default: shm,unix-stream]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) via: Option<Vec<Mechanism>>,
+
+    /// How a client waits: adaptive, spin, block (in a call)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::wait(),
+        hide_possible_values = true,
+        help_heading = WHAT
+    )]
+    pub(crate) wait: Option<Vec<WaitPolicy>>,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// Options of `bench start`.
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+}
+
+/// What most of these have.
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArgs {
     /// Mechanisms, separated by commas [default: those in common use]
@@ -171,6 +214,25 @@ Examples:
   nearcall bench burst --quick                   a first look
   nearcall bench burst --messages 1,1000 --size 1KiB --mechanism shm,unix-stream
   nearcall bench burst --json | jq '.cells[] | [.mechanism, .burst.per_message_ns]'";
+
+/// Examples of `bench clients`.
+pub(super) const CLIENTS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench clients                         1 to 256 clients, within two minutes
+  nearcall bench clients --quick                 a first look, up to 64
+  nearcall bench clients --clients 1,100 --via shm-eventfd,unix-stream
+  nearcall bench clients --json | jq '.cells[] | [.mechanism, .clients.calls_per_s]'";
+
+/// Examples of `bench start`.
+pub(super) const START_EXAMPLES: &str = "\
+Examples:
+  nearcall bench start                           every mechanism, within two minutes
+  nearcall bench start --quick                   a first look
+  nearcall bench start --mechanism shm,unix-stream --launches 30
+  nearcall bench start --json | jq '.cells[] | [.mechanism, .start.tear_down_ns.p50]'";
+
+/// Each needs descriptors and memory at both ends.
+const CLIENTS_MAX: i64 = 4_096;
 
 /// A longer burst is a throughput, which `bench throughput` measures.
 const BURST_MAX: i64 = 100_000;

@@ -34,6 +34,8 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
         Some(BenchCommand::Gap(args)) => return traffic::gap(args, words),
         Some(BenchCommand::Burst(args)) => return traffic::burst(args, words),
+        Some(BenchCommand::Clients(args)) => return traffic::clients(args, words),
+        Some(BenchCommand::Start(args)) => return traffic::start(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }

@@ -5,12 +5,13 @@
 //! reached stands there instead.
 
 use super::cells::{figure, place};
-use super::details::FAILED;
+use super::details::{FAILED, spread};
 use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
 use super::notes::DISTURBED;
 use crate::noise::{self, Grade};
 use crate::report::number::{self, MISSING};
-use crate::run::{Cell, Run};
+use crate::run::{Cell, RttNs, Run};
+use crate::stats;
 
 /// Whether the run is one of traffic.
 pub(super) fn is_of_traffic(run: &Run) -> bool {
@@ -31,6 +32,12 @@ pub(super) fn print(out: &mut String, run: &Run) {
     } else if has(|cell| cell.burst.is_some()) {
         print_bursts(out, run);
         BURST_LEGEND
+    } else if has(|cell| cell.clients.is_some()) {
+        print_clients(out, run);
+        CLIENTS_LEGEND
+    } else if has(|cell| cell.start.is_some()) {
+        print_starts(out, run);
+        START_LEGEND
     } else {
         print_pace(out, run);
         PACE_LEGEND
@@ -49,12 +56,12 @@ fn print_pace(out: &mut String, run: &Run) {
     rates.sort_unstable();
     rates.dedup();
     let mut grid = Grid::new(&PACE_HEAD);
-    for group in rates {
+    for group in rates.into_iter().take(GROUPS_MAX) {
         grid.heading(match group {
             None => "closed_loop: each exchange begins when the one before has ended".to_owned(),
             Some(rate) => format!("open_loop: {rate} per second, from when each was due"),
         });
-        for cell in run.cells.iter().filter(|cell| rate(cell) == group) {
+        for cell in run.cells.iter().filter(|cell| rate(cell) == group).take(ROWS_MAX) {
             grid.row(pace_row(cell));
         }
     }
@@ -125,10 +132,65 @@ fn print_bursts(out: &mut String, run: &Run) {
     }
 }
 
+fn print_clients(out: &mut String, run: &Run) {
+    let mut grid = Grid::new(&CLIENTS_HEAD);
+    let group = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
+    let mut groups: Vec<String> = run.cells.iter().map(group).collect();
+    groups.dedup();
+    for heading in groups.into_iter().take(ROWS_MAX) {
+        grid.heading(heading.clone());
+        for cell in run.cells.iter().filter(|cell| group(cell) == heading).take(ROWS_MAX) {
+            let facts = cell.clients.clone().unwrap_or_default();
+            let rtt = cell.rtt_ns.clone().unwrap_or_default();
+            let mut row = vec![
+                facts.clients.to_string(),
+                figure(facts.calls_per_s, number::message_rate),
+                spread(facts.calls_per_s, facts.calls_per_s_ci95),
+                figure(rtt.p50, number::time),
+                figure(rtt.p99, number::time),
+                figure(facts.slowest_share, number::ratio),
+            ];
+            let cpu = cell.cpu_ns_per_message;
+            row.extend([cpu.client, cpu.server].map(|ns| figure(ns, number::time)));
+            row.push(cpu_and_grade(cell)[1].clone());
+            grid.row(row);
+        }
+    }
+    grid.print(out);
+}
+
+fn print_starts(out: &mut String, run: &Run) {
+    let mut grid = Grid::new(&START_HEAD);
+    for cell in run.cells.iter().take(ROWS_MAX) {
+        let facts = cell.start.clone().unwrap_or_default();
+        let rtt = cell.rtt_ns.clone().unwrap_or_default();
+        let both = |of: &RttNs| [figure(of.p50, number::time), spread(of.p50, of.p50_ci95)];
+        let one = |of: &RttNs| figure(of.p50, number::time);
+        let mut row = names(cell);
+        row.extend(both(&facts.fresh_set_up_ns));
+        row.push(one(&rtt));
+        row.extend([&facts.fresh_first_message_ns, &facts.first_message_ns].map(one));
+        row.extend([&facts.close_ns, &facts.tear_down_ns].map(one));
+        row.push(cpu_and_grade(cell)[1].clone());
+        grid.row(row);
+    }
+    grid.print(out);
+    let words = run.cells.iter().filter_map(|cell| cell.start.as_ref()?.word_ns);
+    if let Some(ns) = stats::median(&words.collect::<Vec<_>>()) {
+        out.push('\n');
+        print_line(
+            out,
+            &format!("  The word in a tear-down takes {} by itself.", number::time(ns)),
+        );
+    }
+}
+
 /// What columns are ordered by.
 fn key(cell: &Cell) -> Option<u64> {
     let gap = cell.gap.as_ref().map(|gap| gap.gap_ns);
-    gap.or(cell.burst.as_ref().map(|burst| burst.messages.into()))
+    let burst = cell.burst.as_ref().map(|burst| burst.messages.into());
+    let clients = cell.clients.as_ref().map(|facts| facts.clients.into());
+    gap.or(burst).or(clients).or(cell.start.as_ref().map(|facts| facts.connects.into()))
 }
 
 /// A row for each mechanism and way to wait, a column for each key, the worst grade at the end.
@@ -175,6 +237,46 @@ fn cpu_and_grade(cell: &Cell) -> [String; 2] {
     [figure(both, number::time), grade]
 }
 
+const CLIENTS_HEAD: [(&str, Align, usize); 9] = [
+    ("clients", Align::Right, 12),
+    ("calls", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("median", Align::Right, 8),
+    ("p99", Align::Right, 8),
+    ("slowest", Align::Right, 7),
+    ("client", Align::Right, 8),
+    ("server", Align::Right, 8),
+    ("grade", Align::Left, 5),
+];
+
+const CLIENTS_LEGEND: &str = "closed_loop: each client makes an empty call as soon as its last one \
+                              has returned. Every client is a thread of one process with a \
+                              connection of its own, all on the client's CPU; the server is one \
+                              event loop, which does no work. calls: of all clients together; \
+                              median, p99: of the calls of all; slowest: the calls of the slowest \
+                              client, to those of the mean one, 1 is fair; client, server: CPU \
+                              time per call. A heading names how client and server wait.";
+
+const START_HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 14),
+    ("wait", Align::Left, 8),
+    ("set-up", Align::Right, 7),
+    ("± 95 %", Align::Right, 6),
+    ("again", Align::Right, 7),
+    ("first", Align::Right, 7),
+    ("again", Align::Right, 7),
+    ("close", Align::Right, 7),
+    ("gone", Align::Right, 7),
+    ("grade", Align::Left, 5),
+];
+
+const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until the channel can be \
+                            used, of the first connection of two new processes; again: of those \
+                            after it. first: the first round trip on that connection; again: on \
+                            those after it. close: what closing costs the client; gone: from \
+                            before it closes until the server's word that it has noticed is there. \
+                            All are medians; ± 95 %: over launches.";
+
 const PACE_HEAD: [(&str, Align, usize); 9] = [
     ("", Align::Left, 12),
     ("wait", Align::Left, 8),
@@ -212,3 +314,6 @@ const COLUMNS: usize = 6;
 
 /// There are fewer mechanisms; a file may claim more.
 const ROWS_MAX: usize = 100;
+
+/// Nobody compares more paces; a file may claim so.
+const GROUPS_MAX: usize = 20;

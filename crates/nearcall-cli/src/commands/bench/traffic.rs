@@ -7,7 +7,8 @@ use nearcall_bench::launch::Fault;
 use nearcall_bench::traffic::{TrafficPlan, What};
 
 use super::{Cpus, arguments, distinct, measure, measure_and_deliver, new_seed, place};
-use crate::args::traffic::{BurstArgs, GapArgs, PaceArgs, TrafficArgs};
+use crate::args::traffic::{BurstArgs, ClientsArgs, GapArgs, PaceArgs, StartArgs, TrafficArgs};
+use crate::args::{HowArgs, PlaceArgs};
 use crate::commands::{End, Usage};
 
 /// Open loop beside closed loop.
@@ -29,19 +30,46 @@ pub(super) fn burst(args: &BurstArgs, words: &[OsString]) -> anyhow::Result<End>
     run(What::Burst { messages }, &args.traffic, Fault::None, words)
 }
 
+/// Many clients of one server.
+pub(super) fn clients(args: &ClientsArgs, words: &[OsString]) -> anyhow::Result<End> {
+    let plan = TrafficPlan {
+        mechanisms: args.via.clone().map(distinct),
+        waits: args.wait.clone().map(distinct),
+        ..TrafficPlan::new(What::Clients { clients: args.clients.clone().map(distinct) })
+    };
+    measure_plan(plan, &args.how, &args.place, Fault::None, words)
+}
+
+/// Beginnings and ends of connections.
+pub(super) fn start(args: &StartArgs, words: &[OsString]) -> anyhow::Result<End> {
+    run(What::Start, &args.traffic, Fault::None, words)
+}
+
 fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyhow::Result<End> {
-    let how = &args.how;
     let plan = TrafficPlan {
         mechanisms: args.mechanism.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
         message_bytes: args.size,
-        placement: place(how, args.place.placement, &Cpus::read()).map_err(Usage)?,
+        ..TrafficPlan::new(what)
+    };
+    measure_plan(plan, &args.how, &args.place, fault, words)
+}
+
+fn measure_plan(
+    plan: TrafficPlan,
+    how: &HowArgs,
+    at: &PlaceArgs,
+    fault: Fault,
+    words: &[OsString],
+) -> anyhow::Result<End> {
+    let plan = TrafficPlan {
+        placement: place(how, at.placement, &Cpus::read()).map_err(Usage)?,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
         seed: how.seed.unwrap_or_else(new_seed),
         arguments: arguments(words),
-        ..TrafficPlan::new(what)
+        ..plan
     };
     measure_and_deliver(how, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
 }
