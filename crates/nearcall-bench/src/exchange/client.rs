@@ -10,6 +10,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::paced::Paced;
 use crate::exchange::stamps::Stamps;
+use crate::exchange::starts::Starts;
 use crate::exchange::{End, Failure, Got};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::Fault;
@@ -70,19 +71,7 @@ pub(crate) enum OfTraffic {
         /// Descriptors that the clients' process may have open.
         descriptors_max: Option<u64>,
     },
-    Start {
-        /// Connections that were made.
-        connects: u32,
-        /// Of the first.
-        fresh_set_up_ns: u64,
-        fresh_first_ns: u64,
-        /// Of the others, the first round trips.
-        firsts: StoredHistogram,
-        closes: StoredHistogram,
-        tear_downs: StoredHistogram,
-        /// What a word beside the channel takes one way.
-        word_ns: Option<f64>,
-    },
+    Start(Box<Starts>),
 }
 
 impl Job {

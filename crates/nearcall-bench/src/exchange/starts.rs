@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, ReceiveError, connect};
 use nearcall_os::clock;
+use serde::{Deserialize, Serialize};
 
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{Exchange, Job, Measured, OfTraffic};
@@ -24,10 +25,27 @@ use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
 use crate::exchange::{Cause, End, Failure, Got};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::histogram::Histogram;
+use crate::histogram::StoredHistogram;
 use crate::launch::{Line, Orders};
 use crate::payload::Verifier;
 use crate::peer::{self, GOODBYE, READY};
+
+/// What one launch says of its connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Starts {
+    /// Connections that were made.
+    pub(crate) connects: u32,
+    /// Setting up the first, that of new processes.
+    pub(crate) fresh_set_up_ns: u64,
+    /// Its first round trip.
+    pub(crate) fresh_first_ns: u64,
+    /// The first round trips on the others.
+    pub(crate) firsts: StoredHistogram,
+    pub(crate) closes: StoredHistogram,
+    pub(crate) tear_downs: StoredHistogram,
+    /// What a word beside the channel takes one way.
+    pub(crate) word_ns: Option<f64>,
+}
 
 /// The end that connects and closes.
 pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Result<(), Failure> {
@@ -117,7 +135,6 @@ fn measure(
     let elapsed_ns = since(begin_ns);
     let client = before.report(0, u64::from(made))?;
     let [fresh_set_up_ns, fresh_first_ns] = fresh.unwrap_or_default();
-    let stored = |times: &Histogram| times.to_stored();
     Ok(Measured {
         client,
         messages: u64::from(made),
@@ -126,15 +143,15 @@ fn measure(
         times: Some(set_ups.to_stored()),
         messages_per_sample: 1,
         first_message_ns: Some(fresh_first_ns),
-        traffic: Some(OfTraffic::Start {
+        traffic: Some(OfTraffic::Start(Box::new(Starts {
             connects: made,
             fresh_set_up_ns,
             fresh_first_ns,
-            firsts: stored(&firsts),
-            closes: stored(&closes),
-            tear_downs: stored(&tear_downs),
+            firsts: firsts.to_stored(),
+            closes: closes.to_stored(),
+            tear_downs: tear_downs.to_stored(),
             word_ns: words.median_ns().map(|ns| ns / 2.0),
-        }),
+        }))),
         ..Measured::default()
     })
 }

@@ -4,5 +4,6 @@
 mod runner;
 mod table;
 mod table_budgets;
+mod table_traffic;
 mod table_waits;
 mod traffic;

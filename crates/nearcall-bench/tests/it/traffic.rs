@@ -97,16 +97,14 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
 #[test]
 fn gaps_are_kept_and_say_what_the_client_does_in_them() {
     let _alone = alone();
-    let gaps_ns = vec![0, 10_000, 1_000_000];
-    let what = What::Gap { gaps_ns: Some(gaps_ns.clone()) };
+    let gaps = [(0, "nothing"), (10_000, "spins"), (1_000_000, "sleeps")];
+    let what = What::Gap { gaps_ns: Some(gaps.map(|(ns, _)| ns).to_vec()) };
     let run = bench(&plan(what, Mechanism::Pipe, Duration::from_secs(1)), &hooks()).unwrap();
     no_children_are_left();
     assert_eq!((run.cells.len(), &run.warnings[..]), (3, &[][..]), "{:?}", run.skipped);
-    for (cell, gap_ns) in run.cells.iter().zip(gaps_ns) {
+    for (cell, (gap_ns, idle)) in run.cells.iter().zip(gaps) {
         let gap = cell.gap.as_ref().unwrap();
-        assert_eq!(gap.gap_ns, gap_ns);
-        let idle = ["nothing", "spins", "sleeps"];
-        assert_eq!(gap.idle, idle[if gap_ns == 0 { 0 } else { 1 + gap_ns as usize / 1_000_000 }]);
+        assert_eq!((gap.gap_ns, gap.idle.as_str()), (gap_ns, idle));
         let is_long_enough = |achieved: f64| achieved >= gap_ns as f64 * 0.99;
         assert_eq!(gap.achieved_gap_ns.map(is_long_enough), (gap_ns > 0).then_some(true));
         assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0 && cell.pace.is_none());

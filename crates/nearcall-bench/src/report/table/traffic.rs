@@ -21,7 +21,11 @@ pub(super) fn is_of_traffic(run: &Run) -> bool {
 /// Adds the table and what its columns mean.
 pub(super) fn print(out: &mut String, run: &Run) {
     if let Some(first) = run.cells.first() {
-        let what = format!("{} of {}", clean(&first.shape), number::size(first.message_bytes));
+        let of = match first.message_bytes {
+            0 => String::new(),
+            bytes => format!(" of {}", number::size(bytes)),
+        };
+        let what = format!("{}{of}", clip(&clean(&first.shape), 20));
         let load = clean(&first.load);
         print_line(out, &format!("{}; {what}; load: {load}.", place(&first.placement)));
     }
@@ -134,12 +138,10 @@ fn print_bursts(out: &mut String, run: &Run) {
 
 fn print_clients(out: &mut String, run: &Run) {
     let mut grid = Grid::new(&CLIENTS_HEAD);
-    let group = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
-    let mut groups: Vec<String> = run.cells.iter().map(group).collect();
-    groups.dedup();
-    for heading in groups.into_iter().take(ROWS_MAX) {
-        grid.heading(heading.clone());
-        for cell in run.cells.iter().filter(|cell| group(cell) == heading).take(ROWS_MAX) {
+    let heading = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
+    for (heading, cells) in grouped(run, heading) {
+        grid.heading(heading);
+        for cell in cells.into_iter().take(ROWS_MAX) {
             let facts = cell.clients.clone().unwrap_or_default();
             let rtt = cell.rtt_ns.clone().unwrap_or_default();
             let mut row = vec![
@@ -209,11 +211,7 @@ fn print_columns(
     columns.extend(heads.iter().map(|head| (head.as_str(), Align::Right, 8)));
     columns.push(("grade", Align::Left, 5));
     let mut grid = Grid::new(&columns);
-    let mut rows: Vec<Vec<String>> = run.cells.iter().map(names).collect();
-    rows.dedup();
-    for mut row in rows.into_iter().take(ROWS_MAX) {
-        let of_row = |cell: &&Cell| names(cell) == row[..2];
-        let cells: Vec<&Cell> = run.cells.iter().filter(of_row).collect();
+    for (mut row, cells) in grouped(run, names) {
         for &wanted in &keys {
             let cell = cells.iter().find(|cell| key(cell) == Some(wanted));
             row.push(cell.map_or_else(|| MISSING.to_owned(), |cell| text(cell)));
@@ -223,6 +221,20 @@ fn print_columns(
         grid.row(row);
     }
     grid.print(out);
+}
+
+/// Cells that have the same key, in the order of the first of each.
+fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Cell>)> {
+    let mut groups: Vec<(K, Vec<&Cell>)> = Vec::new();
+    for cell in &run.cells {
+        let key = key(cell);
+        match groups.iter().position(|(known, _)| *known == key) {
+            Some(at) => groups[at].1.push(cell),
+            None if groups.len() < ROWS_MAX => groups.push((key, vec![cell])),
+            None => {}
+        }
+    }
+    groups
 }
 
 fn names(cell: &Cell) -> Vec<String> {

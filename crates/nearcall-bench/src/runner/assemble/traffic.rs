@@ -87,23 +87,13 @@ fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(),
     let mut times = [const { Vec::new() }; 3];
     let (mut words, mut facts) = (Vec::new(), StartFacts::default());
     for launch in launches {
-        let Some(OfTraffic::Start {
-            connects,
-            fresh_set_up_ns,
-            fresh_first_ns,
-            firsts,
-            closes,
-            tear_downs,
-            word_ns,
-        }) = &launch.measured.traffic
-        else {
-            continue;
-        };
-        facts.connects = facts.connects.max(*connects);
-        fresh[0].push(*fresh_set_up_ns);
-        fresh[1].push(*fresh_first_ns);
-        words.extend(*word_ns);
-        for (times, stored) in times.iter_mut().zip([firsts, closes, tear_downs]) {
+        let Some(OfTraffic::Start(starts)) = &launch.measured.traffic else { continue };
+        facts.connects = facts.connects.max(starts.connects);
+        fresh[0].push(starts.fresh_set_up_ns);
+        fresh[1].push(starts.fresh_first_ns);
+        words.extend(starts.word_ns);
+        let stored = [&starts.firsts, &starts.closes, &starts.tear_downs];
+        for (times, stored) in times.iter_mut().zip(stored) {
             times.push(stored.to_histogram().map_err(|error| error.to_string())?);
         }
     }
