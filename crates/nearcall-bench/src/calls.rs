@@ -10,6 +10,7 @@
 pub(crate) mod breakdown;
 mod end;
 mod local;
+mod many;
 pub(crate) mod ours;
 pub mod part;
 pub(crate) mod peer;

@@ -43,6 +43,7 @@ pub mod system_files;
 pub mod timers;
 pub mod touch;
 pub mod tour;
+pub mod traffic;
 pub mod usage;
 pub mod waits;
 pub mod warmup;

@@ -12,13 +12,16 @@ use nearcall_os::{clock, cpu};
 
 use crate::calls;
 use crate::cell::{CellSpec, Subject};
+use crate::exchange::bursts::bursts;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
 use crate::exchange::count::EndReport;
 use crate::exchange::exact;
+use crate::exchange::gapped::gapped;
 use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
+use crate::exchange::starts;
 use crate::exchange::stream::throughput;
 use crate::exchange::{Cause, End, Failure};
 use crate::floor::carrier::{Carrier, FloorEnd};
@@ -31,6 +34,7 @@ use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::load;
 use crate::run::{EffectiveSize, Kind};
+use crate::scene::Traffic;
 use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
@@ -62,6 +66,14 @@ fn play() -> Result<(), Failure> {
         cpu::pin_current(cpu)?;
     }
     match (orders.subject, orders.role) {
+        (Subject::Mechanism(mechanism), role)
+            if let Traffic::Starts { connects } = orders.scene.traffic =>
+        {
+            match role {
+                Role::Client => starts::client(mechanism, connects, &orders),
+                Role::Server => starts::server(&orders),
+            }
+        }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
@@ -117,7 +129,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
             clock::pause(HANG);
             Ok(())
         }
-        Fault::None | Fault::Corrupt | Fault::SlowStart => Ok(()),
+        Fault::None | Fault::Corrupt | Fault::SlowStart | Fault::Stall { .. } => Ok(()),
     }
 }
 
@@ -272,6 +284,12 @@ impl Play for Server {
 
 /// The client's loop for the cell of this job.
 pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
+    match job.cell.scene.traffic {
+        Traffic::Gap { ns } => return gapped(end, job, ns),
+        Traffic::Burst { messages } => return bursts(end, job, messages),
+        // These have ends of their own, which do not come here.
+        Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
+    }
     match job.cell.kind {
         Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
         Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),

@@ -14,6 +14,7 @@ mod matrix;
 mod pace;
 mod rest;
 mod study;
+mod traffic;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,7 @@ pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::StudyFacts;
+pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";

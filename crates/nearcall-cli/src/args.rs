@@ -8,6 +8,7 @@ mod load;
 mod matrix;
 mod profile;
 mod rules;
+pub(crate) mod traffic;
 mod value;
 
 use std::ffi::OsString;
@@ -24,6 +25,10 @@ use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 use self::rules::RulesArgs;
+use self::traffic::{
+    BURST_EXAMPLES, BurstArgs, CLIENTS_EXAMPLES, ClientsArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES,
+    PaceArgs, START_EXAMPLES, StartArgs,
+};
 pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
@@ -227,6 +232,7 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Memory(MemoryArgs),
+
     /// Measure from every CPU to every other, in both directions
     ///
     /// The client runs on one CPU and the server on another; mechanisms that need not spin are also
@@ -239,6 +245,63 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Matrix(MatrixArgs),
+
+    /// Measure exchanges that are due at a constant rate (open loop) beside a closed loop
+    ///
+    /// A time counts from when its exchange was due, so what holds it up counts for all that were
+    /// due meanwhile; a closed loop would count it once. A cell fails that did not begin 99.9 % of
+    /// its exchanges in time.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = PACE_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Pace(PaceArgs),
+
+    /// Measure how the latency grows when messages are rare, by the gap between them
+    ///
+    /// After each round trip the client leaves a gap: below 100 µs it is busy until the gap is
+    /// over, from there on it sleeps. Both ends cool down meanwhile, as in a program with little
+    /// to do.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = GAP_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Gap(GapArgs),
+
+    /// Measure bursts: some messages right after each other, until all are answered
+    ///
+    /// The server reads all of a burst and replies once. What does not fit in the channel waits
+    /// until the server has read some of it.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = BURST_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Burst(BurstArgs),
+
+    /// Measure one server with 1 to 256 clients that all call without a pause
+    ///
+    /// Each client is a thread with a connection of its own; the server is one event loop that
+    /// does no work. Tells calls per second, their latency, CPU time, and how fair it is.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = CLIENTS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Clients(ClientsArgs),
+
+    /// Measure how long setting up, the first message and tearing down take
+    ///
+    /// Many launches of new processes, and in each some connections one after the other: the first
+    /// of each is cold and told apart from the others.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = START_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Start(StartArgs),
 
     /// Measure other libraries beside nearcall, by the program nearcall-peers
     ///

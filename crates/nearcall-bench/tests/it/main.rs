@@ -10,4 +10,6 @@ mod study_methods;
 mod table;
 mod table_budgets;
 mod table_matrix;
+mod table_traffic;
 mod table_waits;
+mod traffic;

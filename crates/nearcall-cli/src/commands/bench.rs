@@ -9,6 +9,7 @@ mod matrix;
 mod measure;
 pub(super) mod memory;
 mod rivals;
+mod traffic;
 mod waits;
 
 use std::ffi::OsString;
@@ -35,6 +36,11 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
         Some(BenchCommand::Memory(args)) => return memory::run(args),
         Some(BenchCommand::Matrix(args)) => return matrix::run(args, words),
+        Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
+        Some(BenchCommand::Gap(args)) => return traffic::gap(args, words),
+        Some(BenchCommand::Burst(args)) => return traffic::burst(args, words),
+        Some(BenchCommand::Clients(args)) => return traffic::clients(args, words),
+        Some(BenchCommand::Start(args)) => return traffic::start(args, words),
         Some(BenchCommand::Rivals(args)) => return rivals::run(args),
         None => {}
     }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::{self, CallsPlan};
+use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
+use nearcall_bench::traffic::{self, TrafficPlan};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
 
@@ -39,6 +41,18 @@ pub(super) fn measure_waits(plan: &WaitsPlan, interrupt: Interrupt) -> anyhow::R
 /// Measures from CPU to CPU, in the same way.
 pub(super) fn measure_matrix(plan: &MatrixPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| matrix::bench(plan, hooks))
+}
+
+/// Measures traffic, in the same way; with a fault made on purpose to test the method.
+pub(super) fn measure_traffic(
+    plan: &TrafficPlan,
+    fault: Fault,
+    interrupt: Interrupt,
+) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| {
+        let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
+        traffic::bench(plan, &hooks)
+    })
 }
 
 fn with_hooks(
