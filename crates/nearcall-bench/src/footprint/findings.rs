@@ -175,6 +175,12 @@ impl ServiceMemory {
         self.saved(|set_up| &set_up.pss_bytes, 1.0)
     }
 
+    /// The same by private memory.
+    #[must_use]
+    pub fn saved_private_bytes(&self) -> Vec<f64> {
+        self.saved(|set_up| &set_up.private_bytes, 1.0)
+    }
+
     /// The same by what each added to the memory of all processes with this program, so that the
     /// program that they share does not count.
     #[must_use]

@@ -114,7 +114,7 @@ fn print_services(out: &mut String, services: &ServiceMemory) {
         &format!("Two services, over {}; mean of {rounds} rounds", clean(&services.mechanism)),
     );
     let mut grid = Grid::new(&[
-        ("", Align::Left, 17),
+        ("", Align::Left, 18),
         ("PSS", Align::Right, FIGURE),
         ("added", Align::Right, FIGURE),
         ("private", Align::Right, FIGURE),
@@ -130,20 +130,24 @@ fn print_services(out: &mut String, services: &ServiceMemory) {
             mean(allocated_bytes),
         ]);
     }
-    let saved = |values: &[f64]| match (stats::mean_and_deviation(values), values.len()) {
-        (Some((mean, _)), 1) => format!("{} (once)", signed(Some(mean))),
-        (Some((mean, sd)), rounds) => {
-            format!("{} ±{} ({rounds})", signed(Some(mean)), number::memory(sd))
-        }
-        (None, _) => MISSING.to_owned(),
+    let saved = [
+        services.saved_pss_bytes(),
+        services.saved_added_bytes(),
+        services.saved_private_bytes(),
+        services.saved_allocated_bytes(),
+    ];
+    let row = |name: &str, show: fn(&[f64]) -> String| {
+        let figures = saved.iter().map(|values| show(values));
+        std::iter::once(name.to_owned()).chain(figures).collect()
     };
-    grid.row(vec![
-        "one process saves".to_owned(),
-        saved(&services.saved_pss_bytes()),
-        saved(&services.saved_added_bytes()),
-        String::new(),
-        saved(&services.saved_allocated_bytes()),
-    ]);
+    grid.row(row("one process saves", |values| {
+        signed(stats::mean_and_deviation(values).map(|(mean, _)| mean))
+    }));
+    grid.row(row("standard deviation", |values| {
+        let several = stats::mean_and_deviation(values).filter(|_| values.len() > 1);
+        signed(several.map(|(_, sd)| sd))
+    }));
+    grid.row(row("rounds", |values| values.len().to_string()));
     grid.print(out);
     print_wrapped(out, &label("limit"), &clean_long(&services.limit));
     if services.uncounted > 0 {
@@ -205,11 +209,10 @@ const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processe
     lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
     tables, and with what others took meanwhile.";
 
-const SERVICES_LEGEND: &str = "Saved: mean and standard deviation of so many rounds. PSS divides \
-    what processes share, also with the one that measures, which has the same program; added: PSS \
-    and what that one lost by sharing, so a program that all share counts nowhere. Allocated: \
-    blocks of 1 KiB, each written to, until the limit said no, as the thesis did it on its whole \
-    device; so what services take is missing from the sum.";
+const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the one that measures, \
+    which has the same program; added: PSS and what that one lost by sharing, so a program that all \
+    share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
+    the thesis did it on its whole device; so what services take is missing from the sum.";
 
 #[cfg(test)]
 mod tests {
@@ -255,13 +258,14 @@ mod tests {
         };
         let text = table(&found);
         assert_eq!(text.lines().find(|line| line.chars().count() > COLUMNS_MAX), None);
+        assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
         for part in [
             "PARTIAL   interrupted",
             "19.5 KiB",
             "-19.1 MiB",
             "1000 connections: after 17, too many open files",
             "Permission denied",
-            "1.00 MiB ±0 B (2)",
+            "one process saves     1.00 MiB",
             "loaders: no loader yet",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
