@@ -36,7 +36,7 @@ fn cells(methods: &[Method], sizes: &[u64]) -> Vec<CellSpec> {
     let mut cells = Vec::new();
     for &method in methods {
         for &size in sizes {
-            // Once for each order of size more than the largest ring holds, so that ends wait for room.
+            // For some of them more than the largest ring holds, so that ends wait for room.
             let (few, many) = match size {
                 64 => (30, 20_000),
                 4_095 => (30, 1_000),
