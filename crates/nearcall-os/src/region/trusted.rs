@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::io::Errno;
 
+use super::bytes::check_range;
 use super::{Backing, RegionError, SharedRegion, Trust};
 
 /// Memory that we and a trusted peer write and read in place. For measured mechanisms only.
@@ -87,11 +88,12 @@ impl TrustedRegion {
     #[inline]
     #[track_caller]
     pub fn slice_mut(&mut self, range: Range<usize>) -> &mut [u8] {
-        let bytes = range.end.saturating_sub(range.start);
+        let bytes = check_range(&range, self.shared.len());
         let start = self.shared.bytes_ptr(range.start, bytes);
-        // SAFETY: `bytes_ptr` checked the range, whose memory stays mapped as long as `self`. The
-        // region is owned and `&mut self` keeps words and other slices of this process away. That
-        // the peer does not touch these bytes meanwhile is the word given as a `Trust`.
+        // SAFETY: `check_range` proves that the range is inside the region, whose memory stays mapped
+        // as long as `self`. The region is owned, and `&mut self` keeps words and other slices of
+        // this process away. That the peer does not touch these bytes meanwhile is the word given
+        // as a `Trust`.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 
