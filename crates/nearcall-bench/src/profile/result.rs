@@ -148,7 +148,7 @@ pub struct Stacks {
 /// A function in which time goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hot {
-    /// Its name; "_[k]" at its end marks the kernel's.
+    /// Its name; `_[k]` at its end marks the kernel's.
     pub function: String,
     /// Its part of all samples of this end.
     pub share: f64,
