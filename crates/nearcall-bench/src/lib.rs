@@ -21,6 +21,7 @@ pub mod floor;
 pub mod histogram;
 pub mod launch;
 mod load;
+mod locked;
 pub mod machine;
 pub mod matrix;
 pub mod memory;
