@@ -25,6 +25,7 @@ pub mod footprint;
 pub mod histogram;
 pub mod launch;
 mod load;
+mod locked;
 pub mod machine;
 pub mod matrix;
 pub mod memory;

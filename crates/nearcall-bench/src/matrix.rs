@@ -31,6 +31,8 @@ pub struct MatrixPlan {
     pub message_bytes: u64,
     /// What runs beside all cells on purpose.
     pub load: Load,
+    /// Keep CPUs out of their sleep states, if this is permitted.
+    pub awake: bool,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -67,6 +69,7 @@ pub fn bench(plan: &MatrixPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         sizes_bytes: Some(vec![message_bytes(plan)]),
         waits: plan.waits.clone(),
         load: plan.load,
+        awake: plan.awake,
         launches: plan.launches,
         time_budget: plan.time_budget,
         quick: plan.quick,

@@ -33,6 +33,7 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::load;
+use crate::locked;
 use crate::run::{EffectiveSize, Kind};
 use crate::scene::Traffic;
 use crate::studies::methods::{self, Method};
@@ -109,6 +110,7 @@ pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
     }
 }
 
+/// What the client says once it is connected. Locks its memory.
 pub(crate) fn connected(
     orders: &Orders,
     set_up_ns: Option<u64>,
@@ -118,7 +120,8 @@ pub(crate) fn connected(
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
     };
-    Line::Connected { set_up_ns, sizes, timer: timer.to_owned() }
+    let memory = locked::lock_for(orders);
+    Line::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
 }
 
 /// Makes the fault that the server was told to make when a cell begins.
@@ -202,6 +205,7 @@ fn channel_server(orders: &Orders) -> Result<(), Failure> {
     write(&Line::Listening)?;
     let options = options(orders);
     let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    locked::lock_for(orders);
     loop {
         let text = end.hear()?;
         if text == GOODBYE {
@@ -238,6 +242,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
 
 fn meeting_server(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
+    locked::lock_for(orders);
     loop {
         let text = meeting.hear()?;
         if text == GOODBYE {

@@ -226,6 +226,7 @@ pub(crate) fn bench_cells(
         hooks,
         placed,
         topology,
+        memory: String::new(),
         watched: Vec::new(),
         loads: Loads::new(&hooks.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
@@ -256,6 +257,8 @@ struct Bench<'a> {
     hooks: &'a Hooks<'a>,
     placed: Placed,
     topology: Topology,
+    /// Whether the memory of the ends was locked, in words.
+    memory: String,
     /// The CPUs of all units.
     watched: Vec<usize>,
     /// What runs beside cells on purpose.
@@ -392,7 +395,13 @@ impl Bench<'_> {
         let (mut set_up, mut given) = ((None, Vec::new()), 0);
         for line in launched.lines {
             match line {
-                Line::Connected { set_up_ns, sizes, .. } => set_up = (set_up_ns, sizes),
+                Line::Connected { set_up_ns, sizes, memory, .. } => {
+                    set_up = (set_up_ns, sizes);
+                    // One end without is worth more than many with.
+                    if !memory.is_empty() && !self.memory.starts_with("not") {
+                        self.memory = memory;
+                    }
+                }
                 Line::Cell { cell, outcome: Ok(measured) } => {
                     let at = self.units[unit].iter().position(|spec| *spec == cell);
                     let Some(at) = at else { continue };
@@ -430,6 +439,7 @@ impl Bench<'_> {
 
     /// Puts cells, floors and failures into the run.
     fn fill(&self, run: &mut Run, task: &Task<'_>) -> Result<(), BenchError> {
+        run.settings.memory.clone_from(&self.memory);
         let timer: Option<Timer> = run.timers.iter().find(|timer| timer.used).cloned();
         let (mut specs, mut cells) = (Vec::new(), Vec::new());
         for (unit, failure) in self.failures.iter().enumerate() {

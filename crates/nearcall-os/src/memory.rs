@@ -1,6 +1,12 @@
-//! How much memory a process and the machine use, from the text files of /proc and /sys.
+//! How much memory a process and the machine use, from the text files of /proc and /sys; and how
+//! to keep a process's own memory present.
 //!
 //! Every parser is a function of its text; a missing file or line is `None`.
+
+use std::io;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
 
 /// /proc/PID/smaps_rollup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,6 +76,41 @@ pub fn huge_pages() -> Option<HugePages> {
 pub fn shared_huge_pages() -> Option<String> {
     let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     selected(&std::fs::read_to_string(path).ok()?).map(str::to_owned)
+}
+
+/// Keeps each page of this process present once it was touched, also of what is mapped later, if
+/// whatever comes may be locked; if the limit on locked memory (RLIMIT_MEMLOCK) holds for us, only
+/// of what is mapped now, because a later allocation beyond the limit would fail. `Ok(false)`: not
+/// even that is allowed, and nothing was done. Brings nothing in: whoever cares touches it before.
+///
+/// # Errors
+///
+/// The kernel's, for another reason than the limit.
+pub fn lock_all() -> io::Result<bool> {
+    let limit = getrlimit(Resource::Memlock).current;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
+    // More than the limit is locked only for those for whom it does not hold.
+    if limit.is_none_or(|limit| parse_virtual(&status).is_some_and(|bytes| bytes > limit)) {
+        flags |= MlockAllFlags::FUTURE;
+    }
+    match mlockall(flags) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::NOMEM | rustix::io::Errno::PERM) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How much memory this process may lock, in bytes; `None`: any amount.
+#[must_use]
+pub fn lock_limit_bytes() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// Reads the address space in use (VmSize) from the text of /proc/PID/status.
+#[must_use]
+pub fn parse_virtual(text: &str) -> Option<u64> {
+    kib_line(text, "VmSize:")
 }
 
 /// Reads the text of smaps_rollup.
@@ -143,6 +184,12 @@ Private_Dirty:       400 kB
 Swap:                  8 kB
 SwapPss:               0 kB
 ";
+
+    #[test]
+    fn the_address_space_is_read_in_bytes() {
+        assert_eq!(parse_virtual("Name:\tx\nVmSize:\t    8824 kB\n"), Some(9_035_776));
+        assert_eq!(parse_virtual("Name:\tx\n"), None);
+    }
 
     #[test]
     fn a_rollup_is_read_in_bytes() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::launch::Fault;
+use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::noise::Grade;
 use nearcall_bench::run::{Cell, Kind, LoadAchieved};
 use nearcall_bench::runner::{Hooks, bench};
@@ -104,4 +105,71 @@ fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
         assert!(run.cells.iter().all(|cell| cell.tags.contains(&tag)));
     }
     no_children_are_left();
+}
+
+#[test]
+fn whether_memory_was_locked_stands_in_the_settings() {
+    let _alone = alone();
+    let run = bench(&beside(Load::default(), 300), &hooks()).unwrap();
+    let words = run.settings.memory.as_str();
+    assert!(words == "locked, both ends" || words.starts_with("not locked: "), "{words:?}");
+    assert_eq!(run.settings.sleep_states, "");
+}
+
+#[test]
+fn sleep_states_are_kept_off_or_the_reason_is_told() {
+    let _alone = alone();
+    let plan = BenchPlan { awake: true, ..beside(Load::default(), 300) };
+    let run = bench(&plan, &hooks()).unwrap();
+    let words = run.settings.sleep_states.as_str();
+    let held = run.machine.state.idle_held.unwrap();
+    assert_eq!(held, words == "kept off", "{words:?}");
+    assert!(held || words.starts_with("not kept off: /dev/cpu_dma_latency"), "{words:?}");
+}
+
+#[test]
+fn a_buffer_that_is_not_given_fails_its_cell_unless_allowed() {
+    let _alone = alone();
+    // A socket's buffer is twice what it is told.
+    let asked = BenchPlan {
+        buffer_bytes: Some(65_536),
+        ..plan(&["pipe", "unix-stream"], &[Kind::Latency], &[8])
+    };
+    let run = bench(&asked, &hooks()).unwrap();
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
+    assert_eq!(names, ["pipe"], "{:?}", run.skipped);
+    let refused = run.skipped.iter().find(|one| one.mechanism == "unix-stream").unwrap();
+    assert!(refused.reason.contains("--allow-different-sizes"), "{}", refused.reason);
+    let run = bench(&BenchPlan { allow_different_sizes: true, ..asked }, &hooks()).unwrap();
+    let socket = run.cells.iter().find(|cell| cell.mechanism == "unix-stream").unwrap();
+    assert!(socket.tags.iter().any(|tag| tag == "size_changed"), "{:?}", socket.sizes);
+}
+
+/// Rule R7: both directions, and where each end really ran.
+#[test]
+fn a_matrix_has_both_directions_and_each_cpu_with_itself() {
+    let _alone = alone();
+    let plan = MatrixPlan {
+        mechanisms: Some(vec!["pipe".parse().unwrap()]),
+        launches: Some(2),
+        time_budget: Some(Duration::from_secs(1)),
+        ..MatrixPlan::default()
+    };
+    let run = matrix::bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    let facts = run.matrix.as_ref().unwrap();
+    let cpus = facts.cpus.len() as u64;
+    assert_eq!(facts.pairs, cpus * cpus);
+    let pairs: Vec<_> = run
+        .cells
+        .iter()
+        .map(|cell| (cell.placement.client_cpu.unwrap(), cell.placement.server_cpu.unwrap()))
+        .collect();
+    assert_eq!(pairs.len() as u64 + facts.left_out, facts.pairs, "{:?}", run.skipped);
+    for &(client, server) in &pairs {
+        assert!(pairs.contains(&(server, client)), "{pairs:?}");
+    }
+    for cell in &run.cells {
+        assert!(!cell.tags.iter().any(|tag| tag == "migrated"), "{:?}", cell.placement);
+    }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::load::LoadArgs;
+use super::rules::QuietArgs;
 use super::value::{self, Sizes};
 use super::{HowArgs, WHAT};
 
@@ -31,6 +32,9 @@ pub(crate) struct MatrixArgs {
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,

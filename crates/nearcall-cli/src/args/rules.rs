@@ -30,6 +30,13 @@ pub(crate) struct RulesArgs {
     #[arg(long, requires = "buffer", help_heading = WHAT)]
     pub(crate) allow_different_sizes: bool,
 
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
+}
+
+/// What keeps the machine quiet.
+#[derive(Debug, Args)]
+pub(crate) struct QuietArgs {
     /// Keep CPUs out of sleep states, where /dev/cpu_dma_latency may be used
     #[arg(long, help_heading = HOW)]
     pub(crate) awake: bool,

@@ -24,6 +24,7 @@ pub(super) fn run(args: &MatrixArgs, words: &[OsString]) -> anyhow::Result<End> 
         waits: args.wait.clone().map(distinct),
         message_bytes,
         load: args.load.load,
+        awake: args.quiet.awake,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
