@@ -30,7 +30,7 @@ pub use machine::{Machine, MachineState, UNKNOWN};
 pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
-pub use study::StudyFacts;
+pub use study::{StudyFacts, StudyResult, StudyRow, StudyTable};
 pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.
@@ -90,6 +90,9 @@ pub struct Run {
     /// In a run of studies: what was measured as a published study measured it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub study_cells: Vec<Cell>,
+    /// In a run of studies: their tables and what became of their claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub studies: Vec<StudyResult>,
     /// What could not be measured, and why.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
@@ -184,6 +187,7 @@ impl Run {
             waits: Vec::new(),
             matrix: None,
             study_cells: Vec::new(),
+            studies: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),
         }

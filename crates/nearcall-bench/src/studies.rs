@@ -2,13 +2,20 @@
 //!
 //! A [`Study`] is one of them. What they printed is in `studies/paper.rs`, what was measured of
 //! them on a machine in `studies/evidence.rs`, the verdicts on what they claim in
-//! `studies/claims.rs`.
+//! `studies/claims.rs`. How each is repeated is in `studies/protocol.rs`; `studies/reproduce.rs`
+//! does it.
 
+mod beside;
 pub mod claims;
+mod collect;
 pub mod evidence;
 pub mod figure;
+mod ground;
 pub mod methods;
 pub mod paper;
+mod protocol;
+pub mod reproduce;
+mod tables;
 
 use std::error::Error;
 use std::fmt;

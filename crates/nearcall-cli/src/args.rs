@@ -7,6 +7,7 @@
 mod load;
 mod matrix;
 mod profile;
+mod reproduce;
 mod rules;
 pub(crate) mod traffic;
 mod value;
@@ -24,6 +25,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
+pub(crate) use self::reproduce::ReproduceArgs;
 use self::rules::RulesArgs;
 use self::traffic::{
     BURST_EXAMPLES, BurstArgs, CLIENTS_EXAMPLES, ClientsArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES,
@@ -72,6 +74,19 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Bench(Box<BenchArgs>),
+
+    /// Repeat published studies of IPC here, and tell which of their claims hold
+    ///
+    /// Each study by its own protocol: mechanisms with their synchronisation, sizes, counts,
+    /// statistic, placement and load. Prints the paper's figures beside this machine's by the
+    /// paper's statistic and by ours, and a verdict on each claim: CONFIRMED, REFUTED, INCONCLUSIVE
+    /// or SKIPPED, with the evidence. All five within a quarter of an hour.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = reproduce::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Reproduce(Box<ReproduceArgs>),
 
     /// Tell where the time of one message goes: system calls, copies, switches, stacks
     ///
@@ -580,6 +595,7 @@ Examples:
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
   nearcall profile shm-futex                     where the time of one message goes
+  nearcall reproduce all                         five published studies, and which claims hold here
   nearcall mechanisms                            what there is, and what works here
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring

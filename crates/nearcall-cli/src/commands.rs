@@ -8,6 +8,7 @@ mod doctor;
 mod r#gen;
 mod mechanisms;
 mod profile;
+mod reproduce;
 mod show;
 mod timers;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match command {
         Command::Bench(args) => bench::run(&args, &words),
+        Command::Reproduce(args) => reproduce::run(&args, &words),
         Command::Profile(args) => profile::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),

@@ -14,6 +14,7 @@ mod head;
 mod matrix;
 mod notes;
 mod overview;
+mod studies;
 mod traffic;
 mod waits;
 
@@ -26,6 +27,12 @@ use crate::run::Run;
 pub fn table(run: &Run) -> String {
     let mut out = String::new();
     head::print_short(&mut out, run);
+    if studies::is_of_studies(run) {
+        out.push('\n');
+        studies::print(&mut out, run, false);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
     if budgets::is_of_budgets(run) {
         out.push('\n');
         budgets::print(&mut out, run);
@@ -72,7 +79,9 @@ pub fn details(run: &Run) -> String {
     let mut out = String::new();
     head::print(&mut out, run);
     out.push('\n');
-    if budgets::is_of_budgets(run) {
+    if studies::is_of_studies(run) {
+        studies::print(&mut out, run, true);
+    } else if budgets::is_of_budgets(run) {
         budgets::print(&mut out, run);
         out.push('\n');
         details::print(&mut out, run);

@@ -1,6 +1,67 @@
-//! What a run stores of published studies.
+//! What a run stores of published studies: their figures beside this machine's, and verdicts.
 
 use serde::{Deserialize, Serialize};
+
+use crate::noise::Grade;
+use crate::studies::claims::Judged;
+
+/// One study, repeated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StudyResult {
+    /// "motorola" and so on; "cross-study" for claims that compare studies.
+    pub study: String,
+    /// Its number: "000" to "004"; empty for what compares studies.
+    pub number: String,
+    /// What it is about.
+    pub title: String,
+    /// Its tables, and what it shows in pictures only.
+    pub tables: Vec<StudyTable>,
+    /// What became of its claims here.
+    pub verdicts: Vec<Judged>,
+}
+
+/// One table of a study, or the figures of one picture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StudyTable {
+    /// "table1"; "pictures" for what the paper printed without numbers.
+    pub table: String,
+    /// What is measured, and by which statistic the paper tells it.
+    pub statistic: String,
+    /// The unit of all values: "ns", "bytes/s", "bytes", "percent", "count".
+    pub unit: String,
+    /// One per printed figure.
+    pub rows: Vec<StudyRow>,
+}
+
+/// One figure: the paper, this machine by the paper's statistic, this machine by ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StudyRow {
+    /// As the paper calls it.
+    pub mechanism: String,
+    /// Where both ends ran, in the paper's words where it says any.
+    pub placement: String,
+    /// What ran beside them.
+    pub load: String,
+    /// Payload bytes; `null` if there are none.
+    pub message_bytes: Option<u64>,
+    /// As printed.
+    pub paper: Option<f64>,
+    /// This machine, by the paper's statistic: the median over launches of what each gave.
+    pub here_as_paper: Option<f64>,
+    /// This machine: the median of the typical launch, or the rate.
+    pub here: Option<f64>,
+    /// Where that lies with 95 % confidence.
+    pub here_ci95: Option<[f64; 2]>,
+    /// This machine by the paper's statistic, to the paper.
+    pub ratio: Option<f64>,
+    /// How undisturbed it was.
+    pub grade: Option<Grade>,
+    /// Why a value is missing, or what is special.
+    pub note: Option<String>,
+}
 
 /// What only cells of a study have. Lists have one value per launch, in the order of launches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -10,7 +71,7 @@ pub struct StudyFacts {
     pub study: String,
     /// What the study calls the mechanism.
     pub mechanism: String,
-    /// Exchanges per launch that the study asks for; 0 where it says nothing.
+    /// Exchanges per launch that the study asks for; 0: for a time.
     pub exchanges: u32,
     /// The arithmetic means.
     pub launch_means_ns: Vec<f64>,

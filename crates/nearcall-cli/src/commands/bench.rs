@@ -20,6 +20,7 @@ use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, Place};
 use nearcall_bench::report::table::table;
 use nearcall_bench::run::{Kind, Run, Tool, check_writable};
+use nearcall_bench::studies::reproduce::StudiesPlan;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
@@ -49,7 +50,7 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
 }
 
 /// Measures, stores and prints; what was measured before an interruption is kept.
-fn measure_and_deliver(
+pub(super) fn measure_and_deliver(
     args: &HowArgs,
     measure: impl FnOnce(Interrupt) -> anyhow::Result<Run>,
 ) -> anyhow::Result<End> {
@@ -74,11 +75,17 @@ fn measure_and_deliver(
         run.mark_partial("interrupted");
     }
     deliver(&run, args, file.as_deref())?;
-    match (interrupted, run.cells.is_empty()) {
+    let is_empty = run.cells.is_empty() && run.study_cells.is_empty();
+    match (interrupted, is_empty) {
         (true, _) => Ok(End::Interrupted),
         (false, true) => bail!("nothing that was asked for could be measured; the run says why"),
         (false, false) => Ok(End::Done),
     }
+}
+
+/// Repeats studies; shows progress; ends early when interrupted.
+pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    measure::measure_studies(plan, interrupt)
 }
 
 /// What the second process runs.
@@ -157,7 +164,7 @@ pub(super) fn arguments(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
+pub(super) fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
     place_of(args.pin, word, cpus)
 }
 

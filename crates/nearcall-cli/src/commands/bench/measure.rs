@@ -10,6 +10,7 @@ use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
+use nearcall_bench::studies::reproduce::{StudiesPlan, reproduce};
 use nearcall_bench::traffic::{self, TrafficPlan};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
@@ -31,6 +32,11 @@ pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::R
 /// Measures the budgets, in the same way.
 pub(super) fn measure_budgets(plan: &BudgetsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| budgets::bench(plan, hooks))
+}
+
+/// Repeats studies, in the same way.
+pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| reproduce(plan, hooks))
 }
 
 /// Measures waiting, in the same way.

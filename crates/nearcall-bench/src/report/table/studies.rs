@@ -1,0 +1,139 @@
+//! Studies: each table with the paper's figures, this machine's, and the verdicts on the claims.
+//!
+//! Always true: a figure that was not measured stands there with the reason; pictures without
+//! numbers are told only in full.
+
+use super::details::spread;
+use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use crate::report::number::{self, MISSING};
+use crate::run::{Run, StudyResult, StudyRow, StudyTable};
+use crate::studies::claims::{Judged, Verdict};
+
+/// Whether the run is one of studies.
+pub(super) fn is_of_studies(run: &Run) -> bool {
+    !run.studies.is_empty()
+}
+
+/// Adds all studies; pictures only if `full`.
+pub(super) fn print(out: &mut String, run: &Run, full: bool) {
+    for study in run.studies.iter().take(STUDIES_MAX) {
+        print_study(out, study, full);
+    }
+    print_sum(out, run);
+    print_wrapped(out, "  ", LEGEND);
+    if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
+        let more = "Measured too, for claims about pictures without numbers: \
+                    nearcall show --all RUN.json";
+        print_wrapped(out, "  ", more);
+    }
+}
+
+fn print_study(out: &mut String, study: &StudyResult, full: bool) {
+    let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
+    print_line(out, &format!("{}: {}", name.trim(), clean(&study.title)));
+    for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
+        print_table(out, table);
+    }
+    out.push('\n');
+    for judged in study.verdicts.iter().take(CLAIMS_MAX) {
+        print_verdict(out, judged);
+    }
+    out.push('\n');
+}
+
+fn print_table(out: &mut String, table: &StudyTable) {
+    out.push('\n');
+    print_line(out, &format!("  {}: {}", clean(&table.table), clean(&table.statistic)));
+    let mut grid = Grid::new(&HEAD);
+    let mut mechanism = None;
+    for row in table.rows.iter().take(ROWS_MAX) {
+        if mechanism != Some(&row.mechanism) {
+            mechanism = Some(&row.mechanism);
+            grid.heading(clean(&row.mechanism));
+        }
+        grid.row(figures(row, &table.unit));
+    }
+    grid.print(out);
+}
+
+fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
+    let value =
+        |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| in_unit(value, unit));
+    let place = [&row.placement, &row.load].map(|part| clean(part)).join(" ");
+    let note = row.note.as_deref().map(|note| clip(&clean(note), 30)).unwrap_or_default();
+    vec![
+        row.message_bytes.map_or_else(String::new, number::size),
+        clip(place.trim(), 24),
+        value(row.paper),
+        value(row.here_as_paper),
+        value(row.here),
+        spread(row.here, row.here_ci95),
+        row.ratio.map_or_else(|| MISSING.to_owned(), number::ratio),
+        row.grade.map_or_else(|| note.clone(), |grade| grade.to_string()),
+    ]
+}
+
+fn in_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" if value < 0.0 => format!("-{}", number::time(-value)),
+        "ns" => number::time(value),
+        "bytes/s" => number::byte_rate(value),
+        "bytes" if value < 0.0 => format!("-{}", number::memory(-value)),
+        "bytes" => number::memory(value),
+        "percent" => format!("{} %", number::three_digits(value)),
+        _ => number::three_digits(value),
+    }
+}
+
+fn print_verdict(out: &mut String, judged: &Judged) {
+    let label = format!("  {:<4} {:<13} ", clean(&judged.id), judged.verdict);
+    print_wrapped(out, &label, &clean(&judged.statement));
+    let indent = " ".repeat(label.chars().count());
+    print_wrapped(out, &indent, &clean(&judged.evidence));
+}
+
+/// How many of each verdict.
+fn print_sum(out: &mut String, run: &Run) {
+    let all = || run.studies.iter().flat_map(|study| &study.verdicts);
+    let count = |verdict| all().filter(|judged| judged.verdict == verdict).count();
+    let line = format!(
+        "{} claims: {} confirmed, {} refuted, {} inconclusive, {} skipped",
+        all().count(),
+        count(Verdict::Confirmed),
+        count(Verdict::Refuted),
+        count(Verdict::Inconclusive),
+        count(Verdict::Skipped),
+    );
+    print_line(out, &line);
+    out.push('\n');
+}
+
+fn is_pictures(table: &StudyTable) -> bool {
+    table.table == PICTURES
+}
+
+/// The table of what a paper shows without numbers.
+const PICTURES: &str = "pictures";
+
+const HEAD: [(&str, Align, usize); 8] = [
+    ("size", Align::Right, 7),
+    ("where", Align::Left, 6),
+    ("paper", Align::Right, 8),
+    ("here, so", Align::Right, 8),
+    ("here", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("ratio", Align::Right, 6),
+    ("grade", Align::Left, 5),
+];
+
+const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the median \
+                      over launches; here: the median of the typical launch, or the rate, and its \
+                      95 % interval; ratio: this machine by the paper's statistic to the paper. \
+                      closed_loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
+                      interval straddles the bound.";
+
+/// There are five, and what compares them; a file may claim more.
+const STUDIES_MAX: usize = 20;
+const TABLES_MAX: usize = 100;
+const ROWS_MAX: usize = 1_000;
+const CLAIMS_MAX: usize = 200;

@@ -1,0 +1,171 @@
+//! Repeats studies: measures their cells, puts the papers' tables beside them, judges the claims.
+//!
+//! Launches, interleaving and noise are those of every run (`runner.rs`). Which cells there are is
+//! in `studies/protocol.rs`, the tables in `studies/tables.rs`, the verdicts in `studies/claims.rs`.
+
+use std::time::Duration;
+
+use nearcall_channel::Mechanism;
+use nearcall_os::cpu::{self, Topology};
+
+use crate::bench_plan::{BenchPlan, Place};
+use crate::cell::{CellSpec, Subject};
+use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
+use crate::runner::{self, BenchError, Extent, Hooks, Program, Task};
+use crate::studies::beside::Beside;
+use crate::studies::claims::{self, Judged};
+use crate::studies::ground::Ground;
+use crate::studies::protocol::{self, Line};
+use crate::studies::{Study, collect, paper, tables};
+use crate::tour::Tour;
+
+/// How to repeat studies.
+#[derive(Clone, Debug, Default)]
+pub struct StudiesPlan {
+    /// Which ones, each once.
+    pub studies: Vec<Study>,
+    /// Starts a process that runs [`footprint::run`](crate::footprint::run); without it nothing is
+    /// said of memory.
+    pub services: Option<Program>,
+    /// Where both ends run, where a study pins them to two CPUs and does not say which.
+    pub placement: Place,
+    /// Launches per cell.
+    pub launches: Option<u32>,
+    /// How long all may take.
+    pub time_budget: Option<Duration>,
+    /// Give up accuracy for speed: fewer sizes and exchanges.
+    pub quick: bool,
+    /// Decides the order of launches, the payloads and the resampling.
+    pub seed: u64,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
+///
+/// Blocks for the plan's time budget, without one for up to twelve minutes. Call it as
+/// [`bench`](runner::bench).
+///
+/// # Errors
+///
+/// As [`bench`](runner::bench).
+pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.quick);
+    let lines: Vec<Line> =
+        plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
+    let beside = Beside::measure(&plan.studies, plan.services.as_ref(), plan.quick, hooks);
+    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    let extent = Extent {
+        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
+        budget: plan.time_budget.unwrap_or(usual),
+        cell_max: Some(CELL_MAX),
+    };
+    let common = BenchPlan {
+        kinds: vec![Kind::Latency, Kind::Throughput],
+        placement: plan.placement,
+        launches: plan.launches,
+        time_budget: plan.time_budget,
+        quick: plan.quick,
+        seed: plan.seed,
+        arguments: plan.arguments.clone(),
+        ..BenchPlan::default()
+    };
+    let find = |_: Option<&str>| tour(&lines, &ground);
+    let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
+        name_cells(run, &lines, specs, cells);
+    };
+    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
+    let mut run = runner::bench_cells(&common, &task, hooks)?;
+    conclude_studies(&mut run, plan, &lines, &ground, &beside);
+    Ok(run)
+}
+
+/// Tables and verdicts from what was measured.
+fn conclude_studies(
+    run: &mut Run,
+    plan: &StudiesPlan,
+    lines: &[Line],
+    ground: &Ground,
+    beside: &Beside,
+) {
+    let facts = ground.facts.clone();
+    let mut evidence = collect::evidence(&run.study_cells, &run.skipped, lines, facts);
+    beside.add_to(&mut evidence);
+    let judged = claims::judge_all(&evidence, &plan.studies);
+    let of = |name: &str| -> Vec<Judged> {
+        judged.iter().filter(|one| one.study == name).cloned().collect()
+    };
+    for &study in &plan.studies {
+        run.studies.push(StudyResult {
+            study: study.name().to_owned(),
+            number: study.number().to_owned(),
+            title: study.title().to_owned(),
+            tables: tables::tables(study, &run.study_cells, ground, &|row| beside.figure(row)),
+            verdicts: of(study.name()),
+        });
+    }
+    let between = of(paper::CROSS_STUDY);
+    if !between.is_empty() {
+        run.studies.push(StudyResult {
+            study: paper::CROSS_STUDY.to_owned(),
+            title: "where the studies contradict each other".to_owned(),
+            verdicts: between,
+            ..StudyResult::default()
+        });
+    }
+}
+
+/// Each cell once, and what cannot be measured with the reason.
+fn tour(lines: &[Line], ground: &Ground) -> Tour {
+    let mut tour = Tour::default();
+    for line in lines {
+        let spec = line.spec;
+        let supported = match spec.subject {
+            Subject::Call(route) => route.mechanism().map_or(Ok(()), Mechanism::supported),
+            _ => Ok(()),
+        };
+        match supported {
+            Err(reason) => tour.skip(spec.subject.name(), reason, true),
+            Ok(()) if !tour.cells.contains(&spec) => tour.cells.push(spec),
+            Ok(()) => {}
+        }
+    }
+    if !ground.has_two_cpus() {
+        tour.skip("what needs two CPUs", "only one CPU is allowed".to_owned(), false);
+    }
+    tour
+}
+
+/// Tells each cell whose it is. One that stands for several lines is stored for each of them.
+fn name_cells(run: &mut Run, lines: &[Line], specs: &[CellSpec], cells: &mut [Cell]) {
+    for (spec, cell) in specs.iter().zip(cells) {
+        // A floor is an exchange at full speed; a study's own figures are what it compares.
+        cell.floor = None;
+        let mut owners = lines.iter().filter(|line| line.spec == *spec);
+        let Some(first) = owners.next() else { continue };
+        let named = |line: &Line, cell: &Cell| StudyFacts {
+            study: line.study.name().to_owned(),
+            mechanism: line.mechanism.to_owned(),
+            ..cell.study.clone().unwrap_or_default()
+        };
+        for line in owners {
+            run.study_cells.push(Cell { study: Some(named(line, cell)), ..cell.clone() });
+        }
+        cell.study = Some(named(first, cell));
+    }
+}
+
+/// Five make an interval that says something.
+const LAUNCHES: u32 = 5;
+
+/// With `quick`.
+const LAUNCHES_QUICK: u32 = 2;
+
+/// With the clocks and the rest below a quarter of an hour, all five studies.
+const BUDGET: Duration = Duration::from_secs(720);
+
+/// With `quick`.
+const BUDGET_QUICK: Duration = Duration::from_secs(90);
+
+/// What is slower than this has enough exchanges by then.
+const CELL_MAX: Duration = Duration::from_millis(600);
