@@ -17,6 +17,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::{clock, process};
 
 use crate::runner::{alone, hooks, no_children_are_left};
+use crate::study_methods::{children, is_measuring};
 
 /// The methods tested here; those of throughput studies have tests of their own.
 const METHODS: [Method; 8] = [
@@ -214,52 +215,43 @@ fn allocating_alone_is_measured_in_batches() {
     }
 }
 
-/// The processes of the launch that is under way, the server first.
-fn peers() -> Vec<i32> {
-    let tid = process::tid();
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
-    let mut pids: Vec<i32> =
-        text.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-    pids.sort_unstable();
-    pids
+/// Kills the server (0) or the client (1) when both are at work: the other one must say so.
+fn check_survivor(method: Method, kind: Kind, victim: usize) {
+    let killed = Flag::new(false);
+    let kill = || {
+        let pids = children();
+        let both_work = pids.len() == 2 && pids.iter().all(|&pid| is_measuring(pid));
+        if both_work && !killed.replace(true) {
+            process::kill_pidfd(process::pidfd_open(pids[victim]).unwrap()).unwrap();
+        }
+        false
+    };
+    let hooks = Hooks { interrupted: &kill, ..hooks() };
+    let cell = CellSpec { kind, ..latency(method, Shape::Sink, 1 << 10) };
+    let cell = CellSpec { scene: Scene::default(), ..cell };
+    let time_budget = Some(Duration::from_secs(60));
+    let plan = BenchPlan { launches: Some(1), time_budget, ..BenchPlan::default() };
+    let started = clock::now();
+    let run = bench_specs(&plan, &[cell], &hooks).unwrap();
+    assert!(killed.get() && started.elapsed() < Duration::from_secs(15), "{method}");
+    let failed = &run.skipped[0];
+    // The runner had to end neither.
+    assert!(!failed.reason.contains("did not"), "{method}: {}", failed.reason);
+    assert!(!failed.reason.contains("in time"), "{method}: {}", failed.reason);
+    no_children_are_left();
 }
 
 #[test]
 fn whoever_loses_its_peer_says_so_in_time() {
     let _alone = alone();
     let before = names();
-    for (method, victim) in METHODS.iter().flat_map(|&method| [(method, 0), (method, 1)]) {
-        let (both_ns, killed) = (Flag::new(0), Flag::new(false));
-        let kill = || {
-            let pids = peers();
-            if pids.len() == 2 && both_ns.get() == 0 {
-                both_ns.set(clock::monotonic_ns());
-            }
-            // Long enough for the exchanges to be under way.
-            let waited = both_ns.get() > 0 && clock::monotonic_ns() > both_ns.get() + 150_000_000;
-            if waited && !killed.get() {
-                let pidfd = process::pidfd_open(pids[victim]).unwrap();
-                process::kill_pidfd(pidfd).unwrap();
-                killed.set(true);
-            }
-            false
-        };
-        let hooks = Hooks { interrupted: &kill, patience: Duration::from_secs(5), ..hooks() };
-        let long = Scene { exchanges: 0, ..Scene::default() };
-        let cell = CellSpec { scene: long, ..latency(method, Shape::Sink, 1 << 10) };
-        let plan = BenchPlan {
-            launches: Some(1),
-            time_budget: Some(Duration::from_secs(20)),
-            ..BenchPlan::default()
-        };
-        let started = clock::now();
-        let run = bench_specs(&plan, &[cell], &hooks).unwrap();
-        assert!(killed.get() && started.elapsed() < Duration::from_secs(4), "{method}");
-        let failed = &run.skipped[0];
-        // The runner had to end neither.
-        assert!(!failed.reason.contains("did not"), "{method}: {}", failed.reason);
-        assert!(!failed.reason.contains("in time"), "{method}: {}", failed.reason);
-        no_children_are_left();
-        assert_eq!(names(), before, "{method}");
+    for victim in [0, 1] {
+        for method in METHODS {
+            check_survivor(method, Kind::Latency, victim);
+        }
+        for method in [Method::SignalFifo, Method::SignalSocket] {
+            check_survivor(method, Kind::Throughput, victim);
+        }
     }
+    assert_eq!(names(), before);
 }

@@ -133,14 +133,14 @@ fn a_damaged_byte_fails_the_run_of_every_method() {
 }
 
 /// The processes that this thread has started and not yet ended, in the order of their start.
-fn children() -> Vec<i32> {
+pub(crate) fn children() -> Vec<i32> {
     let tid = nearcall_os::process::tid();
     let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
     text.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 /// Whether a process has worked for longer than starting and meeting take.
-fn is_measuring(pid: i32) -> bool {
+pub(crate) fn is_measuring(pid: i32) -> bool {
     let used = u32::try_from(pid).ok().and_then(usage::of);
     used.is_some_and(|used| used.cpu_ns >= CPU_NS_BEFORE_KILL)
 }

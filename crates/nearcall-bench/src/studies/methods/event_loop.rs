@@ -46,7 +46,8 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     for &cell in &orders.cells {
         meeting.say(&serde_json::to_string(&cell)?)?;
         let segment = Segment::meet(&meeting, Role::Client, cell.bytes())?;
-        let mut end = CallerEnd { caller: &caller, segment: &segment };
+        let argument = vec![0; cell.bytes()];
+        let mut end = CallerEnd { caller: &caller, segment: &segment, argument };
         // A call has ended before the next one begins: nothing is buffered.
         let mut measured = peer::ask(&mut end, &peer::job(orders, cell), 0)?;
         meeting.say(REPORT)?;
@@ -99,13 +100,16 @@ fn address(orders: &Orders) -> String {
 struct CallerEnd<'a> {
     caller: &'a HandoverCaller,
     segment: &'a Segment,
+    /// Private memory in which arguments are made.
+    argument: Vec<u8>,
 }
 
 impl End for CallerEnd<'_> {
     #[inline]
     fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
-        let handle = self.segment.allocate(payload.message_bytes())?;
-        self.segment.fill(handle, payload, number)?;
+        payload.fill(number, 0, &mut self.argument);
+        let handle = self.segment.allocate(self.argument.len())?;
+        self.segment.write(handle, &self.argument)?;
         self.caller.take(&Place { at: handle.at, bytes: handle.bytes })?;
         Ok(self.segment.free(handle)?)
     }

@@ -1,7 +1,8 @@
 //! Payload in a segment, allocated for each call; where it lies goes over a line of its own.
 //!
 //! A call: allocate, copy the argument in, tell where it is; the server copies it out into private
-//! memory, reads it and tells that it is done; then the client frees it. Two copies of the payload.
+//! memory, reads it and tells that it is done; then the client frees it. Two copies of the payload
+//! between private memories; making the argument comes before, as where calls marshal theirs.
 //! Freeing lies within the time of the call, since the study does not say when it freed.
 //! Not here: the segment (`segment.rs`), the lines (`lines.rs`, `signals.rs`).
 
@@ -104,7 +105,7 @@ pub(super) struct Handover<L> {
     line: L,
     /// What the other end still reads.
     lent: Option<Handle>,
-    /// Private memory that arguments are copied to.
+    /// Private memory: arguments are made in it and copied to the segment, or copied from there.
     argument: Vec<u8>,
 }
 
@@ -139,8 +140,9 @@ impl<L: Line> Carrier for Handover<L> {
             let text = "a call ends before the next one begins".to_owned();
             return Err(Failure { cause: Cause::Unsupported, text });
         }
-        let handle = self.segment.allocate(payload.message_bytes())?;
-        self.segment.fill(handle, payload, number)?;
+        payload.fill(number, 0, &mut self.argument);
+        let handle = self.segment.allocate(self.argument.len())?;
+        self.segment.write(handle, &self.argument)?;
         self.lent = Some(handle);
         self.line.tell(&self.segment, Notice::take(handle))
     }

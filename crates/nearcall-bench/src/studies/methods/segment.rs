@@ -30,7 +30,6 @@ use crate::exchange::client::{Job, Measured};
 use crate::floor::alone;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
-use crate::payload::Payload;
 
 /// One end's view of the segment.
 pub(super) struct Segment {
@@ -127,21 +126,13 @@ impl Segment {
         self.locked(|blocks| blocks.free(handle))
     }
 
-    /// Copies message `number` to where `handle` is.
-    pub(super) fn fill(
-        &self,
-        handle: Handle,
-        payload: &Payload,
-        number: u64,
-    ) -> Result<(), SegmentError> {
-        let mut at = self.resolve(handle)?;
-        if handle.bytes != payload.message_bytes() as u64 {
+    /// Copies `source`, which has the length of `handle`, to where that is.
+    pub(super) fn write(&self, handle: Handle, source: &[u8]) -> Result<(), SegmentError> {
+        let at = self.resolve(handle)?;
+        if handle.bytes != source.len() as u64 {
             return Err(SegmentError::Broken);
         }
-        payload.parts(number, |part| {
-            self.region.write(at, part);
-            at += part.len();
-        });
+        self.region.write(at, source);
         Ok(())
     }
 
