@@ -87,10 +87,18 @@ fn system_calls(out: &mut String, calls: &CountedCalls) {
     let count = |end: &[CountedCall], name: &str| {
         end.iter().find(|call| call.name == name).map_or(0.0, |call| call.per_exchange)
     };
+    let mut seldom = 0;
     for (name, declared) in names {
+        let counts = (count(client, name), count(server, name));
+        if declared.is_none() && counts.0.max(counts.1) < SELDOM {
+            seldom += 1;
+            continue;
+        }
         let declared = declared.map_or_else(String::new, range);
-        let (client, server) = (times(count(client, name)), times(count(server, name)));
-        columns(out, &format!("  {name}"), &[&client, &server, &declared]);
+        columns(out, &format!("  {name}"), &[&times(counts.0), &times(counts.1), &declared]);
+    }
+    if seldom > 0 {
+        line(out, &format!("  hardly ever, of other names: {seldom}"));
     }
     let all = |end: &[CountedCall]| times(end.iter().map(|call| call.per_exchange).sum());
     columns(out, "  all", &[&all(client), &all(server)]);
@@ -188,6 +196,9 @@ fn wrap(out: &mut String, text: &str) {
     line(out, &row);
 }
 
+/// What would be told as 0.00: made once, such as when an adaptive end measures what waking costs.
+const SELDOM: f64 = 0.005;
+
 /// The width of a terminal's line that is asked for.
 const COLUMNS: usize = 100;
 
@@ -272,6 +283,7 @@ mod tests {
             "pipe: echo of 1 KiB, both ends wait by block, CPUs 0 and 1 (same_llc)",
             "Round trip 9.88 µs (median of 12345, undisturbed, 95 %: 9.80 µs to 9.90 µs)",
             "0 to 2\n",
+            "  hardly ever, of other names: 1\n",
             "to permit it: use another",
             "Keep in mind\n",
             "2.02",
