@@ -10,12 +10,13 @@
 pub(crate) mod breakdown;
 mod end;
 mod local;
+mod many;
 pub(crate) mod ours;
 pub mod part;
 pub(crate) mod peer;
 pub(crate) mod rest;
 pub mod route;
-mod service;
+pub(crate) mod service;
 pub(crate) mod tour;
 
 use std::time::Duration;

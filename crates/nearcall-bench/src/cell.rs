@@ -219,7 +219,7 @@ pub(crate) mod words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{Load, Spot};
+    use crate::scene::{Load, Spot, Traffic};
     use crate::touch::Touch;
 
     #[test]
@@ -249,6 +249,7 @@ mod tests {
                     touch: Touch::Header,
                     buffer_bytes: 65_536,
                     any_buffer: true,
+                    traffic: Traffic::Burst { messages: 8 },
                     two_clocks: true,
                 },
             };

@@ -24,13 +24,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload::{Corruption, Payload, Verifier};
 
+pub(crate) mod bursts;
 pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod count;
 pub(crate) mod exact;
+pub(crate) mod gapped;
 pub(crate) mod paced;
 pub(crate) mod server;
 pub(crate) mod stamps;
+pub(crate) mod starts;
 pub(crate) mod stream;
 
 /// What came in.

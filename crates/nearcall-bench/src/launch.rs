@@ -58,6 +58,12 @@ pub enum Fault {
     Die,
     /// The server says nothing more when the first cell begins.
     Hang,
+    /// While a cell is measured the server sleeps this long, again and again: for a tenth of the
+    /// time, the first time after as much time as it will sleep.
+    Stall {
+        /// How long it sleeps.
+        ns: u64,
+    },
 }
 
 /// A line of a process's output.

@@ -12,13 +12,16 @@ use nearcall_os::{clock, cpu};
 
 use crate::calls;
 use crate::cell::{CellSpec, Subject};
+use crate::exchange::bursts::bursts;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::{self, Job, Measured};
 use crate::exchange::count::EndReport;
 use crate::exchange::exact;
+use crate::exchange::gapped::gapped;
 use crate::exchange::paced::paced;
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
+use crate::exchange::starts;
 use crate::exchange::stream::throughput;
 use crate::exchange::{Cause, End, Failure};
 use crate::floor::carrier::{Carrier, FloorEnd};
@@ -32,7 +35,8 @@ use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
 use crate::load;
 use crate::locked;
 use crate::run::{EffectiveSize, Kind};
-use crate::studies::methods;
+use crate::scene::Traffic;
+use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///
@@ -63,8 +67,18 @@ fn play() -> Result<(), Failure> {
         cpu::pin_current(cpu)?;
     }
     match (orders.subject, orders.role) {
+        (Subject::Mechanism(mechanism), role)
+            if let Traffic::Starts { connects } = orders.scene.traffic =>
+        {
+            match role {
+                Role::Client => starts::client(mechanism, connects, &orders),
+                Role::Server => starts::server(&orders),
+            }
+        }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
         (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
@@ -118,7 +132,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
             clock::pause(HANG);
             Ok(())
         }
-        Fault::None | Fault::Corrupt | Fault::SlowStart => Ok(()),
+        Fault::None | Fault::Corrupt | Fault::SlowStart | Fault::Stall { .. } => Ok(()),
     }
 }
 
@@ -173,7 +187,7 @@ pub(crate) fn effective_sizes(
 
 /// Adds the server's report. It must have had every message that the client counts: one that is
 /// lost between the last of them and the mark would shorten the time.
-fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
+pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
     let report: EndReport = serde_json::from_str(report)?;
     if report.received != measured.messages {
         let (sent, received) = (measured.messages, report.received);
@@ -213,6 +227,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
         let measured = match orders.subject {
             Subject::Floor(Floor::Call) => alone::call(&job)?,
             Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
+            Subject::Study(method) if method.is_alone() => methods::alone(method, &job)?,
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
                 let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;
@@ -274,6 +289,12 @@ impl Play for Server {
 
 /// The client's loop for the cell of this job.
 pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
+    match job.cell.scene.traffic {
+        Traffic::Gap { ns } => return gapped(end, job, ns),
+        Traffic::Burst { messages } => return bursts(end, job, messages),
+        // These have ends of their own, which do not come here.
+        Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
+    }
     match job.cell.kind {
         Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
         Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),

@@ -14,6 +14,7 @@ mod matrix;
 mod pace;
 mod rest;
 mod study;
+mod traffic;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +24,14 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
     Skipped,
 };
-pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
+pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
 pub use load::LoadAchieved;
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::StudyFacts;
+pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::Mechanism;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
@@ -31,8 +31,8 @@ use crate::{machine, plan, timers};
 
 mod assemble;
 mod disturbance;
-mod placement;
-mod processes;
+pub(crate) mod placement;
+pub(crate) mod processes;
 
 pub use processes::Program;
 
@@ -137,6 +137,30 @@ impl std::error::Error for BenchError {}
 /// that failed is no error: it stands in [`Run::skipped`].
 pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
+    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
+}
+
+/// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
+/// skipped.
+///
+/// # Errors
+///
+/// As [`bench`].
+pub fn bench_specs(
+    plan: &BenchPlan,
+    cells: &[CellSpec],
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
+    let find = |no_spinning: Option<&str>| {
+        let mut tour = Tour::default();
+        for cell in cells {
+            match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
+                Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
+                None => tour.cells.push(*cell),
+            }
+        }
+        tour
+    };
     bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
 }
 
@@ -355,6 +379,7 @@ impl Bench<'_> {
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
+            started: &|_, _| Ok(()),
         };
         processes::launch(&self.hooks.program, [&client, &server], padding, &patience)
     }
@@ -559,7 +584,7 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-fn tool() -> Tool {
+pub(crate) fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

@@ -36,6 +36,8 @@ pub struct Scene {
     pub buffer_bytes: u32,
     /// A room that turns out different is measured all the same.
     pub any_buffer: bool,
+    /// When exchanges begin, and how many are under way.
+    pub traffic: Traffic,
     /// Each exchange is also timed by the kernel's clock, around the same instructions.
     pub two_clocks: bool,
 }
@@ -59,6 +61,35 @@ pub enum Spot {
         client: u16,
         /// Of the end that answers.
         server: u16,
+    },
+}
+
+/// When exchanges begin, and how many are under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traffic {
+    /// One, each right after the one before, or at the rate that is set.
+    #[default]
+    Steady,
+    /// One, and nothing for a while after it.
+    Gap {
+        /// For how long.
+        ns: u64,
+    },
+    /// Messages right after each other, then one reply to all of them.
+    Burst {
+        /// How many, at least 1.
+        messages: u32,
+    },
+    /// One of each of these clients of one server.
+    Clients {
+        /// How many, at least 1.
+        clients: u32,
+    },
+    /// Connections that are made and closed, one after the other, with one exchange each.
+    Starts {
+        /// How many.
+        connects: u32,
     },
 }
 
@@ -154,10 +185,24 @@ impl Scene {
         }
     }
 
+    /// Connections that the server has beside the one that everything is measured on.
+    #[must_use]
+    pub(crate) fn connections(&self) -> u32 {
+        match self.traffic {
+            Traffic::Clients { clients } => self.idle_connections.saturating_add(clients),
+            _ => self.idle_connections,
+        }
+    }
+
     /// The same for all cells that can be measured by the same two processes, one after the other.
     #[must_use]
     pub(crate) fn of_unit(self) -> Self {
-        Self { rate_per_s: 0, exchanges: 0, two_clocks: false, ..self }
+        let traffic = match self.traffic {
+            Traffic::Steady | Traffic::Gap { .. } | Traffic::Burst { .. } => Traffic::Steady,
+            // More clients may not be had, and that shall cost only their own cell.
+            other @ (Traffic::Clients { .. } | Traffic::Starts { .. }) => other,
+        };
+        Self { rate_per_s: 0, exchanges: 0, two_clocks: false, traffic, ..self }
     }
 }
 
@@ -190,7 +235,13 @@ impl fmt::Display for Scene {
         if self.exchanges > 0 {
             write!(f, ", {} exchanges", self.exchanges)?;
         }
-        Ok(())
+        match self.traffic {
+            Traffic::Steady => Ok(()),
+            Traffic::Gap { ns } => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
+            Traffic::Burst { messages } => write!(f, ", bursts of {messages}"),
+            Traffic::Clients { clients } => write!(f, ", {clients} clients"),
+            Traffic::Starts { connects } => write!(f, ", {connects} connections"),
+        }
     }
 }
 

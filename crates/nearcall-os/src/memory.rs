@@ -50,6 +50,14 @@ pub fn available_bytes() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// Free bytes that wait in lists of single processors, of which [`available_bytes`] does not know.
+/// On large machines that are hundreds of megabytes, which come and go with what processes free.
+#[must_use]
+pub fn per_cpu_free_bytes() -> Option<u64> {
+    let pages = parse_per_cpu_pages(&std::fs::read_to_string("/proc/zoneinfo").ok()?)?;
+    pages.checked_mul(page_bytes() as u64)
+}
+
 /// The size of a page.
 #[must_use]
 pub fn page_bytes() -> usize {
@@ -123,6 +131,15 @@ pub fn parse_available(text: &str) -> Option<u64> {
     kib_line(text, "MemAvailable:")
 }
 
+/// Sums up the pages in the lists of all processors from the text of zoneinfo.
+#[must_use]
+pub fn parse_per_cpu_pages(text: &str) -> Option<u64> {
+    let counts = text.lines().filter_map(|line| line.trim().strip_prefix("count:"));
+    let counts: Option<Vec<u64>> = counts.map(|count| count.trim().parse().ok()).collect();
+    let counts = counts.filter(|counts| !counts.is_empty())?;
+    counts.into_iter().try_fold(0, u64::checked_add)
+}
+
 /// Reads a text such as `always [madvise] never`.
 #[must_use]
 pub fn parse_huge_pages(text: &str) -> Option<HugePages> {
@@ -188,6 +205,15 @@ SwapPss:               0 kB
         assert_eq!(parse_rollup("Rss: 12 kB\n"), None);
         assert_eq!(parse_rollup(&ROLLUP.replace("1820", "99999999999999999999")), None);
         assert_eq!(parse_rollup(&ROLLUP.replace("1820", "18446744073709551615")), None);
+    }
+
+    #[test]
+    fn the_lists_of_all_processors_are_summed_up() {
+        let text = "Node 0, zone   Normal\n  pages free     3000\n  pagesets\n    cpu: 0\n\
+                    count:    120\n              high:     1833\n    cpu: 1\n  count: 7\n";
+        assert_eq!(parse_per_cpu_pages(text), Some(127));
+        assert_eq!(parse_per_cpu_pages("  pages free     3000\n"), None);
+        assert_eq!(parse_per_cpu_pages("count: 18446744073709551615\ncount: 1\n"), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::bench_plan::Shape;
 use crate::calls::end::CallEnd;
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
+use crate::calls::many;
 use crate::calls::part;
 use crate::calls::rest::{COUNT, IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
@@ -43,6 +44,7 @@ use crate::launch::{Line, Orders};
 use crate::payload::Verifier;
 use crate::peer::{self, GOODBYE, READY};
 use crate::run::EffectiveSize;
+use crate::scene::Traffic;
 
 /// The end that asks.
 pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
@@ -55,6 +57,9 @@ pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
         Route::SameLoop(mechanism) => {
             let mut same_loop = SameLoop::new(orders, mechanism)?;
             measure_all(orders, (None, Vec::new()), |job| same_loop.measure(job))?;
+        }
+        Route::Blocking(mechanism) if let Traffic::Clients { clients } = orders.scene.traffic => {
+            many::client(mechanism, clients, orders, &meeting)?;
         }
         Route::Blocking(mechanism) | Route::Looped(mechanism) => {
             remote(route, mechanism, orders, &meeting)?;
@@ -96,7 +101,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let server = Server::new(&event_loop);
     let service = FakeService::new();
     server.register(BenchDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
-    allow_descriptors(orders.scene.idle_connections);
+    allow_descriptors(orders.scene.connections());
     server.listen(&server_address(orders)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
@@ -226,7 +231,7 @@ fn send_ns(bare: &mut ChannelEnd, job: &Job) -> Result<Measured, Failure> {
 }
 
 /// Measures each cell and tells the runner.
-fn measure_all(
+pub(super) fn measure_all(
     orders: &Orders,
     (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
     mut measure: impl FnMut(&Job) -> Result<Measured, Failure>,
@@ -246,7 +251,7 @@ fn sizes_of(endpoint: &Endpoint, options: &Options) -> Result<(Vec<EffectiveSize
     Ok((peer::effective_sizes(endpoint, options, room_bytes), buffer_bytes))
 }
 
-fn bare_address(orders: &Orders) -> Address {
+pub(super) fn bare_address(orders: &Orders) -> Address {
     Address::Abstract(format!("{}-bare", orders.meet_at))
 }
 
@@ -282,4 +287,4 @@ fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
 }
 
 /// The client wants to know what the server has counted.
-const REPORT: &str = "report";
+pub(super) const REPORT: &str = "report";

@@ -152,10 +152,11 @@ pub(super) fn expect_connections(meeting: &Meeting, expected: u32) -> Result<(),
     Err(Failure::other(format!("the server has {found} connections where {expected} were made")))
 }
 
-/// Room for so many connections. What is not allowed shows when they are made.
-pub(super) fn allow_descriptors(connections: u32) {
+/// Room for so many connections. What is not allowed shows when they are made; how many
+/// descriptors are is returned.
+pub(super) fn allow_descriptors(connections: u32) -> Option<u64> {
     let wanted = DESCRIPTORS_BESIDE + DESCRIPTORS_PER_CONNECTION * u64::from(connections);
-    let _ = process::raise_descriptor_limit(wanted);
+    process::raise_descriptor_limit(wanted).ok()
 }
 
 /// The server shall say how many connections it has.

@@ -10,6 +10,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::paced::Paced;
 use crate::exchange::stamps::Stamps;
+use crate::exchange::starts::Starts;
 use crate::exchange::{End, Failure, Got};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::Fault;
@@ -50,8 +51,27 @@ pub(crate) struct Measured {
     pub(crate) warmup_capped: bool,
     /// Only where calls begin at set times.
     pub(crate) paced: Option<Paced>,
+    /// Only under traffic of a kind that has figures of its own.
+    #[serde(default)]
+    pub(crate) traffic: Option<OfTraffic>,
     /// Only of a server at rest.
     pub(crate) rest: Option<Rest>,
+}
+
+/// What one launch says beside its times, by the kind of traffic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum OfTraffic {
+    Gap {
+        /// The median gap as it was.
+        achieved_ns: Option<f64>,
+    },
+    Clients {
+        /// Calls of the slowest client, to those of the mean one.
+        slowest_share: f64,
+        /// Descriptors that the clients' process may have open.
+        descriptors_max: Option<u64>,
+    },
+    Start(Box<Starts>),
 }
 
 impl Job {
@@ -154,6 +174,13 @@ impl<'a, E: End> Exchange<'a, E> {
     #[inline]
     pub(crate) fn timed_ns(&mut self) -> Result<u64, Failure> {
         let start = self.stamps.start();
+        self.once()?;
+        Ok(self.stamps.since_ns(start))
+    }
+
+    /// One round trip, for loops that have stamps of their own.
+    #[inline]
+    pub(crate) fn once(&mut self) -> Result<(), Failure> {
         self.end.send(self.payload, self.number)?;
         match self.shape {
             // A call that has returned has its reply.
@@ -167,9 +194,8 @@ impl<'a, E: End> Exchange<'a, E> {
             // The reply of a timed send is taken by who sends (`calls/peer.rs`).
             Shape::Oneway | Shape::Send => {}
         }
-        let ns = self.stamps.since_ns(start);
         self.number += 1;
-        Ok(ns)
+        Ok(())
     }
 
     pub(crate) fn mark(&mut self) -> Result<(), Failure> {

@@ -69,7 +69,7 @@ impl Taking {
 
 /// A histogram all of whose pages are present.
 #[expect(clippy::redundant_clone, reason = "the copy's pages are present, the original's not")]
-fn present() -> Histogram {
+pub(crate) fn present() -> Histogram {
     let histogram = Histogram::new();
     histogram.clone()
 }

@@ -1,8 +1,12 @@
-//! The client's loop for a pace: each call begins at a set time, whatever became of the one before.
+//! The client's loop for an open loop: each exchange is due at a set time, whatever became of the
+//! one before.
 //!
-//! A time counts from when the call should have begun, so that a call which holds up the next ones
-//! shows in their times too; the time from when it did begin is kept beside it. CPU time of the
-//! client is that within calls: waiting for the next one is no part of them.
+//! A time counts from when the exchange was due, so that one which holds up the next ones shows in
+//! their times too; the time from when it did begin is kept beside it. The client has one exchange
+//! under way at a time: after a stall it makes up for what was due meanwhile, one after the other,
+//! as wrk2 does. So a backlog counts in full, but it never stands in the channel at once; a
+//! receiver that would answer many together faster than one by one is not seen doing so.
+//! CPU time of the client is that within exchanges: waiting for the next one is no part of them.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,35 +14,32 @@ use std::time::Duration;
 use nearcall_os::clock;
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::client::{Job, Measured};
+use crate::exchange::client::{Exchange, Job, Measured};
 use crate::exchange::count::Counts;
 use crate::exchange::{End, Failure};
 use crate::histogram::{Histogram, StoredHistogram};
-use crate::payload::Payload;
 
-/// What only calls at set times have.
+/// What only exchanges at set times have.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Paced {
-    /// Calls that should have begun in the measured region.
+    /// Exchanges that should have begun in the measured region.
     pub(crate) planned: u64,
-    /// Calls that began.
+    /// Exchanges that began.
     pub(crate) sent: u64,
     /// How long that took.
     pub(crate) elapsed_ns: u64,
-    /// Times from when calls did begin.
+    /// Times from when exchanges did begin.
     pub(crate) service: StoredHistogram,
     pub(crate) service_median_ns: Option<f64>,
 }
 
-/// Measures calls at the pace of the cell. The server has said that it is ready.
+/// Measures exchanges at the pace of the cell. The server has said that it is ready.
 pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
-    let payload = job.payload();
+    let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
     let rate = u64::from(job.cell.scene.rate_per_s.max(1));
     let calls = (job.budget_ns / 1_000 * rate / 1_000_000).max(CALLS_MIN).max(rate / SERIES_PER_S);
     let mut pacing = Pacing {
-        end,
-        payload: &payload,
-        number: 0,
+        exchange: Exchange::new(end, job, &payload, &replies),
         interval_ns: NS_PER_S / rate,
         reading_ns: reading_ns(),
         times: Histogram::new(),
@@ -49,7 +50,7 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
     let warmup = (calls / WARMUP_SHARE).max(WARMUP_CALLS_MIN);
     pacing.run(warmup)?;
     (pacing.times, pacing.service, pacing.cpu_ns) = (Histogram::new(), Histogram::new(), 0);
-    pacing.mark()?;
+    pacing.exchange.mark()?;
     let before = Counts::before()?;
     let (process_ns, thread_ns) = (clock::process_cpu_ns(), clock::thread_cpu_ns());
     let begin_ns = clock::monotonic_ns();
@@ -57,10 +58,10 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
     let elapsed_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let thread_ns = clock::thread_cpu_ns().saturating_sub(thread_ns);
     let process_ns = clock::process_cpu_ns().saturating_sub(process_ns);
-    let mut client = before.report(black_box(pacing.number), 0)?;
+    let mut client = before.report(black_box(pacing.exchange.digest()), sent)?;
     // What other threads of this process did, they did for the channel.
     client.cpu_ns = pacing.cpu_ns + process_ns.saturating_sub(thread_ns);
-    pacing.mark()?;
+    pacing.exchange.mark()?;
     Ok(Measured {
         client,
         messages: sent,
@@ -82,11 +83,9 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
 }
 
 struct Pacing<'a, E> {
-    end: &'a mut E,
-    payload: &'a Payload,
-    number: u64,
+    exchange: Exchange<'a, E>,
     interval_ns: u64,
-    /// What reading the thread's clock adds to the CPU time of a call.
+    /// What reading the thread's clock adds to the CPU time of an exchange.
     reading_ns: u64,
     times: Histogram,
     service: Histogram,
@@ -114,22 +113,14 @@ impl<E: End> Pacing<'_, E> {
     fn call(&mut self, intended_ns: u64) -> Result<u64, Failure> {
         let cpu_ns = clock::thread_cpu_ns();
         let start_ns = clock::monotonic_ns();
-        self.end.send(self.payload, self.number)?;
+        self.exchange.once()?;
         let end_ns = clock::monotonic_ns();
         let cpu_ns = clock::thread_cpu_ns().saturating_sub(cpu_ns);
-        self.number += 1;
         self.cpu_ns += cpu_ns.saturating_sub(self.reading_ns);
         self.times.record(end_ns.saturating_sub(intended_ns));
         let service_ns = end_ns.saturating_sub(start_ns);
         self.service.record(service_ns);
         Ok(service_ns)
-    }
-
-    fn mark(&mut self) -> Result<(), Failure> {
-        if self.end.send_mark(self.payload, self.number)? {
-            self.number += 1;
-        }
-        self.end.receive_empty()
     }
 }
 
@@ -196,7 +187,7 @@ mod tests {
     use crate::exchange::Got;
     use crate::exchange::stamps::Stamps;
     use crate::launch::Fault;
-    use crate::payload::Verifier;
+    use crate::payload::{Payload, Verifier};
     use crate::run::Kind;
 
     /// Calls that return at once, one of which takes long.
@@ -247,6 +238,19 @@ mod tests {
         let late = of(measured.times.as_ref().unwrap()).unwrap();
         let service = of(&measured.paced.as_ref().unwrap().service).unwrap();
         assert!(late > 1e6 && late > 2.0 * service, "{late} {service}");
+    }
+
+    #[test]
+    fn on_a_bare_channel_an_exchange_ends_with_its_reply() {
+        let subject = Subject::Mechanism(Mechanism::Pipe);
+        let job = |shape| {
+            let job = job(2_000, 1_000_000);
+            Job { cell: CellSpec { subject, shape, message_bytes: 8, ..job.cell }, ..job }
+        };
+        // This end gives back what is no echo, and says so only if it is asked for a reply.
+        let failure = paced(&mut Stalls(u64::MAX), &job(Shape::Echo)).unwrap_err();
+        assert!(failure.text.contains("empty reply"), "{}", failure.text);
+        assert!(paced(&mut Stalls(u64::MAX), &job(Shape::Sink)).is_ok());
     }
 
     #[test]

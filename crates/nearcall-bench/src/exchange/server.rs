@@ -1,5 +1,7 @@
 //! The server's loops: answer every message until the marks, count between them.
 
+use std::time::Duration;
+
 use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
@@ -9,6 +11,7 @@ use crate::exchange::{End, Failure, Got};
 use crate::launch::Fault;
 use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
+use crate::scene::Traffic;
 
 /// Serves one cell from its first message to its second mark.
 pub(crate) fn serve<E: End>(
@@ -26,14 +29,17 @@ pub(crate) fn serve<E: End>(
         replied: 0,
         received: 0,
         slow_left: if fault == Fault::SlowStart { SLOW_MESSAGES } else { 0 },
+        stalls: None,
     };
-    if cell.kind == Kind::Throughput {
+    let in_a_row = matches!(cell.scene.traffic, Traffic::Burst { messages } if messages > 1);
+    if cell.kind == Kind::Throughput || in_a_row {
         end.expect_many();
     }
     serving.until_mark(end, cell)?;
     let before = Counts::before()?;
     let received = serving.received;
     end.send_empty()?;
+    serving.stalls = Stalls::new(fault);
     serving.until_mark(end, cell)?;
     let digest = std::hint::black_box(serving.verifier.digest());
     let report = before.report(digest, serving.received - received)?;
@@ -48,12 +54,20 @@ struct Serving<'a> {
     received: u64,
     /// Messages that are still answered late, in a test of the warm-up.
     slow_left: u32,
+    /// Sleeps that are made on purpose.
+    stalls: Option<Stalls>,
 }
 
 impl Serving<'_> {
     fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
         match (cell.kind, cell.shape) {
             (Kind::Throughput, _) => self.answer(end, |_, _, _| Ok(())),
+            (Kind::Latency, _) if let Traffic::Burst { messages } = cell.scene.traffic => self
+                .answer(end, |_, end, received| {
+                    *received += 1;
+                    let is_last = *received % u64::from(messages.max(1)) == 0;
+                    if is_last { end.send_empty() } else { Ok(()) }
+                }),
             (Kind::Latency, Shape::Sink | Shape::Oneway) => {
                 self.answer(end, |_, end, _| end.send_empty())
             }
@@ -80,11 +94,38 @@ impl Serving<'_> {
                 let until = clock::monotonic_ns() + SLOW_NS;
                 while clock::monotonic_ns() < until {}
             }
+            if let Some(stalls) = &mut self.stalls {
+                stalls.sleep_if_due();
+            }
             reply(self.replies, end, &mut self.replied)?;
         }
         Ok(())
     }
 }
+
+/// A receiver that sleeps now and then, in a test of the method.
+struct Stalls {
+    ns: u64,
+    next_ns: u64,
+}
+
+impl Stalls {
+    fn new(fault: Fault) -> Option<Self> {
+        let Fault::Stall { ns } = fault else { return None };
+        Some(Self { ns, next_ns: clock::monotonic_ns().saturating_add(ns) })
+    }
+
+    fn sleep_if_due(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= self.next_ns {
+            clock::pause(Duration::from_nanos(self.ns));
+            self.next_ns = now_ns.saturating_add(self.ns.saturating_mul(STALL_PERIODS));
+        }
+    }
+}
+
+/// A stall is a tenth of the time: enough for a 99th percentile to see it, too little for a median.
+const STALL_PERIODS: u64 = 10;
 
 /// As long as MEASURING.md wants a slow start to be.
 const SLOW_MESSAGES: u32 = 500;

@@ -21,6 +21,12 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
     scaled(bytes_per_s, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")])
 }
 
+/// An amount of bits in decimal units: `12.3 Gb` is 12.3 × 10^9 bits.
+#[must_use]
+pub fn bits(bits: f64) -> String {
+    scaled(bits, &[(1.0, "b"), (1e3, "kb"), (1e6, "Mb"), (1e9, "Gb")])
+}
+
 /// A size in binary units, exact: `8 B`, `64 KiB`, `4095 B`, `4 MiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {

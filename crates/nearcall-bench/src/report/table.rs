@@ -6,12 +6,15 @@
 mod budgets;
 mod calls;
 mod cells;
+pub mod clocks;
 mod details;
+pub mod footprint;
 mod grid;
 mod head;
 mod matrix;
 mod notes;
 mod overview;
+mod traffic;
 mod waits;
 
 use crate::run::Run;
@@ -38,6 +41,12 @@ pub fn table(run: &Run) -> String {
     if waits::is_of_waits(run) {
         out.push('\n');
         waits::print(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
+    if traffic::is_of_traffic(run) {
+        out.push('\n');
+        traffic::print(&mut out, run);
         cells::print_skipped(&mut out, run);
         return out;
     }
@@ -73,6 +82,10 @@ pub fn details(run: &Run) -> String {
         details::print(&mut out, run);
     } else if waits::is_of_waits(run) {
         waits::print(&mut out, run);
+        out.push('\n');
+        details::print(&mut out, run);
+    } else if traffic::is_of_traffic(run) {
+        traffic::print(&mut out, run);
         out.push('\n');
         details::print(&mut out, run);
     } else if calls::is_of_calls(run) {

@@ -11,6 +11,7 @@ use crate::run::call::CallFacts;
 use crate::run::load::LoadAchieved;
 use crate::run::pace::PaceFacts;
 use crate::run::study::StudyFacts;
+use crate::run::traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,13 @@ pub struct Cell {
     /// The 95 % confidence interval beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s_ci95: Option<[f64; 2]>,
+    /// Payload bits that one second of CPU time of both ends moves; only in throughput cells whose
+    /// ends are two processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_cpu_s: Option<f64>,
+    /// The 95 % confidence interval beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_cpu_s_ci95: Option<[f64; 2]>,
     /// User and system time of each end per message (latency: per round trip).
     pub cpu_ns_per_message: CpuNsPerMessage,
     /// The name of the floor it is compared with.
@@ -113,6 +121,18 @@ pub struct Cell {
     /// What `load` really was; `null` for idle cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_achieved: Option<LoadAchieved>,
+    /// What only cells with gaps between exchanges have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<GapFacts>,
+    /// What only cells of bursts have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<BurstFacts>,
+    /// What only cells of many clients have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientsFacts>,
+    /// What only cells of beginnings and ends have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartFacts>,
     /// What only cells of a published study have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<StudyFacts>,
@@ -141,6 +161,8 @@ impl Cell {
             messages_per_s_ci95: None,
             bytes_per_s: None,
             bytes_per_s_ci95: None,
+            bits_per_cpu_s: None,
+            bits_per_cpu_s_ci95: None,
             cpu_ns_per_message: CpuNsPerMessage::default(),
             floor: None,
             ratio_to_floor: None,
@@ -163,6 +185,10 @@ impl Cell {
             call: None,
             pace: None,
             load_achieved: None,
+            gap: None,
+            burst: None,
+            clients: None,
+            start: None,
             study: None,
         }
     }
@@ -188,6 +214,10 @@ pub enum Definition {
     FromIntended,
     /// Half a round trip.
     RttHalf,
+    /// From before the first message of a burst is sent until the reply to all of it is there.
+    WholeBurst,
+    /// From the beginning of the rendezvous until the channel can be used, by the client's clock.
+    SetUp,
     /// One way, until the consumer confirms the last byte.
     OneWayThroughput,
 }

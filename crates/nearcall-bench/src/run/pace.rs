@@ -1,21 +1,26 @@
-//! What a run stores of calls that begin at set times.
+//! What a run stores of exchanges that begin at set times.
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::RttNs;
 
-/// What only cells with a pace have. Their `rtt_ns` counts from when a call should have begun.
+/// What only cells with a pace have. Their `rtt_ns`, the response time, counts
+/// from when a call should have begun.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PaceFacts {
     /// Calls per second that should begin.
     pub rate_per_s: u32,
+    /// Calls that should have begun, over all launches.
+    pub planned: u64,
+    /// Calls that did begin in time.
+    pub sent: u64,
     /// Calls per second that did, over all launches.
     pub achieved_per_s: Option<f64>,
-    /// Whether at least 99.9 % of the calls began in time; if not, `rtt_ns` tells how far the
-    /// client fell behind and nothing about waiting.
+    /// Whether at least 99.9 % of the calls began in time. If not, the cell has failed: its tag is
+    /// "behind", and `rtt_ns` tells how far the client fell behind and nothing about the mechanism.
     pub kept: bool,
-    /// Times from when a call did begin.
+    /// Service times, from when a call did begin.
     pub service_ns: RttNs,
     /// The median of those of each launch.
     pub launch_service_medians_ns: Vec<f64>,

@@ -22,6 +22,8 @@ use crate::runner::placement::Placed;
 use crate::touch::Touch;
 use crate::{stats, timers};
 
+mod traffic;
+
 /// One launch of one cell.
 #[derive(Clone, Debug)]
 pub(crate) struct CellLaunch {
@@ -67,6 +69,7 @@ pub(crate) fn cell(
     if spec.scene.rate_per_s > 0 {
         add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
     }
+    traffic::add(&mut cell, spec, launches, seed)?;
     if spec.scene.exchanges > 0 {
         cell.study = Some(study_facts(spec, launches)?);
     }
@@ -186,13 +189,16 @@ fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result
     let launch_service_medians_ns: Vec<f64> =
         paced().filter_map(|one| one.service_median_ns).collect();
     let sum = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>() as f64;
-    let (planned, sent) = (sum(|one| one.planned), sum(|one| one.sent));
-    let achieved_per_s = sent * 1e9 / sum(|one| one.elapsed_ns);
+    let count = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>();
+    let (planned, sent) = (count(|one| one.planned), count(|one| one.sent));
+    let achieved_per_s = sent as f64 * 1e9 / sum(|one| one.elapsed_ns);
     cell.definition = Definition::FromIntended;
     cell.pace = Some(PaceFacts {
         rate_per_s,
+        planned,
+        sent,
         achieved_per_s: Some(achieved_per_s).filter(|rate| rate.is_finite()),
-        kept: sent >= planned * KEPT_MIN,
+        kept: sent as f64 >= planned as f64 * KEPT_MIN,
         service_ns: RttNs::new(&times, None),
         launch_service_medians_ns,
     });
@@ -257,7 +263,19 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), 
     let bytes = cell.message_bytes as f64;
     cell.bytes_per_s = cell.messages_per_s.map(|rate| rate * bytes);
     cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|rate| rate * bytes));
+    let per_cpu_s: Vec<f64> =
+        launches.iter().filter_map(|launch| bits_per_cpu_s(&launch.measured, bytes)).collect();
+    if let Some(estimate) = stats::estimate(&per_cpu_s, &[], 0.0, seed) {
+        cell.bits_per_cpu_s = Some(estimate.center);
+        cell.bits_per_cpu_s_ci95 = estimate.ci95;
+    }
     Ok(())
+}
+
+/// Payload bits that one second of CPU time of both ends moves.
+fn bits_per_cpu_s(measured: &Measured, message_bytes: f64) -> Option<f64> {
+    let cpu_ns = measured.client.cpu_ns + measured.server.as_ref()?.cpu_ns;
+    (cpu_ns > 0).then(|| measured.messages as f64 * message_bytes * 8.0 * 1e9 / cpu_ns as f64)
 }
 
 /// CPU time and counts of both ends, over all launches.
@@ -316,6 +334,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
         ("load_not_reached", fell_short),
+        ("behind", cell.pace.as_ref().is_some_and(|pace| !pace.kept)),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
 }
@@ -552,6 +571,27 @@ mod tests {
             assert!(low <= rate && rate <= high, "{low} {rate} {high}");
             assert_eq!(cell.tags, ["few_launches"]);
         }
+    }
+
+    #[test]
+    fn bits_per_cpu_second_count_both_ends_and_have_an_interval() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(125) };
+        let end = |cpu_ns| EndReport { cpu_ns, ..EndReport::default() };
+        let launch = |server_ns| {
+            let mut launch = rate(1_000_000, 1_000_000_000);
+            launch.measured.client = end(400_000_000);
+            launch.measured.server = Some(end(server_ns));
+            launch
+        };
+        let launches = [launch(600_000_000), launch(600_000_000), launch(600_000_001)];
+        let cell = cell(&spec, &launches, &placed(), None, 1, 3).unwrap();
+        // A million messages of a thousand bits in one second of CPU time.
+        assert!((cell.bits_per_cpu_s.unwrap() / 1e9 - 1.0).abs() < 1e-6, "{cell:?}");
+        let [low, high] = cell.bits_per_cpu_s_ci95.unwrap();
+        assert!(low <= high && high / low < 1.001);
+        let alone = rate(1_000_000, 1_000_000_000);
+        let cell = super::cell(&spec, &[alone], &placed(), None, 1, 1).unwrap();
+        assert_eq!(cell.bits_per_cpu_s, None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
 }
 
 /// The spinning mechanisms need a second CPU; without one the runner skips them.
-fn has_two_cpus() -> bool {
+pub(crate) fn has_two_cpus() -> bool {
     nearcall_os::cpu::allowed().len() > 1
 }
 

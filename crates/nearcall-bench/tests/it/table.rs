@@ -94,6 +94,7 @@ fn throughput(name: &str, bytes: u64, wait: &str, per_s: f64, ratio: f64) -> Cel
     cell.messages_per_s = Some(per_s);
     cell.messages_per_s_ci95 = Some([per_s * 0.88, per_s * 1.11]);
     cell.bytes_per_s = Some(per_s * bytes as f64);
+    cell.bits_per_cpu_s = Some(per_s * bytes as f64 * 8.0 / 1.9);
     cell.floor = Some("floor-chunked-copy".to_owned());
     cell.ratio_to_floor = Some(ratio);
     cell

@@ -23,6 +23,8 @@ fn paced(name: &str, wait: &str, one_cpu: bool, rate_per_s: u32, ns: f64) -> Cel
         rate_per_s,
         achieved_per_s: Some(f64::from(rate_per_s)),
         kept: true,
+        planned: 1_000,
+        sent: 1_000,
         service_ns: RttNs { p50: Some(ns * 0.95), ..RttNs::default() },
         launch_service_medians_ns: vec![ns * 0.95; 2],
     });

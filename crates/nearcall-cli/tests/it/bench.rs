@@ -146,7 +146,7 @@ fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
 }
 
 /// The children of a process. Not every kernel lists them, so all processes are asked.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(|&process| parent(process) == Some(pid)).collect()
@@ -219,4 +219,65 @@ fn rivals_get_the_words_and_give_the_exit_code() {
     let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
     assert_eq!(status.code(), Some(7));
     assert_eq!(fs::read_to_string(stdout).unwrap(), "--only x --help\n");
+}
+
+#[test]
+fn a_pace_is_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let words = ["bench", "pace", "--rate", "1000", "--mechanism", "shm", "--launches", "1"];
+    let more = ["--time", "1s", "--stall", "5ms", "--out", "pace.json"];
+    let ended = folder.run(&[&words[..], &more].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "pace.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    for text in ["closed_loop: ", "open_loop: 1000 per second", "self-test: the server sleeps"] {
+        assert!(shown.stdout.contains(text), "{}", shown.stdout);
+    }
+    let json = folder.run(&["show", "--json", "pace.json"]);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let cells = document["cells"].as_array().unwrap();
+    let open = cells.iter().find(|cell| cell["pace"]["rate_per_s"] == 1_000).unwrap();
+    assert_eq!(open["definition"], "from_intended");
+    assert!(open["pace"]["service_ns"]["p50"].is_number(), "{open}");
+}
+
+#[test]
+fn traffic_is_stored_and_can_be_shown() {
+    let folder = Folder::new();
+    let cases: [(&[&str], &str); 4] = [
+        (&["gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
+        (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "20 msgs"),
+        (&["clients", "--clients", "1,3", "--via", "unix-stream"], "slowest"),
+        (&["start", "--mechanism", "pipe"], "of two new processes"),
+    ];
+    for (words, text) in cases {
+        let more = ["--launches", "1", "--time", "1s", "--out", "traffic.json"];
+        let ended = folder.run(&[&["bench"], words, &more].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+        let shown = folder.run(&["show", "traffic.json"]);
+        assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+        assert!(shown.stdout.contains(text), "{}", shown.stdout);
+        let all = folder.run(&["show", "--all", "traffic.json"]);
+        assert_eq!(all.code, Some(0), "{all:?}");
+    }
+}
+
+#[test]
+fn clients_that_cannot_all_be_had_are_told() {
+    let folder = Folder::new();
+    let stdout = folder.home().join("stdout");
+    let program = env!("CARGO_BIN_EXE_nearcall");
+    let words = "bench clients --clients 2,200 --via unix-stream --launches 1 --time 1s --json";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("ulimit -n 150; exec {program} {words}")]);
+    command.current_dir(folder.path()).env("HOME", folder.home());
+    command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let status = child.wait(Some(Duration::from_secs(60))).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    let document: Value = serde_json::from_str(&fs::read_to_string(stdout).unwrap()).unwrap();
+    assert_eq!(document["cells"][0]["clients"]["clients"], 2, "{document}");
+    let reason = document["skipped"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("of 200 clients could call"), "{reason}");
+    assert!(reason.contains("150 descriptors"), "{reason}");
 }

@@ -145,8 +145,8 @@ const HEAD: [(&str, Align, usize); 7] = [
     ("", Align::Left, 0),
 ];
 
-const LEGEND: &str = "measured, floor: medians over launches, the same run; ratio: median of the \
-                      ratios of launches of one round; ?: the interval reaches across the budget; \
+const LEGEND: &str = "measured, floor: medians over launches, closed_loop, the same run; ratio: \
+                      median of the ratios of launches of one round; ?: the interval reaches across the budget; \
                       as usual: the way to wait that a connection has without a wish; 100 idle \
                       connections: made by the client's process, greeted, silent; launches: what \
                       each round of a row that falls short gave.";

@@ -289,8 +289,8 @@ const FULL_HEAD: [(&str, Align, usize); 10] = [
     ("grade", Align::Left, 5),
 ];
 
-const LEGEND: &str = "call: median, the server does no work; bare: the same bytes (header and \
-                      argument there, header back) by the same mechanism, each end waiting the same \
+const LEGEND: &str = "call: median, closed_loop, the server does no work; bare: the same bytes \
+                      (header and argument there, header back) by the same mechanism, each end waiting the same \
                       way, in the same processes; ratio: call to bare, of the same launch; wait: \
                       client/server where they differ; 1-way and sizes: the ratio for one-way calls \
                       and for arguments of that size.";

@@ -35,6 +35,8 @@ struct Title {
     load: String,
     /// Calls per second at set times.
     rate_per_s: Option<u32>,
+    /// A number that orders other traffic, and its words.
+    traffic: (u64, String),
 }
 
 impl Title {
@@ -51,6 +53,7 @@ impl Title {
             placement: cell.placement.clone(),
             load: cell.load.clone(),
             rate_per_s: cell.pace.as_ref().map(|pace| pace.rate_per_s),
+            traffic: traffic(cell),
         }
     }
 
@@ -63,19 +66,27 @@ impl Title {
             ),
             Definition::FromIntended => (
                 "Response time",
-                "constant rate; from when the call should have begun until the reply is there",
+                "open_loop (constant rate); from when the exchange was due until the reply is there",
             ),
             Definition::RttHalf => (
                 "Half a round trip",
                 "closed_loop (one exchange at a time); the round trip divided by two",
             ),
+            Definition::WholeBurst => (
+                "Burst",
+                "closed_loop (one burst at a time); from sending the first message until the reply \
+                 to all of them is there",
+            ),
+            Definition::SetUp => {
+                ("Set-up", "from the beginning of the rendezvous until the channel can be used")
+            }
             Definition::OneWayThroughput => {
                 ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
             }
         };
         let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
         let title = if self.is_cell {
-            format!("{name}{}{pace}", self.shape)
+            format!("{name}{}{pace}{}", self.shape, self.traffic.1)
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };
@@ -87,6 +98,19 @@ impl Title {
             &format!("{}; load: {}.", place(&self.placement), clean(&self.load)),
         );
     }
+}
+
+fn traffic(cell: &Cell) -> (u64, String) {
+    if let Some(gap) = &cell.gap {
+        return (gap.gap_ns, format!(", gaps of {}", number::time(gap.gap_ns as f64)));
+    }
+    if let Some(burst) = &cell.burst {
+        return (burst.messages.into(), format!(", {} messages each", burst.messages));
+    }
+    if let Some(facts) = &cell.clients {
+        return (facts.clients.into(), format!(", {} clients", facts.clients));
+    }
+    (0, String::new())
 }
 
 fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
@@ -139,6 +163,12 @@ fn cost(cell: &Cell) -> f64 {
 fn latency_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
     let rtt = cell.rtt_ns.clone().unwrap_or_default();
     let [name, wait] = names(cell);
+    if cell.pace.as_ref().is_some_and(|pace| !pace.kept) {
+        let missing = || MISSING.to_owned();
+        let mut row = vec![name, wait, FAILED.to_owned(), missing(), missing()];
+        row.extend(common_columns(cell, notes));
+        return row;
+    }
     let mut row = vec![
         name,
         wait,
@@ -159,7 +189,11 @@ fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
         spread(cell.messages_per_s, cell.messages_per_s_ci95),
         figure(cell.bytes_per_s, number::byte_rate),
     ];
-    row.extend(common_columns(cell, notes));
+    let [_, ratio, floor, grade] = common_columns(cell, notes);
+    let cpu = cell.cpu_ns_per_message;
+    let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
+    let bits = figure(cell.bits_per_cpu_s, number::bits);
+    row.extend([micros(both), bits, ratio, floor, grade]);
     row
 }
 
@@ -197,6 +231,9 @@ pub(super) fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
     }
 }
 
+/// In place of the times of a cell that did not keep its pace.
+pub(super) const FAILED: &str = "failed";
+
 /// Names, alignment and least width of the columns. The widths are those that most runs need, so
 /// that the tables of a run stand under each other alike.
 const LATENCY_HEAD: [(&str, Align, usize); 9] = [
@@ -211,15 +248,16 @@ const LATENCY_HEAD: [(&str, Align, usize); 9] = [
     ("grade", Align::Left, 5),
 ];
 
-const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
-    ("", Align::Left, 16),
+const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 14),
     ("wait", Align::Left, 5),
     ("messages", Align::Right, 8),
     ("± 95 %", Align::Right, 6),
     ("bytes", Align::Right, 9),
-    ("CPU µs/msg", Align::Right, 11),
+    ("CPU µs", Align::Right, 6),
+    ("b/CPU-s", Align::Right, 7),
     ("ratio", Align::Right, 5),
-    ("to floor", Align::Left, 12),
+    ("floor", Align::Left, 5),
     ("grade", Align::Left, 5),
 ];
 

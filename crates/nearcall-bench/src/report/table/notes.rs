@@ -69,6 +69,7 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "touch_header" => "only the first 64 bytes of the payload were written and read",
         "touch_none" => "nothing of the payload was written and read",
         "load_not_reached" => "less ran beside it than was asked for; the run says what and why",
+        "behind" => "failed: fewer than 99.9 % of the planned exchanges began in time",
         "same_cpu" => "both ends share one CPU",
         _ => return None,
     })
@@ -83,8 +84,8 @@ pub(super) const DISTURBED: &str =
     "Cells of grade D lost much of their time to something else: measure them again.";
 
 const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
-                      launch to launch; CPU: client + server, user and system; ratio 1× is the \
-                      floor itself; – means not enough data; grade A undisturbed, B quiet, \
+                      launch to launch; CPU: client + server, user and system; b/CPU-s: payload bits per \
+                      second of CPU time of both; ratio 1× is the floor itself; – means not enough data; grade A undisturbed, B quiet, \
                       C disturbed, D do not use.";
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";

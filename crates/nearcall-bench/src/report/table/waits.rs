@@ -13,7 +13,7 @@ use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison};
 
 /// Whether the run is one of waits.
 pub(super) fn is_of_waits(run: &Run) -> bool {
-    run.cells.iter().any(|cell| cell.pace.is_some())
+    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_some())
 }
 
 /// Adds all paces, and the servers at rest.
@@ -161,7 +161,7 @@ const REST_HEAD: [(&str, Align, usize); 6] = [
     ("private", Align::Right, 8),
 ];
 
-const LEGEND: &str = "median, p99: constant rate, from when a call should have begun until it has \
+const LEGEND: &str = "median, p99: open_loop at a constant rate, from when a call should have begun until it has \
                       returned; behind: not all calls began in time, and the rate that was \
                       reached; client, server: CPU time per call, of the client within calls only; \
                       ratio, CPU: in a row of adaptive its median to that of the better of spin and \

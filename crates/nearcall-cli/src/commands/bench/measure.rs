@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::{self, CallsPlan};
+use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
+use nearcall_bench::traffic::{self, TrafficPlan};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
 
@@ -41,19 +43,35 @@ pub(super) fn measure_matrix(plan: &MatrixPlan, interrupt: Interrupt) -> anyhow:
     with_hooks(interrupt, |hooks| matrix::bench(plan, hooks))
 }
 
+/// Measures traffic, in the same way; with a fault made on purpose to test the method.
+pub(super) fn measure_traffic(
+    plan: &TrafficPlan,
+    fault: Fault,
+    interrupt: Interrupt,
+) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| {
+        let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
+        traffic::bench(plan, &hooks)
+    })
+}
+
 fn with_hooks(
     interrupt: Interrupt,
     bench: impl FnOnce(&Hooks<'_>) -> Result<Run, BenchError>,
 ) -> anyhow::Result<Run> {
+    hooked(interrupt, bench).map_err(|error| match error {
+        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
+        _ => error.into(),
+    })
+}
+
+/// Runs what starts processes: with progress, this program as the second process, and Ctrl-C.
+pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hooks<'_>) -> T) -> T {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
     let program = Program::current(&[PEER_VERB]);
-    let hooks = Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) };
-    bench(&hooks).map_err(|error| match error {
-        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
-        _ => error.into(),
-    })
+    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
 }
 
 /// What the second process runs. Its orders come on standard input, its results go to standard

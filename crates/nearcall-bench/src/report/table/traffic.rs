@@ -1,0 +1,331 @@
+//! Runs of traffic: a row for each mechanism and way to wait; a group for each pace, or a column for
+//! each gap or burst.
+//!
+//! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
+//! reached stands there instead.
+
+use super::cells::{figure, place};
+use super::details::{FAILED, spread};
+use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::notes::DISTURBED;
+use crate::noise::{self, Grade};
+use crate::report::number::{self, MISSING};
+use crate::run::{Cell, RttNs, Run};
+use crate::stats;
+
+/// Whether the run is one of traffic.
+pub(super) fn is_of_traffic(run: &Run) -> bool {
+    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_none() || key(cell).is_some())
+}
+
+/// Adds the table and what its columns mean.
+pub(super) fn print(out: &mut String, run: &Run) {
+    if let Some(first) = run.cells.first() {
+        let of = match first.message_bytes {
+            0 => String::new(),
+            bytes => format!(" of {}", number::size(bytes)),
+        };
+        let what = format!("{}{of}", clip(&clean(&first.shape), 20));
+        let load = clean(&first.load);
+        print_line(out, &format!("{}; {what}; load: {load}.", place(&first.placement)));
+    }
+    let has = |is: fn(&Cell) -> bool| run.cells.iter().any(is);
+    let legend = if has(|cell| cell.gap.is_some()) {
+        print_gaps(out, run);
+        GAP_LEGEND
+    } else if has(|cell| cell.burst.is_some()) {
+        print_bursts(out, run);
+        BURST_LEGEND
+    } else if has(|cell| cell.clients.is_some()) {
+        print_clients(out, run);
+        CLIENTS_LEGEND
+    } else if has(|cell| cell.start.is_some()) {
+        print_starts(out, run);
+        START_LEGEND
+    } else {
+        print_pace(out, run);
+        PACE_LEGEND
+    };
+    out.push('\n');
+    print_wrapped(out, "  ", legend);
+    if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
+        print_wrapped(out, "  ", DISTURBED);
+    }
+    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+}
+
+fn print_pace(out: &mut String, run: &Run) {
+    let rate = |cell: &Cell| cell.pace.as_ref().map(|pace| pace.rate_per_s);
+    let mut rates: Vec<Option<u32>> = run.cells.iter().map(rate).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    let mut grid = Grid::new(&PACE_HEAD);
+    for group in rates.into_iter().take(GROUPS_MAX) {
+        grid.heading(match group {
+            None => "closed_loop: each exchange begins when the one before has ended".to_owned(),
+            Some(rate) => format!("open_loop: {rate} per second, from when each was due"),
+        });
+        for cell in run.cells.iter().filter(|cell| rate(cell) == group).take(ROWS_MAX) {
+            grid.row(pace_row(cell));
+        }
+    }
+    grid.print(out);
+}
+
+fn pace_row(cell: &Cell) -> Vec<String> {
+    let rtt = cell.rtt_ns.clone().unwrap_or_default();
+    let time = |ns: Option<f64>| figure(ns, number::time);
+    let missing = || MISSING.to_owned();
+    let mut row = names(cell);
+    match &cell.pace {
+        Some(pace) if !pace.kept => {
+            let reached = figure(pace.achieved_per_s, number::message_rate);
+            row.extend([FAILED.to_owned(), reached, missing(), missing(), missing()]);
+        }
+        Some(pace) => {
+            let service = &pace.service_ns;
+            let times = [rtt.p50, rtt.p99, rtt.p999, service.p50, service.p99];
+            row.extend(times.map(time));
+        }
+        None => {
+            row.extend([rtt.p50, rtt.p99, rtt.p999].map(time));
+            row.extend([missing(), missing()]);
+        }
+    }
+    row.extend(cpu_and_grade(cell));
+    row
+}
+
+fn print_gaps(out: &mut String, run: &Run) {
+    let head = |ns: u64| if ns == 0 { "no gap".to_owned() } else { number::time(ns as f64) };
+    print_line(out, "  Median round trip after a gap of");
+    print_columns(out, run, &head, &|cell| {
+        figure(cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
+    });
+    out.push('\n');
+    print_line(out, "  CPU time of both ends per round trip after a gap of");
+    print_columns(out, run, &head, &|cell| cpu_and_grade(cell)[0].clone());
+    out.push('\n');
+    print_line(out, "  The gaps as they were, by what the client does in them");
+    print_columns(out, run, &head, &|cell| {
+        let gap = cell.gap.clone().unwrap_or_default();
+        match (gap.achieved_gap_ns, gap.idle.as_str()) {
+            (Some(ns), "sleeps") => format!("{} s", number::time(ns)),
+            (Some(ns), "spins") => format!("{} b", number::time(ns)),
+            _ => MISSING.to_owned(),
+        }
+    });
+}
+
+fn print_bursts(out: &mut String, run: &Run) {
+    let head = |messages: u64| match messages {
+        1 => "1 msg".to_owned(),
+        _ => format!("{messages} msgs"),
+    };
+    print_line(out, "  Per message: the median time of a burst, divided by its messages, of");
+    print_columns(out, run, &head, &|cell| {
+        figure(cell.burst.as_ref().and_then(|burst| burst.per_message_ns), number::time)
+    });
+    for (title, q) in [("median", 0), ("99th percentile", 1)] {
+        out.push('\n');
+        print_line(out, &format!("  A whole burst until all is answered, {title}, of"));
+        print_columns(out, run, &head, &|cell| {
+            let rtt = cell.rtt_ns.clone().unwrap_or_default();
+            figure([rtt.p50, rtt.p99][q], number::time)
+        });
+    }
+}
+
+fn print_clients(out: &mut String, run: &Run) {
+    let mut grid = Grid::new(&CLIENTS_HEAD);
+    let heading = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
+    for (heading, cells) in grouped(run, heading) {
+        grid.heading(heading);
+        for cell in cells.into_iter().take(ROWS_MAX) {
+            let facts = cell.clients.clone().unwrap_or_default();
+            let rtt = cell.rtt_ns.clone().unwrap_or_default();
+            let mut row = vec![
+                facts.clients.to_string(),
+                figure(facts.calls_per_s, number::message_rate),
+                spread(facts.calls_per_s, facts.calls_per_s_ci95),
+                figure(rtt.p50, number::time),
+                figure(rtt.p99, number::time),
+                figure(facts.slowest_share, number::ratio),
+            ];
+            let cpu = cell.cpu_ns_per_message;
+            row.extend([cpu.client, cpu.server].map(|ns| figure(ns, number::time)));
+            row.push(cpu_and_grade(cell)[1].clone());
+            grid.row(row);
+        }
+    }
+    grid.print(out);
+}
+
+fn print_starts(out: &mut String, run: &Run) {
+    let mut grid = Grid::new(&START_HEAD);
+    for cell in run.cells.iter().take(ROWS_MAX) {
+        let facts = cell.start.clone().unwrap_or_default();
+        let rtt = cell.rtt_ns.clone().unwrap_or_default();
+        let both = |of: &RttNs| [figure(of.p50, number::time), spread(of.p50, of.p50_ci95)];
+        let one = |of: &RttNs| figure(of.p50, number::time);
+        let mut row = names(cell);
+        row.extend(both(&facts.fresh_set_up_ns));
+        row.push(one(&rtt));
+        row.extend([&facts.fresh_first_message_ns, &facts.first_message_ns].map(one));
+        row.extend([&facts.close_ns, &facts.tear_down_ns].map(one));
+        row.push(cpu_and_grade(cell)[1].clone());
+        grid.row(row);
+    }
+    grid.print(out);
+    let words = run.cells.iter().filter_map(|cell| cell.start.as_ref()?.word_ns);
+    if let Some(ns) = stats::median(&words.collect::<Vec<_>>()) {
+        out.push('\n');
+        print_line(
+            out,
+            &format!("  The word in a tear-down takes {} by itself.", number::time(ns)),
+        );
+    }
+}
+
+/// What columns are ordered by.
+fn key(cell: &Cell) -> Option<u64> {
+    let gap = cell.gap.as_ref().map(|gap| gap.gap_ns);
+    let burst = cell.burst.as_ref().map(|burst| burst.messages.into());
+    let clients = cell.clients.as_ref().map(|facts| facts.clients.into());
+    gap.or(burst).or(clients).or(cell.start.as_ref().map(|facts| facts.connects.into()))
+}
+
+/// A row for each mechanism and way to wait, a column for each key, the worst grade at the end.
+fn print_columns(
+    out: &mut String,
+    run: &Run,
+    head: &dyn Fn(u64) -> String,
+    text: &dyn Fn(&Cell) -> String,
+) {
+    let mut keys: Vec<u64> = run.cells.iter().filter_map(key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.truncate(COLUMNS);
+    let heads: Vec<String> = keys.iter().map(|&key| head(key)).collect();
+    let mut columns = vec![("", Align::Left, 12), ("wait", Align::Left, 8)];
+    columns.extend(heads.iter().map(|head| (head.as_str(), Align::Right, 8)));
+    columns.push(("grade", Align::Left, 5));
+    let mut grid = Grid::new(&columns);
+    for (mut row, cells) in grouped(run, names) {
+        for &wanted in &keys {
+            let cell = cells.iter().find(|cell| key(cell) == Some(wanted));
+            row.push(cell.map_or_else(|| MISSING.to_owned(), |cell| text(cell)));
+        }
+        let worst = noise::worst_of(cells.iter().map(|cell| cell.grade));
+        row.push(worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()));
+        grid.row(row);
+    }
+    grid.print(out);
+}
+
+/// Cells that have the same key, in the order of the first of each.
+fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Cell>)> {
+    let mut groups: Vec<(K, Vec<&Cell>)> = Vec::new();
+    for cell in &run.cells {
+        let key = key(cell);
+        match groups.iter().position(|(known, _)| *known == key) {
+            Some(at) => groups[at].1.push(cell),
+            None if groups.len() < ROWS_MAX => groups.push((key, vec![cell])),
+            None => {}
+        }
+    }
+    groups
+}
+
+fn names(cell: &Cell) -> Vec<String> {
+    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), 8)]
+}
+
+/// CPU time of both ends per message, and the grade.
+fn cpu_and_grade(cell: &Cell) -> [String; 2] {
+    let cpu = cell.cpu_ns_per_message;
+    let both = cpu.client.zip(cpu.server).map(|(client, server)| client + server);
+    let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
+    [figure(both, number::time), grade]
+}
+
+const CLIENTS_HEAD: [(&str, Align, usize); 9] = [
+    ("clients", Align::Right, 12),
+    ("calls", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("median", Align::Right, 8),
+    ("p99", Align::Right, 8),
+    ("slowest", Align::Right, 7),
+    ("client", Align::Right, 8),
+    ("server", Align::Right, 8),
+    ("grade", Align::Left, 5),
+];
+
+const CLIENTS_LEGEND: &str = "closed_loop: each client makes an empty call as soon as its last one \
+                              has returned. Every client is a thread of one process with a \
+                              connection of its own, all on the client's CPU; the server is one \
+                              event loop, which does no work. calls: of all clients together; \
+                              median, p99: of the calls of all; slowest: the calls of the slowest \
+                              client, to those of the mean one, 1 is fair; client, server: CPU \
+                              time per call. A heading names how client and server wait.";
+
+const START_HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 14),
+    ("wait", Align::Left, 8),
+    ("set-up", Align::Right, 7),
+    ("± 95 %", Align::Right, 6),
+    ("again", Align::Right, 7),
+    ("first", Align::Right, 7),
+    ("again", Align::Right, 7),
+    ("close", Align::Right, 7),
+    ("gone", Align::Right, 7),
+    ("grade", Align::Left, 5),
+];
+
+const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until the channel can be \
+                            used, of the first connection of two new processes; again: of those \
+                            after it. first: the first round trip on that connection; again: on \
+                            those after it. close: what closing costs the client; gone: from \
+                            before it closes until the server's word that it has noticed is there. \
+                            All are medians; ± 95 %: over launches.";
+
+const PACE_HEAD: [(&str, Align, usize); 9] = [
+    ("", Align::Left, 12),
+    ("wait", Align::Left, 8),
+    ("median", Align::Right, 7),
+    ("p99", Align::Right, 8),
+    ("p99.9", Align::Right, 8),
+    ("service", Align::Right, 7),
+    ("its p99", Align::Right, 8),
+    ("CPU", Align::Right, 7),
+    ("grade", Align::Left, 5),
+];
+
+const PACE_LEGEND: &str = "closed_loop: from sending until the reply is there; what holds up one \
+                           exchange delays the next and is counted once. open_loop: from when an \
+                           exchange was due, so what holds it up is counted for all that were due \
+                           meanwhile; the client has one under way at a time and makes up for the \
+                           others after it. service: from when it did begin. failed: fewer than \
+                           99.9 % began in time, and the rate that was reached. CPU: of both ends \
+                           per message, of the client in open_loop within exchanges only.";
+
+const GAP_LEGEND: &str = "closed_loop: one exchange at a time, and the gap between its end and the \
+                          beginning of the next. A round trip counts from when it begins, after \
+                          the client has woken up; the server waits all the while as it always \
+                          does. b: the client is busy until the gap is over, since no sleep is \
+                          that short; s: it sleeps, and wakes up as late as stands there. CPU: \
+                          within exchanges, of the server also while it waits.";
+
+const BURST_LEGEND: &str = "closed_loop: one burst at a time. Its messages are sent right after \
+                            each other, the server reads all of them and replies once, without \
+                            payload; a burst that has no room in the channel holds up the client until the \
+                            server has read some of it. A burst of one is a round trip.";
+
+/// Columns that a page has room for; the other cells are in the details.
+const COLUMNS: usize = 6;
+
+/// There are fewer mechanisms; a file may claim more.
+const ROWS_MAX: usize = 100;
+
+/// Nobody compares more paces; a file may claim so.
+const GROUPS_MAX: usize = 20;

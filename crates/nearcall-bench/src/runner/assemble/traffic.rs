@@ -1,0 +1,135 @@
+//! What cells of other traffic than one exchange right after the other store beside their times.
+//!
+//! A function of its arguments, as all of `assemble.rs`.
+
+use super::CellLaunch;
+use crate::cell::CellSpec;
+use crate::exchange::client::OfTraffic;
+use crate::exchange::gapped;
+use crate::histogram::Histogram;
+use crate::run::{BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts};
+use crate::scene::Traffic;
+use crate::stats;
+
+/// Adds the facts of the cell's kind of traffic. Its times are there already.
+///
+/// # Errors
+///
+/// Why the figures may not be given.
+pub(super) fn add(
+    cell: &mut Cell,
+    spec: &CellSpec,
+    launches: &[CellLaunch],
+    seed: u64,
+) -> Result<(), String> {
+    let found = || launches.iter().filter_map(|launch| launch.measured.traffic.as_ref());
+    match spec.scene.traffic {
+        Traffic::Steady => {}
+        Traffic::Gap { ns } => {
+            let achieved: Vec<f64> = found()
+                .filter_map(|one| match one {
+                    OfTraffic::Gap { achieved_ns } => *achieved_ns,
+                    _ => None,
+                })
+                .collect();
+            let idle = match ns {
+                0 => "nothing",
+                _ if gapped::sleeps(ns) => "sleeps",
+                _ => "spins",
+            };
+            cell.gap = Some(GapFacts {
+                gap_ns: ns,
+                achieved_gap_ns: stats::median(&achieved),
+                idle: idle.to_owned(),
+            });
+        }
+        Traffic::Burst { messages } => {
+            let rtt = cell.rtt_ns.clone().unwrap_or_default();
+            let each = f64::from(messages.max(1));
+            cell.definition = Definition::WholeBurst;
+            cell.burst = Some(BurstFacts {
+                messages,
+                per_message_ns: rtt.p50.map(|ns| ns / each),
+                per_message_ns_ci95: rtt.p50_ci95.map(|ci95| ci95.map(|ns| ns / each)),
+            });
+        }
+        Traffic::Clients { clients } => add_clients(cell, clients, launches, seed),
+        Traffic::Starts { .. } => add_starts(cell, launches, seed)?,
+    }
+    Ok(())
+}
+
+fn add_clients(cell: &mut Cell, clients: u32, launches: &[CellLaunch], seed: u64) {
+    let mut facts = ClientsFacts { clients, ..ClientsFacts::default() };
+    for launch in launches {
+        let measured = &launch.measured;
+        if measured.elapsed_ns > 0 {
+            let rate = measured.messages as f64 * 1e9 / measured.elapsed_ns as f64;
+            facts.launch_calls_per_s.push(rate);
+        }
+        if let Some(OfTraffic::Clients { slowest_share, descriptors_max }) = &measured.traffic {
+            facts.launch_slowest_shares.push(*slowest_share);
+            facts.descriptors_max = *descriptors_max;
+        }
+    }
+    facts.calls_per_s = stats::harmonic_mean(&facts.launch_calls_per_s);
+    let estimate = stats::estimate(&facts.launch_calls_per_s, &[], 0.0, seed);
+    let ci95 = estimate.and_then(|estimate| estimate.ci95).zip(facts.calls_per_s);
+    // Its middle is the geometric mean, and the harmonic one may lie outside.
+    facts.calls_per_s_ci95 = ci95.map(|([low, high], rate)| [low.min(rate), high.max(rate)]);
+    facts.slowest_share = stats::median(&facts.launch_slowest_shares);
+    cell.clients = Some(facts);
+}
+
+fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
+    let mut fresh = [Vec::new(), Vec::new()];
+    // First messages, closes, tear-downs.
+    let mut times = [const { Vec::new() }; 3];
+    let (mut words, mut facts) = (Vec::new(), StartFacts::default());
+    for launch in launches {
+        let Some(OfTraffic::Start(starts)) = &launch.measured.traffic else { continue };
+        facts.connects = facts.connects.max(starts.connects);
+        fresh[0].push(starts.fresh_set_up_ns);
+        fresh[1].push(starts.fresh_first_ns);
+        words.extend(starts.word_ns);
+        let stored = [&starts.firsts, &starts.closes, &starts.tear_downs];
+        for (times, stored) in times.iter_mut().zip(stored) {
+            times.push(stored.to_histogram().map_err(|error| error.to_string())?);
+        }
+    }
+    let [firsts, closes, tear_downs] = times.map(|launches| merged(&launches, seed));
+    (facts.first_message_ns, facts.close_ns, facts.tear_down_ns) = (firsts, closes, tear_downs);
+    let [set_ups, firsts] = fresh.map(|values| one_per_launch(&values, seed));
+    (facts.fresh_set_up_ns, facts.fresh_first_message_ns) = (set_ups, firsts);
+    facts.word_ns = stats::median(&words);
+    cell.definition = Definition::SetUp;
+    cell.start = Some(facts);
+    Ok(())
+}
+
+/// Times of all launches, with the interval from the medians of each.
+fn merged(launches: &[Histogram], seed: u64) -> RttNs {
+    let mut all = Histogram::new();
+    launches.iter().for_each(|times| all.merge(times));
+    let medians: Vec<f64> = launches.iter().filter_map(Histogram::median_ns).collect();
+    let estimate = stats::estimate(&medians, &[], 0.0, seed);
+    RttNs::new(&all, estimate.and_then(|estimate| estimate.ci95))
+}
+
+/// One time per launch: too few for percentiles, but each stands for itself.
+fn one_per_launch(times_ns: &[u64], seed: u64) -> RttNs {
+    let values: Vec<f64> = times_ns.iter().map(|&ns| ns as f64).collect();
+    let estimate = stats::estimate(&values, &[], 0.0, seed);
+    let p50 = stats::median(&values);
+    RttNs {
+        min: times_ns.iter().min().copied(),
+        max: times_ns.iter().max().copied(),
+        mean: p50.map(|_| values.iter().sum::<f64>() / values.len() as f64),
+        p50,
+        p50_ci95: estimate
+            .and_then(|estimate| estimate.ci95)
+            .zip(p50)
+            .map(|([low, high], middle)| [low.min(middle), high.max(middle)]),
+        ..RttNs::default()
+    }
+}

@@ -1,0 +1,218 @@
+//! Real launches of traffic with tiny budgets; this test program itself is both processes.
+
+use std::time::Duration;
+
+use nearcall_bench::bench_plan::Place;
+use nearcall_bench::launch::Fault;
+use nearcall_bench::run::{Cell, Definition, Run};
+use nearcall_bench::runner::Hooks;
+use nearcall_bench::traffic::{TrafficPlan, What, bench};
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use crate::runner::{alone, hooks, no_children_are_left};
+
+fn plan(what: What, mechanism: Mechanism, time: Duration) -> TrafficPlan {
+    TrafficPlan {
+        mechanisms: Some(vec![mechanism]),
+        waits: Some(vec![mechanism.waits()[0]]),
+        launches: Some(1),
+        time_budget: Some(time),
+        ..TrafficPlan::new(what)
+    }
+}
+
+/// Medians and 99th percentiles under closed loop and at ten thousand messages per second.
+#[derive(Debug)]
+struct Loops {
+    closed_median_ns: f64,
+    closed_p99_ns: f64,
+    open_p99_ns: f64,
+}
+
+fn loops(fault: Fault) -> (Loops, Run) {
+    let what = What::Pace { rates_per_s: Some(vec![10_000]) };
+    let plan = plan(what, Mechanism::Shm, Duration::from_secs(3));
+    let run = bench(&plan, &Hooks { fault, ..hooks() }).unwrap();
+    let times = |is_open: bool| {
+        let cell = run.cells.iter().find(|cell| cell.pace.is_some() == is_open).unwrap();
+        cell.rtt_ns.clone().unwrap()
+    };
+    let (closed, open) = (times(false), times(true));
+    let found = Loops {
+        closed_median_ns: closed.p50.unwrap(),
+        closed_p99_ns: closed.p99.unwrap(),
+        open_p99_ns: open.p99.unwrap(),
+    };
+    (found, run)
+}
+
+#[test]
+fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
+    let _alone = alone();
+    // A machine that others use stalls by itself: what is wanted is one quiet attempt.
+    let attempt = || {
+        let (usual, _) = loops(Fault::None);
+        let (stalled, run) = loops(Fault::Stall { ns: 100_000_000 });
+        assert!(run.warnings.iter().any(|text| text.contains("sleeps for 100 ms")));
+        let is_late = stalled.open_p99_ns > 20e6 && stalled.open_p99_ns > 2.0 * usual.open_p99_ns;
+        let is_unmoved = stalled.closed_median_ns < 3.0 * usual.closed_median_ns
+            && stalled.closed_median_ns < 1e6
+            && stalled.closed_p99_ns < stalled.open_p99_ns / 4.0;
+        (is_late && is_unmoved, usual, stalled)
+    };
+    let mut failed = Vec::new();
+    for _ in 0..ATTEMPTS {
+        match attempt() {
+            (true, ..) => return no_children_are_left(),
+            (false, usual, stalled) => failed.push((usual, stalled)),
+        }
+    }
+    panic!("usual and stalled: {failed:?}");
+}
+
+#[test]
+fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
+    let _alone = alone();
+    let what = What::Pace { rates_per_s: Some(vec![1_000_000]) };
+    let run = bench(&plan(what, Mechanism::Tcp, Duration::from_secs(1)), &hooks()).unwrap();
+    let of_pace = |cell: &&Cell| cell.pace.is_some();
+    let cell = run.cells.iter().find(of_pace).unwrap();
+    let pace = cell.pace.as_ref().unwrap();
+    assert!(!pace.kept && pace.sent < pace.planned && pace.sent > 0, "{pace:?}");
+    assert!(pace.achieved_per_s.unwrap() < 1e6 && pace.service_ns.p50.is_some());
+    assert_eq!(cell.definition, Definition::FromIntended);
+    assert!(cell.tags.iter().any(|tag| tag == "behind"));
+    let row = |text: &str| {
+        let from = text.find("1000000 per second").unwrap();
+        text[from..].lines().find(|line| line.contains("tcp")).unwrap().to_owned()
+    };
+    let (short, full) =
+        (nearcall_bench::report::table::table(&run), nearcall_bench::report::table::details(&run));
+    for text in [short, full] {
+        assert!(row(&text).contains("failed"), "{text}");
+        assert!(text.contains("closed_loop") && text.contains("open_loop"), "{text}");
+    }
+}
+
+#[test]
+fn gaps_are_kept_and_say_what_the_client_does_in_them() {
+    let _alone = alone();
+    let gaps = [(0, "nothing"), (10_000, "spins"), (1_000_000, "sleeps")];
+    let what = What::Gap { gaps_ns: Some(gaps.map(|(ns, _)| ns).to_vec()) };
+    let run = bench(&plan(what, Mechanism::Pipe, Duration::from_secs(1)), &hooks()).unwrap();
+    no_children_are_left();
+    assert_eq!((run.cells.len(), &run.warnings[..]), (3, &[][..]), "{:?}", run.skipped);
+    for (cell, (gap_ns, idle)) in run.cells.iter().zip(gaps) {
+        let gap = cell.gap.as_ref().unwrap();
+        assert_eq!((gap.gap_ns, gap.idle.as_str()), (gap_ns, idle));
+        let is_long_enough = |achieved: f64| achieved >= gap_ns as f64 * 0.99;
+        assert_eq!(gap.achieved_gap_ns.map(is_long_enough), (gap_ns > 0).then_some(true));
+        assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0 && cell.pace.is_none());
+        // What passes in a gap belongs to no exchange.
+        assert!(cell.rtt_ns.as_ref().unwrap().min.unwrap() < 900_000);
+    }
+    assert!(nearcall_bench::report::table::table(&run).contains("closed_loop"));
+}
+
+#[test]
+fn a_burst_may_be_longer_than_the_channel_has_room_for() {
+    let _alone = alone();
+    let what = || What::Burst { messages: Some(vec![1, 512]) };
+    // The queue holds ten messages, the pipe sixteen of these.
+    for (mechanism, message_bytes) in [(Mechanism::PosixMq, 8), (Mechanism::Pipe, 4_096)] {
+        let plan = TrafficPlan { message_bytes, ..plan(what(), mechanism, Duration::from_secs(1)) };
+        let run = bench(&plan, &hooks()).unwrap();
+        no_children_are_left();
+        if run.skipped.iter().any(|one| one.unsupported) {
+            continue;
+        }
+        assert_eq!(run.cells.len(), 2, "{:?}", run.skipped);
+        for cell in &run.cells {
+            let burst = cell.burst.as_ref().unwrap();
+            assert_eq!((cell.definition, cell.shape.as_str()), (Definition::WholeBurst, "sink"));
+            assert!(cell.count.is_multiple_of(burst.messages.into()) && cell.count > 0);
+            let whole = cell.rtt_ns.as_ref().unwrap().p50.unwrap();
+            let each = whole / f64::from(burst.messages);
+            assert!((burst.per_message_ns.unwrap() - each).abs() < 1.0);
+        }
+    }
+}
+
+#[test]
+fn many_clients_are_counted_together_and_each_by_itself() {
+    let _alone = alone();
+    let what = What::Clients { clients: Some(vec![1, 16]) };
+    let plan =
+        TrafficPlan { waits: None, ..plan(what, Mechanism::UnixStream, Duration::from_secs(1)) };
+    let run = bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    assert_eq!((run.cells.len(), &run.warnings[..]), (2, &[][..]), "{:?}", run.skipped);
+    for (cell, clients) in run.cells.iter().zip([1, 16]) {
+        let facts = cell.clients.as_ref().unwrap();
+        assert_eq!(facts.clients, clients);
+        assert!(cell.count >= u64::from(clients) && facts.calls_per_s.unwrap() > 0.0);
+        let share = facts.slowest_share.unwrap();
+        assert!(share > 0.0 && share <= 1.0 && (clients > 1 || share == 1.0), "{share}");
+        assert!(facts.descriptors_max.unwrap() > 0);
+        let cpu = cell.cpu_ns_per_message;
+        assert!(cpu.client.unwrap() > 0.0 && cpu.server.unwrap() > 0.0);
+        assert_eq!(cell.call.as_ref().unwrap().caller, "blocking");
+    }
+}
+
+#[test]
+fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
+    let _alone = alone();
+    let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
+    let plan = TrafficPlan {
+        mechanisms: Some(names.to_vec()),
+        launches: Some(2),
+        time_budget: Some(Duration::from_secs(2)),
+        ..TrafficPlan::new(What::Start)
+    };
+    let run = bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
+    assert!(failed.is_empty() && run.warnings.is_empty(), "{failed:?} {:?}", run.warnings);
+    for cell in &run.cells {
+        let start = cell.start.as_ref().unwrap();
+        assert_eq!(cell.definition, Definition::SetUp);
+        assert!(start.connects >= 22 && cell.count >= 44, "{start:?}");
+        let fresh = [&start.fresh_set_up_ns, &start.fresh_first_message_ns];
+        assert!(fresh.iter().all(|times| times.p50.unwrap() > 0.0 && times.p50_ci95.is_some()));
+        assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
+        let [close, gone] = [&start.close_ns, &start.tear_down_ns].map(|times| times.p50.unwrap());
+        assert!(close > 0.0 && gone > 0.0 && start.first_message_ns.p50.unwrap() > 0.0);
+        assert!(start.word_ns.unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
+    let _alone = alone();
+    for what in [
+        What::Pace { rates_per_s: Some(vec![1_000]) },
+        What::Gap { gaps_ns: Some(vec![0]) },
+        What::Burst { messages: Some(vec![8]) },
+        What::Clients { clients: Some(vec![4]) },
+        What::Start,
+    ] {
+        let plan = TrafficPlan {
+            placement: Place::Same,
+            waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
+            ..plan(what.clone(), Mechanism::Shm, Duration::from_secs(1))
+        };
+        let run = bench(&plan, &hooks()).unwrap();
+        let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();
+        assert!(
+            !classes.is_empty() && classes.iter().all(|class| *class == "same_cpu"),
+            "{what:?}"
+        );
+        let spin = run.skipped.iter().find(|one| one.mechanism == "shm spin").unwrap();
+        assert!(spin.reason.contains("spin on it"), "{}", spin.reason);
+    }
+    no_children_are_left();
+}
+
+/// Other programs rarely disturb all of them.
+const ATTEMPTS: usize = 5;
