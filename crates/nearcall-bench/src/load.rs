@@ -165,7 +165,11 @@ impl Workers {
         }
         let problems = &mut self.problems;
         self.all.retain(|worker| match worker.board.state() {
-            State::Up => true,
+            State::Up => {
+                let said = worker.board.said();
+                problems.extend(said.map(|reason| format!("{}: {reason}", worker.work.name())));
+                true
+            }
             State::Starting => {
                 problems.push(format!("{} was not up in time", worker.work.name()));
                 false

@@ -4,6 +4,7 @@
 //! Every parser is a function of its text; a missing file or line is `None`.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
@@ -107,6 +108,13 @@ pub fn lock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
+/// Whether the file of `fd` is in memory only, on a tmpfs, so that syncing it writes to no disk.
+/// False where the kernel does not say.
+#[must_use]
+pub fn is_in_memory(fd: impl AsFd) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)
+}
+
 /// Reads the address space in use (VmSize) from the text of /proc/PID/status.
 #[must_use]
 pub fn parse_virtual(text: &str) -> Option<u64> {
@@ -168,6 +176,9 @@ fn kib_line(text: &str, name: &str) -> Option<u64> {
     let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
+
+/// `f_type` of a tmpfs.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 #[cfg(test)]
 mod tests {

@@ -56,20 +56,29 @@ impl Board {
     }
 
     pub(super) fn say_failed(&self, reason: &str) {
+        self.say(reason);
+        self.region.word64(STATE).store(FAILED, Relaxed);
+    }
+
+    /// Says why less will be done than was asked for; before [`say_up`](Self::say_up).
+    pub(super) fn say(&self, reason: &str) {
         let shown = &reason.as_bytes()[..reason.len().min(BYTES - REASON)];
         self.region.write(REASON, shown);
-        self.region.word64(STATE).store(FAILED, Relaxed);
+    }
+
+    /// What the worker said, if anything.
+    pub(super) fn said(&self) -> Option<String> {
+        let mut reason = [0; BYTES - REASON];
+        self.region.read(REASON, &mut reason);
+        let text = String::from_utf8_lossy(&reason);
+        let text = text.trim_end_matches('\0');
+        (!text.is_empty()).then(|| text.to_owned())
     }
 
     pub(super) fn state(&self) -> State {
         match self.region.word64(STATE).load(Relaxed) {
             UP => State::Up,
-            FAILED => {
-                let mut reason = [0; BYTES - REASON];
-                self.region.read(REASON, &mut reason);
-                let text = String::from_utf8_lossy(&reason);
-                State::Failed(text.trim_end_matches('\0').to_owned())
-            }
+            FAILED => State::Failed(self.said().unwrap_or_default()),
             _ => State::Starting,
         }
     }
@@ -130,6 +139,9 @@ mod tests {
         ours.set_busy_ns(7);
         assert_eq!((ours.state(), theirs.busy_ns()), (State::Up, Some(7)));
         assert_eq!(ours.counts(), Counts { bytes: 11, syncs: 1 });
+        assert_eq!(ours.said(), None);
+        theirs.say("less");
+        assert_eq!((ours.state(), ours.said()), (State::Up, Some("less".to_owned())));
         theirs.say_failed(&"x".repeat(BYTES));
         assert_eq!(ours.state(), State::Failed("x".repeat(BYTES - REASON)));
         assert!(Board::create(&"x".repeat(BYTES)).is_err());

@@ -104,7 +104,7 @@ fn write_memory(board: &Board, bytes: u64) -> io::Result<Never> {
 }
 
 fn write_file(board: &Board) -> io::Result<Never> {
-    let mut file = nameless_file(&std::env::temp_dir())?;
+    let mut file = file_on_disk(board, &std::env::temp_dir())?;
     let block = vec![MARK; IO_BLOCK_BYTES];
     file.write_all(&block)?;
     board.say_up();
@@ -118,6 +118,21 @@ fn write_file(board: &Board) -> io::Result<Never> {
         file.sync_data()?;
         written += block.len();
         board.add(block.len() as u64, 1);
+    }
+}
+
+/// A file in `folder`, or where temporary files are on a disk if those there are in memory.
+fn file_on_disk(board: &Board, folder: &Path) -> io::Result<File> {
+    let file = nameless_file(folder)?;
+    if !memory::is_in_memory(&file) {
+        return Ok(file);
+    }
+    match nameless_file(Path::new(DISK_FOLDER)) {
+        Ok(other) if !memory::is_in_memory(&other) => Ok(other),
+        _ => {
+            board.say("the folders for temporary files are in memory, nothing goes to a disk");
+            Ok(file)
+        }
     }
 }
 
@@ -155,6 +170,9 @@ const BURN_STEPS: u32 = 1_000;
 
 /// How much memory is written between two updates of the count.
 const MEMORY_COUNT_BYTES: usize = 1 << 20;
+
+/// By convention the folder for temporary files that outlive a restart.
+const DISK_FOLDER: &str = "/var/tmp";
 
 /// What is written; anything but zero.
 const MARK: u8 = b'Z';

@@ -27,7 +27,7 @@ pub(crate) struct RulesArgs {
     pub(crate) buffer: Option<Sizes>,
 
     /// Measure also where the room differs from that of --buffer
-    #[arg(long, requires = "buffer", help_heading = WHAT)]
+    #[arg(long = "any-buffer", requires = "buffer", help_heading = WHAT)]
     pub(crate) allow_different_sizes: bool,
 
     #[command(flatten)]

@@ -71,7 +71,7 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "--load", "0%"], 2, &["1% to 99%"]),
         (&["bench", "--touch", "some"], 2, &["full, header, none"]),
         (&["bench", "--buffer", "8,9"], 2, &["--buffer: give one size"]),
-        (&["bench", "--allow-different-sizes"], 2, &["--buffer"]),
+        (&["bench", "--any-buffer"], 2, &["--buffer"]),
         (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
         (&["bench", "matrix", "--size", "8,9"], 2, &["--size: give one size"]),
         (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs"]),

@@ -5,6 +5,7 @@ mod bad_input;
 mod bench;
 mod commands;
 mod r#gen;
+mod load;
 mod memory;
 mod profile;
 mod program;
