@@ -11,6 +11,8 @@ use std::time::Duration;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::run::Kind;
+use crate::scene::Load;
+use crate::touch::Touch;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,16 @@ pub struct BenchPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Where both ends run.
     pub placement: Place,
+    /// What runs beside all cells on purpose.
+    pub load: Load,
+    /// How much of the payload is written and read.
+    pub touch: Touch,
+    /// Room in each direction in bytes; `None` takes the default.
+    pub buffer_bytes: Option<u32>,
+    /// Measure also where the room turns out different from `buffer_bytes`.
+    pub allow_different_sizes: bool,
+    /// Keep CPUs out of their sleep states, if this is permitted.
+    pub awake: bool,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -50,6 +62,11 @@ impl Default for BenchPlan {
             shapes: None,
             waits: None,
             placement: Place::default(),
+            load: Load::default(),
+            touch: Touch::default(),
+            buffer_bytes: None,
+            allow_different_sizes: false,
+            awake: false,
             launches: None,
             time_budget: None,
             quick: false,

@@ -16,7 +16,7 @@ pub mod part;
 pub(crate) mod peer;
 pub(crate) mod rest;
 pub mod route;
-mod service;
+pub(crate) mod service;
 pub(crate) mod tour;
 
 use std::time::Duration;

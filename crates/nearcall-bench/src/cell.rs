@@ -79,7 +79,7 @@ impl CellSpec {
     pub(crate) fn requests(&self, seed: u64) -> Payload {
         match (self.subject, self.message_bytes) {
             (Subject::Bare(_), 0) => Payload::headers(seed, self.bytes()),
-            _ => Payload::new(seed, self.bytes()),
+            _ => Payload::touched(seed, self.bytes(), self.scene.touch),
         }
     }
 
@@ -87,7 +87,7 @@ impl CellSpec {
     pub(crate) fn replies(&self, seed: u64) -> Payload {
         match self.subject {
             Subject::Bare(_) => Payload::headers(seed, self.reply_bytes()),
-            _ => Payload::new(seed, self.reply_bytes()),
+            _ => Payload::touched(seed, self.reply_bytes(), self.scene.touch),
         }
     }
 
@@ -220,6 +220,7 @@ pub(crate) mod words {
 mod tests {
     use super::*;
     use crate::scene::{Load, Spot, Traffic};
+    use crate::touch::Touch;
 
     #[test]
     fn a_cell_survives_the_way_to_another_process() {
@@ -245,6 +246,9 @@ mod tests {
                     rate_per_s: 10,
                     by_reference: true,
                     exchanges: 100,
+                    touch: Touch::Header,
+                    buffer_bytes: 65_536,
+                    any_buffer: true,
                     traffic: Traffic::Burst { messages: 8 },
                     two_clocks: true,
                 },

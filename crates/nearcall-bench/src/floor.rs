@@ -178,7 +178,12 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         (Kind::Latency, DataPath::SharedMemory) => Floor::ChunkedCopy,
     };
     let floor = floor.cell(cell.kind, cell.shape, cell.message_bytes);
-    let scene = Scene { spot: cell.scene.spot, load: cell.scene.load, ..Scene::default() };
+    let scene = Scene {
+        spot: cell.scene.spot,
+        load: cell.scene.load,
+        touch: cell.scene.touch,
+        ..Scene::default()
+    };
     Some(CellSpec { scene, ..floor })
 }
 

@@ -77,6 +77,9 @@ pub(crate) enum Line {
         sizes: Vec<EffectiveSize>,
         /// "tsc" or "monotonic".
         timer: String,
+        /// Whether memory was locked, in words; empty if that was not tried.
+        #[serde(default)]
+        memory: String,
     },
     /// A cell is done.
     Cell { cell: CellSpec, outcome: Result<Box<Measured>, Failure> },

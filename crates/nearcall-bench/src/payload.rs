@@ -11,6 +11,8 @@ use std::fmt;
 
 pub use checksum::Checksum;
 
+use crate::touch::Touch;
+
 /// The bytes of all messages of one size.
 ///
 /// Making one costs the size in memory and in time. Filling copies; knowing a checksum costs a few
@@ -19,6 +21,10 @@ pub use checksum::Checksum;
 pub struct Payload {
     pattern: Vec<u8>,
     message_bytes: usize,
+    /// How many of them, from the first on, are written and read.
+    touched_bytes: usize,
+    /// Whether a message is its number and no more, and all of it is touched.
+    is_word: bool,
     /// The checksum of each shift's message with zeros for its number.
     bases: [u64; SHIFTS],
     /// By how much a checksum grows with the number.
@@ -31,18 +37,34 @@ impl Payload {
     /// Makes the payload of `message_bytes` bytes for `seed`.
     #[must_use]
     pub fn new(seed: u64, message_bytes: usize) -> Self {
+        Self::touched(seed, message_bytes, Touch::Full)
+    }
+
+    /// The same of which only a part is written and read. The rest has the length and no contents.
+    #[must_use]
+    pub fn touched(seed: u64, message_bytes: usize, touch: Touch) -> Self {
+        let touched_bytes = touch.bytes_of(message_bytes);
         let mut pattern = vec![0; message_bytes + SHIFT_BYTES * (SHIFTS - 1)];
         fastrand::Rng::with_seed(seed).fill(&mut pattern);
         let bases = std::array::from_fn(|shift| {
-            let body = &pattern[shift * SHIFT_BYTES..][..message_bytes];
-            let (head, rest) = body.split_at(NUMBER_BYTES.min(message_bytes));
+            let body = &pattern[shift * SHIFT_BYTES..][..touched_bytes];
+            let (head, rest) = body.split_at(NUMBER_BYTES.min(touched_bytes));
             let mut sum = Checksum::new();
             sum.update(&[0; NUMBER_BYTES][..head.len()]);
             sum.update(rest);
             sum.finish()
         });
-        let number_weight = Checksum::first_word_weight(message_bytes);
-        Self { pattern, message_bytes, bases, number_weight, is_header: false }
+        let number_weight = Checksum::first_word_weight(touched_bytes);
+        let is_word = message_bytes == NUMBER_BYTES && touched_bytes == NUMBER_BYTES;
+        Self {
+            pattern,
+            message_bytes,
+            touched_bytes,
+            is_word,
+            bases,
+            number_weight,
+            is_header: false,
+        }
     }
 
     /// Messages that stand for headers without a payload: written and moved in full, and of what
@@ -69,7 +91,14 @@ impl Payload {
         self.message_bytes
     }
 
-    /// Writes the bytes of message `number` from `offset` on into `piece`. Copies, no more.
+    /// Whether only a part of each message is written and read.
+    #[inline]
+    fn is_partial(&self) -> bool {
+        self.touched_bytes < self.message_bytes
+    }
+
+    /// Writes the bytes of message `number` from `offset` on into `piece`. Copies, no more. What
+    /// is not touched stays as it is.
     ///
     /// # Panics
     ///
@@ -78,7 +107,7 @@ impl Payload {
     pub fn fill(&self, number: u64, offset: usize, piece: &mut [u8]) {
         match <&mut [u8; NUMBER_BYTES]>::try_from(&mut *piece) {
             // A message that is only its number, the commonest of the small ones.
-            Ok(word) if self.message_bytes == NUMBER_BYTES => *word = number.to_le_bytes(),
+            Ok(word) if self.is_word => *word = number.to_le_bytes(),
             _ => self.fill_long(number, offset, piece),
         }
     }
@@ -97,6 +126,8 @@ impl Payload {
     fn fill_long(&self, number: u64, offset: usize, piece: &mut [u8]) {
         let end = offset.checked_add(piece.len()).filter(|&end| end <= self.message_bytes);
         let end = end.expect("a piece lies within its message");
+        let touched = self.touched_bytes.saturating_sub(offset).min(piece.len());
+        let (piece, end) = (&mut piece[..touched], end.min(offset + touched));
         let start = shift_of(number) * SHIFT_BYTES;
         piece.copy_from_slice(&self.pattern[start + offset..start + end]);
         if let Some(head) = number.to_le_bytes().get(offset..end.min(NUMBER_BYTES)) {
@@ -113,7 +144,7 @@ impl Payload {
 
     /// The number as far as the message has room for it.
     fn number_word(&self, number: u64) -> u64 {
-        match self.message_bytes {
+        match self.touched_bytes {
             0 => 0,
             bytes @ 1..NUMBER_BYTES => number & (u64::MAX >> (64 - 8 * bytes)),
             _ => number,
@@ -130,8 +161,8 @@ pub struct Verifier<'a> {
     payload: &'a Payload,
     next: u64,
     sum: Checksum,
-    /// Of the current message, where only that is judged.
-    header_bytes: usize,
+    /// Of the current message, where not all of it is read.
+    length_bytes: usize,
     /// Depends on every checksum: give it to `std::hint::black_box` and into the result.
     digest: u64,
 }
@@ -140,16 +171,39 @@ impl<'a> Verifier<'a> {
     /// Expects messages of `payload` in order, `first` being the number of the next one.
     #[must_use]
     pub fn new(payload: &'a Payload, first: u64) -> Self {
-        Self { payload, next: first, sum: Checksum::new(), header_bytes: 0, digest: 0 }
+        Self { payload, next: first, sum: Checksum::new(), length_bytes: 0, digest: 0 }
     }
 
     /// Reads the next piece of the current message, of any length.
     pub fn piece(&mut self, bytes: &[u8]) {
         if self.payload.is_header {
-            self.header_bytes += std::hint::black_box(bytes).len();
+            self.length_bytes += std::hint::black_box(bytes).len();
             return;
         }
+        if self.payload.is_partial() {
+            return self.part(bytes);
+        }
         self.sum.update(bytes);
+    }
+
+    /// How many bytes of each message from the first on must be given to [`piece`](Self::piece),
+    /// if the rest may be left unread; `None` if all must.
+    #[inline]
+    #[must_use]
+    pub fn needs_bytes(&self) -> Option<usize> {
+        self.payload.is_partial().then_some(self.payload.touched_bytes)
+    }
+
+    /// The next `bytes` of the current message came and are left unread.
+    pub fn skip(&mut self, bytes: usize) {
+        self.length_bytes += bytes;
+    }
+
+    /// Reads what is to be read of a piece.
+    fn part(&mut self, bytes: &[u8]) {
+        let left = self.payload.touched_bytes.saturating_sub(self.length_bytes);
+        self.length_bytes += bytes.len();
+        self.sum.update(&bytes[..bytes.len().min(left)]);
     }
 
     /// Ends the current message, and expects the one after it from now on.
@@ -160,6 +214,9 @@ impl<'a> Verifier<'a> {
     pub fn end(&mut self) -> Result<(), Corruption> {
         if self.payload.is_header {
             return self.end_header();
+        }
+        if self.payload.is_partial() {
+            self.check_length()?;
         }
         let outcome = self.judge(self.next);
         self.sum.reset();
@@ -176,7 +233,7 @@ impl<'a> Verifier<'a> {
     #[inline]
     pub fn whole(&mut self, bytes: &[u8]) -> Result<(), Corruption> {
         if let Ok(word) = <[u8; NUMBER_BYTES]>::try_from(bytes)
-            && self.payload.message_bytes == NUMBER_BYTES
+            && self.payload.is_word
             && u64::from_le_bytes(word) == self.next
         {
             // A message that is only its number, and the right one.
@@ -202,9 +259,15 @@ impl<'a> Verifier<'a> {
 
     #[inline]
     fn end_header(&mut self) -> Result<(), Corruption> {
-        let (number, found) = (self.next, std::mem::take(&mut self.header_bytes) as u64);
-        self.next = number.wrapping_add(1);
-        let expected = self.payload.message_bytes as u64;
+        let outcome = self.check_length();
+        self.next = self.next.wrapping_add(1);
+        outcome
+    }
+
+    /// Judges the length of the current message, where not all of it was read.
+    fn check_length(&mut self) -> Result<(), Corruption> {
+        let found = std::mem::take(&mut self.length_bytes) as u64;
+        let (number, expected) = (self.next, self.payload.message_bytes as u64);
         match found == expected {
             true => Ok(()),
             false => Err(Corruption::Length { number, expected, found }),
@@ -214,7 +277,7 @@ impl<'a> Verifier<'a> {
     fn judge(&mut self, number: u64) -> Result<(), Corruption> {
         let found = self.sum.finish();
         self.digest = self.digest.rotate_left(1) ^ found;
-        let (bytes, found_bytes) = (self.payload.message_bytes as u64, self.sum.bytes());
+        let (bytes, found_bytes) = (self.payload.touched_bytes as u64, self.sum.bytes());
         if found_bytes != bytes {
             return Err(Corruption::Length { number, expected: bytes, found: found_bytes });
         }

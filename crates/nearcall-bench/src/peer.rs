@@ -32,9 +32,11 @@ use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
+use crate::load;
+use crate::locked;
 use crate::run::{EffectiveSize, Kind};
 use crate::scene::Traffic;
-use crate::studies::methods;
+use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///
@@ -57,6 +59,9 @@ pub fn run() -> Result<(), String> {
 fn play() -> Result<(), Failure> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
+    if let Some(orders) = load::worker::Orders::parse(&text) {
+        return load::worker::run(&orders);
+    }
     let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
@@ -72,6 +77,8 @@ fn play() -> Result<(), Failure> {
         }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
+        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
         (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
         (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
@@ -103,6 +110,7 @@ pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
     }
 }
 
+/// What the client says once it is connected. Locks its memory.
 pub(crate) fn connected(
     orders: &Orders,
     set_up_ns: Option<u64>,
@@ -112,7 +120,8 @@ pub(crate) fn connected(
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
     };
-    Line::Connected { set_up_ns, sizes, timer: timer.to_owned() }
+    let memory = locked::lock_for(orders);
+    Line::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
 }
 
 /// Makes the fault that the server was told to make when a cell begins.
@@ -129,7 +138,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
 
 fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
     let address = Address::Abstract(orders.meet_at.clone());
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let begin_ns = clock::monotonic_ns();
     let endpoint = connect(&address, mechanism, &options)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
@@ -147,6 +156,15 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
+}
+
+/// What both ends ask of the channel.
+fn options(orders: &Orders) -> Options {
+    let mut options = Options { wait: Some(orders.wait), ..Options::default() };
+    if orders.scene.buffer_bytes > 0 {
+        options.buffer_bytes = orders.scene.buffer_bytes;
+    }
+    options
 }
 
 /// Sizes as asked for and as read back.
@@ -169,7 +187,7 @@ pub(crate) fn effective_sizes(
 
 /// Adds the server's report. It must have had every message that the client counts: one that is
 /// lost between the last of them and the mark would shorten the time.
-fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
+pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
     let report: EndReport = serde_json::from_str(report)?;
     if report.received != measured.messages {
         let (sent, received) = (measured.messages, report.received);
@@ -185,8 +203,9 @@ fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
     write(&Line::Listening)?;
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = options(orders);
     let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    locked::lock_for(orders);
     loop {
         let text = end.hear()?;
         if text == GOODBYE {
@@ -208,6 +227,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
         let measured = match orders.subject {
             Subject::Floor(Floor::Call) => alone::call(&job)?,
             Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
+            Subject::Study(method) if method.is_alone() => methods::alone(method, &job)?,
             _ => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
                 let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;
@@ -222,6 +242,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
 
 fn meeting_server(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
+    locked::lock_for(orders);
     loop {
         let text = meeting.hear()?;
         if text == GOODBYE {

@@ -8,7 +8,9 @@ mod budget;
 mod call;
 mod cell;
 mod file;
+mod load;
 mod machine;
+mod matrix;
 mod pace;
 mod rest;
 mod study;
@@ -22,8 +24,10 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
     Skipped,
 };
-pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable};
+pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
+pub use load::LoadAchieved;
 pub use machine::{Machine, MachineState, UNKNOWN};
+pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::StudyFacts;
@@ -80,6 +84,9 @@ pub struct Run {
     /// In a run of waits: `adaptive` beside the better of the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitComparison>,
+    /// In a run from CPU to CPU: which pairs there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// In a run of studies: what was measured as a published study measured it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub study_cells: Vec<Cell>,
@@ -123,6 +130,10 @@ pub struct Settings {
     pub placement: String,
     /// How much of the payload is written and read: "full", "header", "none".
     pub touch: String,
+    /// Whether CPUs were kept out of sleep states, and if not, why; empty if nobody asked.
+    pub sleep_states: String,
+    /// Whether the memory of both ends was locked, and if not, why; empty if it was not tried.
+    pub memory: String,
     /// Launches per cell.
     pub launches: u32,
     /// The time that was allowed, in seconds.
@@ -171,6 +182,7 @@ impl Run {
             at_rest: Vec::new(),
             budgets: Vec::new(),
             waits: Vec::new(),
+            matrix: None,
             study_cells: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),

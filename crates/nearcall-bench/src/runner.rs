@@ -9,16 +9,18 @@
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::Mechanism;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
 
+use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Line, Orders, Role};
+use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
@@ -29,8 +31,8 @@ use crate::{machine, plan, timers};
 
 mod assemble;
 mod disturbance;
-mod placement;
-mod processes;
+pub(crate) mod placement;
+pub(crate) mod processes;
 
 pub use processes::Program;
 
@@ -138,6 +140,30 @@ pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
 }
 
+/// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
+/// skipped.
+///
+/// # Errors
+///
+/// As [`bench`].
+pub fn bench_specs(
+    plan: &BenchPlan,
+    cells: &[CellSpec],
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
+    let find = |no_spinning: Option<&str>| {
+        let mut tour = Tour::default();
+        for cell in cells {
+            match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
+                Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
+                None => tour.cells.push(*cell),
+            }
+        }
+        tour
+    };
+    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
+}
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
@@ -174,6 +200,7 @@ pub(crate) fn bench_cells(
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
+    let awake = plan.awake.then(Awake::hold);
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
@@ -190,11 +217,18 @@ pub(crate) fn bench_cells(
     run.tool = tool();
     run.timers = timers;
     run.skipped = skipped;
+    if let Some(awake) = &awake {
+        run.machine.state.idle_held = Some(awake.is_held());
+        run.settings.sleep_states = awake.words();
+    }
     let mut bench = Bench {
         plan,
         hooks,
         placed,
         topology,
+        memory: String::new(),
+        watched: Vec::new(),
+        loads: Loads::new(&hooks.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
         rng: fastrand::Rng::with_seed(plan.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
@@ -223,6 +257,12 @@ struct Bench<'a> {
     hooks: &'a Hooks<'a>,
     placed: Placed,
     topology: Topology,
+    /// Whether the memory of the ends was locked, in words.
+    memory: String,
+    /// The CPUs of all units.
+    watched: Vec<usize>,
+    /// What runs beside cells on purpose.
+    loads: Loads<'a>,
     tsc: Option<[u64; 2]>,
     rng: fastrand::Rng,
     units: Vec<Vec<CellSpec>>,
@@ -241,6 +281,8 @@ impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
         let schedule = plan::schedule(self.units.len(), launches, self.plan.seed);
+        self.watched = self.used_cpus();
+        self.calibrate_loads();
         let mut quiet = self.look_around();
         for (order, launch) in schedule.iter().enumerate() {
             if self.failures[launch.cell].is_some() {
@@ -258,14 +300,29 @@ impl Bench<'_> {
             let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
             let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
+            let load = self.units[launch.cell][0].scene.load;
+            let workers =
+                (!load.is_idle()).then(|| self.loads.start(load, self.plan.seed ^ order as u64));
             let launched = self.launch(launch.cell, order, cell_ns);
+            // Gone before anything is looked at: what is seen then is not our own doing.
+            let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(launch.cell));
+            let around = Around::of(&quiet, &after, &self.place(launch.cell), load);
             quiet = after;
-            self.keep(launch.cell, order, launched, &around)?;
+            self.keep(launch.cell, order, launched, (&around, beside))?;
         }
         (self.hooks.progress)(schedule.len(), schedule.len(), "");
         Ok((self.hooks.interrupted)().then_some("interrupted"))
+    }
+
+    /// Finds out how to reach each load that the run has, before anything is measured.
+    fn calibrate_loads(&mut self) {
+        let begin_ns = clock::monotonic_ns();
+        for unit in &self.units {
+            self.loads.calibrate(unit[0].scene.load, self.hooks.interrupted);
+        }
+        // The cells have the time that was planned for them.
+        self.until_ns += clock::monotonic_ns().saturating_sub(begin_ns);
     }
 
     /// What each of the cells that are left may take, so that all end in time.
@@ -276,8 +333,16 @@ impl Bench<'_> {
         share_ns.clamp(CELL_NS_MIN, self.cell_ns_max)
     }
 
+    fn used_cpus(&self) -> Vec<usize> {
+        let mut cpus = self.placed.cpus();
+        cpus.extend((0..self.units.len()).flat_map(|unit| self.place(unit).cpus()));
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
     fn look_around(&self) -> (Watch, Counters) {
-        (detector::watch(&self.placed.cpus(), WATCH), Counters::read())
+        (detector::watch(&self.watched, WATCH), Counters::read())
     }
 
     /// Where both ends of a unit run.
@@ -314,6 +379,7 @@ impl Bench<'_> {
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
+            started: &|_, _| Ok(()),
         };
         processes::launch(&self.hooks.program, [&client, &server], padding, &patience)
     }
@@ -324,12 +390,18 @@ impl Bench<'_> {
         unit: usize,
         order: usize,
         launched: processes::Launched,
-        around: &Around,
+        (around, beside): (&Around, Option<Sample>),
     ) -> Result<(), BenchError> {
         let (mut set_up, mut given) = ((None, Vec::new()), 0);
         for line in launched.lines {
             match line {
-                Line::Connected { set_up_ns, sizes, .. } => set_up = (set_up_ns, sizes),
+                Line::Connected { set_up_ns, sizes, memory, .. } => {
+                    set_up = (set_up_ns, sizes);
+                    // One end without is worth more than many with.
+                    if !memory.is_empty() && !self.memory.starts_with("not") {
+                        self.memory = memory;
+                    }
+                }
                 Line::Cell { cell, outcome: Ok(measured) } => {
                     let at = self.units[unit].iter().position(|spec| *spec == cell);
                     let Some(at) = at else { continue };
@@ -337,6 +409,7 @@ impl Bench<'_> {
                     self.found[unit][at].push(CellLaunch {
                         measured: *measured,
                         around: around.clone(),
+                        beside: beside.clone(),
                         order: u32::try_from(order).unwrap_or(u32::MAX),
                         pids: launched.pids,
                         set_up_ns: set_up.0,
@@ -366,6 +439,7 @@ impl Bench<'_> {
 
     /// Puts cells, floors and failures into the run.
     fn fill(&self, run: &mut Run, task: &Task<'_>) -> Result<(), BenchError> {
+        run.settings.memory.clone_from(&self.memory);
         let timer: Option<Timer> = run.timers.iter().find(|timer| timer.used).cloned();
         let (mut specs, mut cells) = (Vec::new(), Vec::new());
         for (unit, failure) in self.failures.iter().enumerate() {
@@ -494,7 +568,9 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
             |waits| waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(","),
         ),
         placement: plan.placement.name().to_owned(),
-        touch: "full".to_owned(),
+        touch: plan.touch.name().to_owned(),
+        sleep_states: String::new(),
+        memory: String::new(),
         launches,
         budget_s: budget.as_secs_f64(),
         quick: plan.quick,
@@ -508,7 +584,7 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-fn tool() -> Tool {
+pub(crate) fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

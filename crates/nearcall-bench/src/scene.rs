@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::words;
+use crate::touch::Touch;
 
 /// The circumstances of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,6 +29,13 @@ pub struct Scene {
     /// Exactly so many exchanges, the first one included, without a warm-up; 0: for a time, after
     /// a warm-up.
     pub exchanges: u32,
+    /// How much of the payload is written and read.
+    #[serde(with = "words")]
+    pub touch: Touch,
+    /// Room in each direction that was asked for, in bytes; 0: the default.
+    pub buffer_bytes: u32,
+    /// A room that turns out different is measured all the same.
+    pub any_buffer: bool,
     /// When exchanges begin, and how many are under way.
     pub traffic: Traffic,
     /// Each exchange is also timed by the kernel's clock, around the same instructions.
@@ -208,6 +216,12 @@ impl fmt::Display for Scene {
         }
         if !self.load.is_idle() {
             write!(f, ", beside {}", self.load)?;
+        }
+        if self.touch != Touch::Full {
+            write!(f, ", payload touched: {}", self.touch)?;
+        }
+        if self.buffer_bytes > 0 {
+            write!(f, ", buffer of {} B", self.buffer_bytes)?;
         }
         if self.by_reference {
             f.write_str(", by reference")?;

@@ -43,6 +43,14 @@ pub fn harmonic_mean(rates: &[f64]) -> Option<f64> {
     Some(rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>())
 }
 
+/// The arithmetic mean and the standard deviation of a sample, which is 0 for one value. `None` if
+/// empty.
+#[must_use]
+pub fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
+    let deviation = variance(values).unwrap_or(0.0).sqrt();
+    (!values.is_empty()).then(|| (mean(values), deviation))
+}
+
 /// The 97.5 % quantile of Student's t distribution, for two-sided intervals of 95 %.
 ///
 /// `None` for zero degrees of freedom: one launch says nothing about the next.

@@ -51,7 +51,7 @@ pub fn cells(
             }
             measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
                 let subject = Subject::Mechanism(mechanism);
-                let scene = Scene::default();
+                let scene = scene(plan);
                 CellSpec { kind, subject, shape, message_bytes, wait, scene }
             }));
         }
@@ -89,6 +89,17 @@ impl Tour {
         if !self.skipped.contains(&skipped) {
             self.skipped.push(skipped);
         }
+    }
+}
+
+/// What all cells of a plan have in common.
+fn scene(plan: &BenchPlan) -> Scene {
+    Scene {
+        load: plan.load,
+        touch: plan.touch,
+        buffer_bytes: plan.buffer_bytes.unwrap_or(0),
+        any_buffer: plan.allow_different_sizes,
+        ..Scene::default()
     }
 }
 
@@ -141,7 +152,8 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
             };
             let shape = if size == LARGE_BYTES { Shape::Sink } else { Shape::Echo };
             if plan.kinds.contains(&kind) {
-                floors.push(floor.cell(kind, shape, size));
+                let scene = scene(plan);
+                floors.push(CellSpec { scene, ..floor.cell(kind, shape, size) });
             }
         }
     }

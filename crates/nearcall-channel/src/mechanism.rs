@@ -1,7 +1,8 @@
 //! The one table of mechanisms: names, what each can do, and how it is opened.
 //!
 //! Always true: a name is stable, since it stands in addresses, command lines and stored runs.
-//! The conformance suite runs over this table and checks what each row claims.
+//! The conformance suite runs over this table and checks what each row claims; what a message
+//! costs (`mechanism/costs.rs`) is counted by `nearcall profile`.
 //! Not here: what the mechanisms do (`kernel/`, `shm/`).
 
 use std::fmt;
@@ -10,7 +11,10 @@ use std::str::FromStr;
 use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
+mod costs;
 mod table;
+
+pub use costs::{Calls, Copies, Costs};
 
 /// A way to move messages between two processes of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

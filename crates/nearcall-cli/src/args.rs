@@ -4,6 +4,10 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod load;
+mod matrix;
+mod profile;
+mod rules;
 pub(crate) mod traffic;
 mod value;
 
@@ -17,11 +21,15 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use self::load::LoadArgs;
+pub(crate) use self::matrix::MatrixArgs;
+pub(crate) use self::profile::ProfileArgs;
+use self::rules::RulesArgs;
 use self::traffic::{
     BURST_EXAMPLES, BurstArgs, CLIENTS_EXAMPLES, ClientsArgs, GAP_EXAMPLES, GapArgs, PACE_EXAMPLES,
     PaceArgs, START_EXAMPLES, StartArgs,
 };
-use self::value::{Pin, Sizes};
+pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the words, the program's name first.
 ///
@@ -65,6 +73,18 @@ pub(crate) enum Command {
     )]
     Bench(Box<BenchArgs>),
 
+    /// Tell where the time of one message goes: system calls, copies, switches, stacks
+    ///
+    /// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
+    /// and CPU time come from an undisturbed run. Hardware counters and stacks only where they are
+    /// permitted; else it says how to permit them.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = profile::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Profile(Box<ProfileArgs>),
+
     /// List the mechanisms: how data travels, how a sleeper is woken, what works here
     #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]
     Mechanisms(JsonArgs),
@@ -72,6 +92,18 @@ pub(crate) enum Command {
     /// Print the table of a stored run again
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
+
+    /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
+    ///
+    /// What a reading costs, what it tells apart, how far known sleeps are off, whether the clocks
+    /// agree over the same spans, and how far those of two CPUs are apart. The counter is refused,
+    /// with the reason, where it cannot be trusted. Takes about four seconds.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = TIMERS_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Timers(TimersArgs),
 
     /// Tell what this machine lacks or has badly set for IPC and measuring, and what to do
     #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES)]
@@ -87,6 +119,10 @@ pub(crate) enum Command {
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
+
+    /// A process whose memory is measured; started by `bench memory` itself
+    #[command(name = "memory-process", hide = true)]
+    MemoryProcess,
 }
 
 /// Options of `bench`.
@@ -129,6 +165,12 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RulesArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
@@ -177,6 +219,32 @@ pub(crate) enum BenchCommand {
         verbatim_doc_comment
     )]
     Waits(WaitsArgs),
+
+    /// Measure what idle connections and services take of memory
+    ///
+    /// A server in an event loop and its clients, two processes, with up to 1,000 connections that
+    /// say nothing; then two services as two processes and as one. Proportional and private memory,
+    /// and as a second opinion what can still be allocated in steps of 1 KiB, within a limit of the
+    /// program's own. Takes about half a minute.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = MEMORY_EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Memory(MemoryArgs),
+
+    /// Measure from every CPU to every other, in both directions
+    ///
+    /// The client runs on one CPU and the server on another; mechanisms that need not spin are also
+    /// measured with both ends on the same. A table for each mechanism, and a line for each class
+    /// of pairs: threads of one core, cores of one cache, memory nodes. On machines with many CPUs
+    /// the time decides how many pairs of each class are measured, and the table says so.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = matrix::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Matrix(MatrixArgs),
 
     /// Measure exchanges that are due at a constant rate (open loop) beside a closed loop
     ///
@@ -271,6 +339,26 @@ pub(crate) struct WaitsArgs {
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
+}
+
+/// Options of `bench memory`.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    /// Mechanisms, separated by commas [default: shm,unix-stream,pipe]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) mechanism: Option<Vec<Mechanism>>,
+
+    /// Give up accuracy for speed: up to 100 connections, fewer rounds
+    #[arg(long, help_heading = HOW)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.memory/1) instead of the table
+    #[arg(long, help_heading = RESULT)]
+    pub(crate) json: bool,
 }
 
 /// What `bench rivals` passes on.
@@ -398,6 +486,22 @@ pub(crate) struct JsonArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `timers`.
+#[derive(Debug, Args)]
+pub(crate) struct TimersArgs {
+    /// Give up accuracy for speed: one second
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Store the findings here as JSON too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print one JSON document (nearcall.timers/1) instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Options of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -475,7 +579,9 @@ Examples:
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
+  nearcall profile shm-futex                     where the time of one message goes
   nearcall mechanisms                            what there is, and what works here
+  nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
   nearcall gen thermostat.proto --out src        Rust from an interface file";
@@ -512,6 +618,13 @@ Examples:
   nearcall bench waits --wait block --time 1m --out waits.json
   nearcall bench waits --json | jq '.waits[] | [.class, .rate_per_s, .latency_ratio]'";
 
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  nearcall bench memory                          all of it, within half a minute
+  nearcall bench memory --quick                  a first look, up to 100 connections
+  nearcall bench memory --mechanism shm,tcp --out memory.json
+  nearcall bench memory --json | jq '.connections[] | [.mechanism, .per_connection]'";
+
 const RIVALS_EXAMPLES: &str = "\
 Examples:
   nearcall bench rivals                          all that nearcall-peers can measure here
@@ -528,6 +641,13 @@ Examples:
   nearcall show run.json
   nearcall show --all run.json | less
   nearcall show run.json --json | jq '.machine'";
+
+const TIMERS_EXAMPLES: &str = "\
+Examples:
+  nearcall timers
+  nearcall timers --quick                        a first look
+  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns, .granularity_ns]'
+  nearcall timers --json | jq '.skew.pairs[] | [.cpus, .tsc.bound_ns]'";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

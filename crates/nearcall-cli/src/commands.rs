@@ -7,7 +7,9 @@ mod bench;
 mod doctor;
 mod r#gen;
 mod mechanisms;
+mod profile;
 mod show;
+mod timers;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -29,11 +31,14 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match command {
         Command::Bench(args) => bench::run(&args, &words),
+        Command::Profile(args) => profile::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::PeerProcess => return bench::peer(),
+        Command::MemoryProcess => return bench::memory::process(),
     };
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,

@@ -4,11 +4,15 @@
 //! stamps that people read.
 //! Not here: the processor's own counter (`tsc.rs`).
 
+mod time_of_day;
+
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+
+pub use time_of_day::time_of_day_us;
 
 /// A clock of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +194,16 @@ pub fn process_cpu_ns() -> u64 {
 /// Sleeps for `duration`, also when signals arrive. Whoever can be woken waits elsewhere.
 pub fn pause(duration: Duration) {
     let end = deadline(duration);
+    while let Err(Errno::INTR) = clock_nanosleep_absolute(ClockId::Monotonic, &end) {}
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` shows `monotonic_ns`, also when signals arrive; not at all if it
+/// does already. So a row of sleeps does not drift by what lies between them.
+pub fn pause_until(monotonic_ns: u64) {
+    let ns_per_s = NS_PER_S.unsigned_abs();
+    let part = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    let end =
+        Timespec { tv_sec: part(monotonic_ns / ns_per_s), tv_nsec: part(monotonic_ns % ns_per_s) };
     while let Err(Errno::INTR) = clock_nanosleep_absolute(ClockId::Monotonic, &end) {}
 }
 

@@ -1,6 +1,12 @@
-//! How much memory a process and the machine use, from the text files of /proc and /sys.
+//! How much memory a process and the machine use, from the text files of /proc and /sys; and how
+//! to keep a process's own memory present.
 //!
 //! Every parser is a function of its text; a missing file or line is `None`.
+
+use std::io;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
 
 /// /proc/PID/smaps_rollup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,6 +50,14 @@ pub fn available_bytes() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// Free bytes that wait in lists of single processors, of which [`available_bytes`] does not know.
+/// On large machines that are hundreds of megabytes, which come and go with what processes free.
+#[must_use]
+pub fn per_cpu_free_bytes() -> Option<u64> {
+    let pages = parse_per_cpu_pages(&std::fs::read_to_string("/proc/zoneinfo").ok()?)?;
+    pages.checked_mul(page_bytes() as u64)
+}
+
 /// The size of a page.
 #[must_use]
 pub fn page_bytes() -> usize {
@@ -64,6 +78,41 @@ pub fn shared_huge_pages() -> Option<String> {
     selected(&std::fs::read_to_string(path).ok()?).map(str::to_owned)
 }
 
+/// Keeps each page of this process present once it was touched, also of what is mapped later, if
+/// whatever comes may be locked; if the limit on locked memory (RLIMIT_MEMLOCK) holds for us, only
+/// of what is mapped now, because a later allocation beyond the limit would fail. `Ok(false)`: not
+/// even that is allowed, and nothing was done. Brings nothing in: whoever cares touches it before.
+///
+/// # Errors
+///
+/// The kernel's, for another reason than the limit.
+pub fn lock_all() -> io::Result<bool> {
+    let limit = getrlimit(Resource::Memlock).current;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
+    // More than the limit is locked only for those for whom it does not hold.
+    if limit.is_none_or(|limit| parse_virtual(&status).is_some_and(|bytes| bytes > limit)) {
+        flags |= MlockAllFlags::FUTURE;
+    }
+    match mlockall(flags) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::NOMEM | rustix::io::Errno::PERM) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How much memory this process may lock, in bytes; `None`: any amount.
+#[must_use]
+pub fn lock_limit_bytes() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// Reads the address space in use (VmSize) from the text of /proc/PID/status.
+#[must_use]
+pub fn parse_virtual(text: &str) -> Option<u64> {
+    kib_line(text, "VmSize:")
+}
+
 /// Reads the text of smaps_rollup.
 #[must_use]
 pub fn parse_rollup(text: &str) -> Option<Rollup> {
@@ -80,6 +129,15 @@ pub fn parse_rollup(text: &str) -> Option<Rollup> {
 #[must_use]
 pub fn parse_available(text: &str) -> Option<u64> {
     kib_line(text, "MemAvailable:")
+}
+
+/// Sums up the pages in the lists of all processors from the text of zoneinfo.
+#[must_use]
+pub fn parse_per_cpu_pages(text: &str) -> Option<u64> {
+    let counts = text.lines().filter_map(|line| line.trim().strip_prefix("count:"));
+    let counts: Option<Vec<u64>> = counts.map(|count| count.trim().parse().ok()).collect();
+    let counts = counts.filter(|counts| !counts.is_empty())?;
+    counts.into_iter().try_fold(0, u64::checked_add)
 }
 
 /// Reads a text such as `always [madvise] never`.
@@ -128,6 +186,12 @@ SwapPss:               0 kB
 ";
 
     #[test]
+    fn the_address_space_is_read_in_bytes() {
+        assert_eq!(parse_virtual("Name:\tx\nVmSize:\t    8824 kB\n"), Some(9_035_776));
+        assert_eq!(parse_virtual("Name:\tx\n"), None);
+    }
+
+    #[test]
     fn a_rollup_is_read_in_bytes() {
         let rollup = parse_rollup(ROLLUP).unwrap();
         assert_eq!(rollup.rss_bytes, 1820 * 1024);
@@ -141,6 +205,15 @@ SwapPss:               0 kB
         assert_eq!(parse_rollup("Rss: 12 kB\n"), None);
         assert_eq!(parse_rollup(&ROLLUP.replace("1820", "99999999999999999999")), None);
         assert_eq!(parse_rollup(&ROLLUP.replace("1820", "18446744073709551615")), None);
+    }
+
+    #[test]
+    fn the_lists_of_all_processors_are_summed_up() {
+        let text = "Node 0, zone   Normal\n  pages free     3000\n  pagesets\n    cpu: 0\n\
+                    count:    120\n              high:     1833\n    cpu: 1\n  count: 7\n";
+        assert_eq!(parse_per_cpu_pages(text), Some(127));
+        assert_eq!(parse_per_cpu_pages("  pages free     3000\n"), None);
+        assert_eq!(parse_per_cpu_pages("count: 18446744073709551615\ncount: 1\n"), None);
     }
 
     #[test]

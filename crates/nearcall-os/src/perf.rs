@@ -1,4 +1,4 @@
-//! Perf events of this thread: the software counters, and the hardware ones where there are any.
+//! Perf events of a thread: the software counters, and the hardware ones where there are any.
 //!
 //! Virtual machines often have no hardware counters, and plain users may be refused: both come back
 //! as a [`Refusal`] that says so, never as a zero.
@@ -25,9 +25,11 @@ pub enum Event {
     Instructions,
     /// Misses of the last cache (hardware).
     CacheMisses,
+    /// Branches that went another way than foretold (hardware).
+    BranchMisses,
 }
 
-/// A running counter of the thread that opened it.
+/// A running counter of one thread, or of one and all that it starts.
 #[derive(Debug)]
 pub struct Counter {
     fd: OwnedFd,
@@ -53,15 +55,31 @@ impl Counter {
     ///
     /// [`Refusal`].
     pub fn open(event: Event) -> Result<Self, Refusal> {
+        Self::open_with(event, THIS_THREAD, EXCLUDE_HV)
+    }
+
+    /// Starts to count `event` for the main thread of process `pid` and all threads that it starts
+    /// from now on. What it has counted can still be read when the process has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]; also of a process of another user.
+    pub fn open_for(event: Event, pid: u32) -> Result<Self, Refusal> {
+        let pid = libc::pid_t::try_from(pid);
+        let pid = pid.map_err(|error| Refusal::Os(io::Error::other(error)))?;
+        Self::open_with(event, pid, EXCLUDE_HV | INHERIT)
+    }
+
+    fn open_with(event: Event, tid: libc::pid_t, flags: u64) -> Result<Self, Refusal> {
         let (kind, config) = event.code();
-        let attr = Attr { kind, size: ATTR_BYTES, config, flags: EXCLUDE_HV, ..Attr::default() };
-        let (this_thread, any_cpu, no_group) = (0, -1, -1);
+        let attr = Attr { kind, size: ATTR_BYTES, config, flags, ..Attr::default() };
+        let (any_cpu, no_group) = (-1, -1);
         // SAFETY: `attr` is a perf_event_attr of the size it states and outlives the call.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attr,
-                this_thread,
+                tid,
                 any_cpu,
                 no_group,
                 FLAG_FD_CLOEXEC,
@@ -92,7 +110,7 @@ impl Counter {
 
 impl Event {
     /// All of them, software first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ContextSwitches,
         Self::Migrations,
         Self::PageFaults,
@@ -100,7 +118,27 @@ impl Event {
         Self::Cycles,
         Self::Instructions,
         Self::CacheMisses,
+        Self::BranchMisses,
     ];
+
+    /// Those that the processor counts itself.
+    pub const HARDWARE: [Self; 4] =
+        [Self::Cycles, Self::Instructions, Self::CacheMisses, Self::BranchMisses];
+
+    /// Its name, as the program perf has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ContextSwitches => "context-switches",
+            Self::Migrations => "cpu-migrations",
+            Self::PageFaults => "page-faults",
+            Self::TaskClock => "task-clock",
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses => "cache-misses",
+            Self::BranchMisses => "branch-misses",
+        }
+    }
 
     /// The event's type and number in the kernel's interface (linux/perf_event.h).
     fn code(self) -> (u32, u64) {
@@ -113,6 +151,7 @@ impl Event {
             Self::Cycles => (hardware, 0),
             Self::Instructions => (hardware, 1),
             Self::CacheMisses => (hardware, 3),
+            Self::BranchMisses => (hardware, 5),
         }
     }
 }
@@ -164,6 +203,10 @@ struct Attr {
 /// PERF_ATTR_SIZE_VER0.
 const ATTR_BYTES: u32 = 64;
 const _: () = assert!(size_of::<Attr>() == 64);
+/// The thread that asks.
+const THIS_THREAD: libc::pid_t = 0;
+/// Bit 1 of the flags: count also for threads that are started later.
+const INHERIT: u64 = 1 << 1;
 /// Bit 6 of the flags: do not count the hypervisor.
 const EXCLUDE_HV: u64 = 1 << 6;
 /// PERF_FLAG_FD_CLOEXEC.

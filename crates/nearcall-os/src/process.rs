@@ -50,6 +50,18 @@ pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     Ok(allowed)
 }
 
+/// Refuses this process address space beyond `bytes`, for good: allocations that need more fail.
+///
+/// # Errors
+///
+/// The kernel's. A hard limit below `bytes` stays as it is, which is no error.
+pub fn limit_address_space(bytes: u64) -> io::Result<()> {
+    let mut limit = rustix::process::getrlimit(Resource::As);
+    let bytes = limit.maximum.map_or(bytes, |maximum| maximum.min(bytes));
+    (limit.current, limit.maximum) = (Some(bytes), Some(bytes));
+    Ok(rustix::process::setrlimit(Resource::As, limit)?)
+}
+
 /// A pidfd of process `pid`. Only for our own children and before they are reaped is it sure which
 /// process that is; of a peer take [`crate::socket::peer_pidfd`].
 ///
@@ -171,6 +183,8 @@ impl Child {
     /// The kernel's.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         kill_pidfd(&self.pidfd)?;
+        // Its end and not a stop: of one that is traced a plain wait would report that, too.
+        wait_pidfd(&self.pidfd, None)?;
         self.child.wait()
     }
 }

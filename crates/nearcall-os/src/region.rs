@@ -5,6 +5,7 @@
 //! | [`OwnRegion`] | this process alone; the seals forbid everybody else | [`PeerRegion`] |
 //! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
 //! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
+//! | [`TrustedRegion`] | both sides, in place, by agreement | [`TrustedRegion`] |
 //! | [`PlainRegion`] | this process alone, bytes only | [`PeerRegion`], or [`TrustedBytes`] |
 //!
 //! Always true: a mapped file can no longer change its size, so no access to it can fault because
@@ -19,6 +20,7 @@ mod own;
 mod peer;
 mod plain;
 mod shared;
+mod trusted;
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -31,6 +33,7 @@ pub use own::{OwnRegion, region_pair_private};
 pub use peer::PeerRegion;
 pub use plain::{PlainBytes, PlainRegion, Trust, TrustedBytes};
 pub use shared::SharedRegion;
+pub use trusted::TrustedRegion;
 
 /// When the pages of a new region are taken from the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

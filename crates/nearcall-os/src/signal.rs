@@ -1,8 +1,10 @@
-//! Signals: held back and waited for, read from a descriptor, sent; and Ctrl-C for the program.
+//! Signals: held back and waited for, read from a descriptor, caught, sent; and Ctrl-C.
 //!
 //! A signal that is waited for must be blocked first, in every thread that could take it: block it
 //! before the threads start.
 #![allow(unsafe_code, reason = "rustix has no signal masks, signalfd, tgkill or handlers")]
+
+mod caught;
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -11,6 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
+pub use caught::Caught;
 pub use rustix::process::Signal;
 
 use crate::deadline::Deadline;

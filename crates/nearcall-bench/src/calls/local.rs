@@ -16,11 +16,12 @@ use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{self, Job, Measured};
+use crate::exchange::client::{Job, Measured};
 use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::Orders;
+use crate::peer;
 
 /// A server and a client in one loop.
 struct OneLoop {
@@ -93,7 +94,8 @@ impl ShortCircuit {
             return alone::measure(job, CALLS_PER_SAMPLE, batch);
         }
         let (payload, mut number) = (job.payload(), 0);
-        let calls = (BATCH_BYTES / job.cell.message_bytes).clamp(1, CALLS_PER_SAMPLE);
+        let batch_bytes = if job.cell.scene.exchanges > 0 { FEW_BYTES } else { BATCH_BYTES };
+        let calls = (batch_bytes / job.cell.message_bytes).clamp(1, CALLS_PER_SAMPLE);
         let batch = || {
             (0..calls).try_for_each(|_| {
                 take(&|data| payload.fill(number, 0, data))?;
@@ -128,7 +130,7 @@ impl SameLoop {
             return self.measure_bare(job);
         }
         self.one_loop.service.begin(job.seed, job.cell.bytes());
-        let measured = client::latency(&mut CallEnd::new(&self.caller, &job.cell), job)?;
+        let measured = peer::ask(&mut CallEnd::new(&self.caller, &job.cell), job, 0)?;
         let received = self.one_loop.service.report()?.received;
         expect_all(&job.cell, measured.messages, received)?;
         Ok(measured)
@@ -138,7 +140,7 @@ impl SameLoop {
         let (requests, replies) = (job.payload(), job.cell.replies(job.seed));
         let ends = self.bare.take().ok_or_else(|| Failure::other("the bare channel failed"))?;
         let mut both = BothEnds::new(ends, &requests, &replies);
-        let measured = client::latency(&mut both, job)?;
+        let measured = peer::ask(&mut both, job, 0)?;
         self.bare = Some(both.into_ends());
         Ok(measured)
     }
@@ -172,3 +174,7 @@ const CALLS_PER_SAMPLE: u64 = 1_000;
 
 /// A sample of calls with arguments moves about this much.
 const BATCH_BYTES: u64 = 256 << 10;
+
+/// Where the calls are counted, so that one of a few kilobytes still is far above the clock's steps
+/// and larger ones are timed one by one.
+const FEW_BYTES: u64 = 16 << 10;

@@ -11,7 +11,7 @@ use crate::exchange::count::{Counts, EndReport};
 use crate::payload::{Payload, Verifier};
 
 /// What all calls of a cell go to.
-pub(super) struct FakeService {
+pub(crate) struct FakeService {
     payload: RefCell<Payload>,
     next: Cell<u64>,
     received: Cell<u64>,
@@ -23,7 +23,7 @@ pub(super) struct FakeService {
 }
 
 impl FakeService {
-    pub(super) fn new() -> Rc<Self> {
+    pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self {
             payload: RefCell::new(Payload::new(0, 0)),
             next: Cell::new(0),
@@ -36,7 +36,7 @@ impl FakeService {
     }
 
     /// Begins a cell whose arguments have `bytes` bytes.
-    pub(super) fn begin(&self, seed: u64, bytes: usize) {
+    pub(crate) fn begin(&self, seed: u64, bytes: usize) {
         *self.payload.borrow_mut() = Payload::new(seed, bytes);
         self.next.set(0);
         self.received.set(0);
@@ -46,7 +46,7 @@ impl FakeService {
     }
 
     /// What was counted between the two marks.
-    pub(super) fn report(&self) -> Result<EndReport, Failure> {
+    pub(crate) fn report(&self) -> Result<EndReport, Failure> {
         if let Some(damage) = self.damage.take() {
             return Err(corrupt(damage));
         }
@@ -58,8 +58,9 @@ impl FakeService {
         self.received.set(self.received.get() + 1);
     }
 
+    /// Judges an argument against the one that is due, and counts it.
     #[inline]
-    fn read(&self, argument: &[u8]) -> Result<(), String> {
+    pub(crate) fn read(&self, argument: &[u8]) -> Result<(), String> {
         let number = self.next.get();
         let payload = self.payload.borrow();
         let mut verifier = Verifier::new(&payload, number);
@@ -70,7 +71,8 @@ impl FakeService {
         outcome.map_err(|corruption| corruption.to_string())
     }
 
-    fn take_mark(&self) -> Result<(), Failure> {
+    /// The measured region begins here, or ends.
+    pub(crate) fn take_mark(&self) -> Result<(), Failure> {
         let before = self.before.take();
         match before {
             None => *self.before.borrow_mut() = Some((Counts::before()?, self.received.get())),

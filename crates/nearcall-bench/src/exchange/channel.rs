@@ -139,6 +139,31 @@ impl ChannelEnd {
         }
     }
 
+    /// Reads only what is to be read, and gives the rest back where it lies.
+    fn receive_part(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        self.receive_with(|mut message, piece| {
+            if message.is_empty() {
+                return Ok(Got::Mark);
+            }
+            let wanted = verifier.needs_bytes().unwrap_or(0).min(piece.len());
+            let mut read = 0;
+            while read < wanted && message.left_bytes() > 0 {
+                let bytes = message.read(&mut piece[..wanted - read])?;
+                verifier.piece(&piece[..bytes]);
+                read += bytes;
+            }
+            // All of it has to come: the sender of a long message waits until it is gone.
+            while message.left_bytes() > 0 {
+                let bytes = message.piece()?.len();
+                message.consume(bytes);
+                verifier.skip(bytes);
+            }
+            drop(message);
+            verifier.end()?;
+            Ok(Got::Message)
+        })
+    }
+
     #[inline]
     fn wait(&mut self, interest: Interest) -> Result<(), Failure> {
         match &mut self.poller {
@@ -162,6 +187,9 @@ impl End for ChannelEnd {
 
     #[inline]
     fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        if verifier.needs_bytes().is_some() {
+            return self.receive_part(verifier);
+        }
         if self.poller.is_none() {
             match self.endpoint.receive_into(&mut self.piece, self.until) {
                 Ok(0) => return Ok(Got::Mark),

@@ -24,7 +24,7 @@ pub(crate) fn call(job: &Job) -> Result<Measured, Failure> {
 
 /// Measures what making and reading the payload costs without moving it.
 pub(crate) fn memcpy(job: &Job) -> Result<Measured, Failure> {
-    let payload = Payload::new(job.seed, job.cell.bytes());
+    let payload = Payload::touched(job.seed, job.cell.bytes(), job.cell.scene.touch);
     let mut verifier = Verifier::new(&payload, 0);
     let mut piece = vec![0; PIECE_BYTES];
     let message = || {
@@ -73,6 +73,9 @@ pub(crate) fn measure_timed(
     messages_per_sample: u64,
     mut timed_ns: impl FnMut() -> Result<u64, Failure>,
 ) -> Result<Measured, Failure> {
+    if job.cell.scene.exchanges > 0 {
+        return measure_exactly(job, messages_per_sample, timed_ns);
+    }
     let first_ns = timed_ns()?;
     let mut warmup = Warmup::new(job.warmup_rule(first_ns));
     while warmup.push(timed_ns()?) == WarmupState::Warming {}
@@ -94,11 +97,7 @@ pub(crate) fn measure_timed(
     let elapsed_ns = job.stamps.since_ns(begin);
     let messages = batches_ns.len() as u64 * messages_per_sample;
     let client = before.report(0, 0)?;
-    for &ns in &batches_ns {
-        #[expect(clippy::cast_possible_truncation, reason = "a time of one sample")]
-        #[expect(clippy::cast_sign_loss, reason = "no time is negative")]
-        times.record(ns.round() as u64);
-    }
+    record(&mut times, &batches_ns);
     let blocks = batches_ns.chunks_exact((batches_ns.len() / BLOCKS).max(1));
     let blocks_ns: Vec<f64> = blocks.filter_map(stats::median).collect();
     Ok(Measured {
@@ -116,6 +115,53 @@ pub(crate) fn measure_timed(
     })
 }
 
+/// As many messages as the cell says, the first ones included, without a warm-up. As between two
+/// processes (`exchange/exact.rs`), the first sample is in the times and not in the counts.
+fn measure_exactly(
+    job: &Job,
+    messages_per_sample: u64,
+    mut timed_ns: impl FnMut() -> Result<u64, Failure>,
+) -> Result<Measured, Failure> {
+    let samples = u64::from(job.cell.scene.exchanges).div_ceil(messages_per_sample).max(2);
+    let samples = usize::try_from(samples).unwrap_or(SAMPLES_MAX).min(SAMPLES_MAX);
+    let mut times = Histogram::new();
+    // Written once, so that its pages are present.
+    let mut batches_ns = vec![1.0; samples];
+    batches_ns.clear();
+    let first_ns = timed_ns()?;
+    batches_ns.push(first_ns as f64 / messages_per_sample as f64);
+    let before = Counts::before()?;
+    let begin = job.stamps.start();
+    let mut sum_ns = first_ns;
+    while batches_ns.len() < samples && (sum_ns < job.budget_ns || batches_ns.len() < EXACT_MIN) {
+        let ns = timed_ns()?;
+        sum_ns += ns;
+        batches_ns.push(ns as f64 / messages_per_sample as f64);
+    }
+    let elapsed_ns = job.stamps.since_ns(begin);
+    let messages = (batches_ns.len() as u64 - 1) * messages_per_sample;
+    let client = before.report(0, 0)?;
+    record(&mut times, &batches_ns);
+    Ok(Measured {
+        client,
+        messages,
+        elapsed_ns,
+        median_ns: stats::median(&batches_ns),
+        times: Some(times.to_stored()),
+        messages_per_sample,
+        first_message_ns: (messages_per_sample == 1).then_some(first_ns),
+        ..Measured::default()
+    })
+}
+
+fn record(times: &mut Histogram, batches_ns: &[f64]) {
+    for &ns in batches_ns {
+        #[expect(clippy::cast_possible_truncation, reason = "a time of one sample")]
+        #[expect(clippy::cast_sign_loss, reason = "no time is negative")]
+        times.record(ns.round() as u64);
+    }
+}
+
 /// A call takes one or two nanoseconds: a thousand are far above ten steps of any clock.
 const CALLS_PER_SAMPLE: u64 = 1_000;
 
@@ -124,6 +170,9 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// A launch below this many samples has no median worth the name.
 const SAMPLES_MIN: usize = 20;
+
+/// A mean of fewer samples says nothing.
+const EXACT_MIN: usize = 10;
 
 /// Room for the samples of one launch.
 const SAMPLES_MAX: usize = 1 << 16;

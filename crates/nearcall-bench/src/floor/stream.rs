@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::pipe::Pipe;
 use nearcall_os::poll::Interest;
 use nearcall_os::{pipe, socket};
 
@@ -33,7 +34,14 @@ pub(crate) struct Bytes<S> {
 
 impl<S: Stream> Bytes<S> {
     pub(crate) fn new(stream: S, message_bytes: usize) -> Self {
-        Self { stream, message_bytes, part: vec![0; message_bytes.clamp(1, PART_BYTES)] }
+        Self::in_parts(stream, message_bytes, PART_BYTES)
+    }
+
+    /// The same with at most `part_bytes` in one call.
+    pub(crate) fn in_parts(stream: S, message_bytes: usize, part_bytes: usize) -> Self {
+        // Written once, so that its pages are present.
+        let part = vec![1; message_bytes.min(part_bytes).max(1)];
+        Self { stream, message_bytes, part }
     }
 
     #[inline]
@@ -95,9 +103,18 @@ pub(crate) struct Unix {
 
 impl Unix {
     pub(crate) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
+        Self::meet_over(meeting, role, || Ok(socket::unix_pair(socket::Kind::Stream)?))
+    }
+
+    /// An end of any pair of stream sockets, which the server makes.
+    pub(crate) fn meet_over(
+        meeting: &Meeting,
+        role: Role,
+        make: impl FnOnce() -> Result<(OwnedFd, OwnedFd), Failure>,
+    ) -> Result<Self, Failure> {
         match role {
             Role::Server => {
-                let (socket, theirs) = socket::unix_pair(socket::Kind::Stream)?;
+                let (socket, theirs) = make()?;
                 meeting.say_with("socket", &[theirs.as_fd()])?;
                 Ok(Self { socket })
             }
@@ -106,6 +123,10 @@ impl Unix {
                 Ok(Self { socket })
             }
         }
+    }
+
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 }
 
@@ -131,7 +152,7 @@ pub(crate) struct UnixEpoll {
 
 impl UnixEpoll {
     pub(crate) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
-        let Unix { socket } = Unix::meet(meeting, role)?;
+        let socket = Unix::meet(meeting, role)?.into_socket();
         let (readable, writable) = (Epoll::create()?, Epoll::create()?);
         readable.add(&socket, Interest::Readable, 0)?;
         writable.add(&socket, Interest::Writable, 0)?;
@@ -169,9 +190,18 @@ pub(crate) struct Pipes {
 
 impl Pipes {
     pub(crate) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
+        Self::meet_over(meeting, role, || Ok(pipe::create()?))
+    }
+
+    /// An end of any two pipes, which the server makes.
+    pub(crate) fn meet_over(
+        meeting: &Meeting,
+        role: Role,
+        make: impl Fn() -> Result<Pipe, Failure>,
+    ) -> Result<Self, Failure> {
         match role {
             Role::Server => {
-                let (there, back) = (pipe::create()?, pipe::create()?);
+                let (there, back) = (make()?, make()?);
                 meeting.say_with("pipes", &[back.read.as_fd(), there.write.as_fd()])?;
                 Ok(Self { read: there.read, write: back.write })
             }

@@ -141,3 +141,38 @@ fn parts_are_the_bytes_that_filling_writes() {
         }
     }
 }
+
+#[test]
+fn of_a_header_only_its_bytes_are_written_and_judged() {
+    for touch in [Touch::Header, Touch::None] {
+        let touched = touch.bytes_of(4_095);
+        let payload = Payload::touched(3, 4_095, touch);
+        let mut bytes = vec![0xee; 4_095];
+        // In odd pieces, the touched part in two of them.
+        payload.fill(8, 0, &mut bytes[..40]);
+        payload.fill(8, 40, &mut bytes[40..]);
+        assert_eq!(bytes[touched..], vec![0xee; 4_095 - touched], "{touch}");
+        assert_eq!(bytes[..touched], message(&Payload::new(3, 4_095), 8)[..touched]);
+        assert_eq!(judge(&payload, 8, &bytes), Ok(()), "{touch}");
+        let mut verifier = Verifier::new(&payload, 8);
+        assert_eq!(verifier.needs_bytes(), Some(touched));
+        verifier.piece(&bytes[..touched]);
+        verifier.skip(4_095 - touched);
+        assert_eq!((verifier.end(), verifier.next()), (Ok(()), 9));
+        bytes[4_094] ^= 1;
+        assert_eq!(judge(&payload, 8, &bytes), Ok(()), "the rest is not read");
+        assert!(judge(&payload, 8, &bytes[..4_094]).is_err(), "the length is judged");
+        bytes[12] ^= 1;
+        assert_eq!(judge(&payload, 8, &bytes).is_err(), touch == Touch::Header);
+        assert_eq!(judge(&payload, 9, &bytes).is_err(), touch == Touch::Header);
+    }
+}
+
+#[test]
+fn a_message_no_longer_than_a_header_is_touched_in_full() {
+    let payload = Payload::touched(3, 64, Touch::Header);
+    assert_eq!(Verifier::new(&payload, 0).needs_bytes(), None);
+    assert_eq!(message(&payload, 5), message(&Payload::new(3, 64), 5));
+    let word = Payload::touched(3, 8, Touch::None);
+    assert_eq!((message(&word, 5), judge(&word, 5, &[9; 8])), (vec![0; 8], Ok(())));
+}

@@ -6,9 +6,12 @@
 mod budgets;
 mod calls;
 mod cells;
+pub mod clocks;
 mod details;
+pub mod footprint;
 mod grid;
 mod head;
+mod matrix;
 mod notes;
 mod overview;
 mod traffic;
@@ -26,6 +29,12 @@ pub fn table(run: &Run) -> String {
     if budgets::is_of_budgets(run) {
         out.push('\n');
         budgets::print(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
+    if matrix::is_of_matrix(run) {
+        out.push('\n');
+        matrix::print(&mut out, run);
         cells::print_skipped(&mut out, run);
         return out;
     }
@@ -65,6 +74,10 @@ pub fn details(run: &Run) -> String {
     out.push('\n');
     if budgets::is_of_budgets(run) {
         budgets::print(&mut out, run);
+        out.push('\n');
+        details::print(&mut out, run);
+    } else if matrix::is_of_matrix(run) {
+        matrix::print(&mut out, run);
         out.push('\n');
         details::print(&mut out, run);
     } else if waits::is_of_waits(run) {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::noise::Grade;
 use crate::run::call::CallFacts;
+use crate::run::load::LoadAchieved;
 use crate::run::pace::PaceFacts;
 use crate::run::study::StudyFacts;
 use crate::run::traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
@@ -117,6 +118,9 @@ pub struct Cell {
     /// What only calls have that begin at set times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceFacts>,
+    /// What `load` really was; `null` for idle cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_achieved: Option<LoadAchieved>,
     /// What only cells with gaps between exchanges have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapFacts>,
@@ -180,6 +184,7 @@ impl Cell {
             noise: Vec::new(),
             call: None,
             pace: None,
+            load_achieved: None,
             gap: None,
             burst: None,
             clients: None,

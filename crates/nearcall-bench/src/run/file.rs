@@ -55,21 +55,28 @@ impl Run {
     ///
     /// What the file system says. A file that was there before is unchanged then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
-        let mut text = self.to_json();
-        text.push('\n');
-        // Follow links, so that the file they mean is replaced and not the link.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-            return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
-        }
-        let (beside, mut file) = create_beside(&target)?;
-        let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, &target));
-        if outcome.is_err() {
-            // Nothing more can be done about a file that does not go away either.
-            let _ = fs::remove_file(&beside);
-        }
-        outcome
+        save_text(path, &(self.to_json() + "\n"))
     }
+}
+
+/// Writes `text` to a file as [`Run::save`] does.
+///
+/// # Errors
+///
+/// What the file system says. A file that was there before is unchanged then.
+pub fn save_text(path: &Path, text: &str) -> io::Result<()> {
+    // Follow links, so that the file they mean is replaced and not the link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+        return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
+    }
+    let (beside, mut file) = create_beside(&target)?;
+    let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, &target));
+    if outcome.is_err() {
+        // Nothing more can be done about a file that does not go away either.
+        let _ = fs::remove_file(&beside);
+    }
+    outcome
 }
 
 /// Tells before measuring whether [`Run::save`] could write there. Leaves nothing behind.

@@ -12,12 +12,14 @@ use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::launch::ROOM_BYTES;
+use crate::load::{self, Sample};
 use crate::run::{
     AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
     PaceFacts, PerEnd, RttNs, StudyFacts, Timer,
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
+use crate::touch::Touch;
 use crate::{stats, timers};
 
 mod traffic;
@@ -27,6 +29,8 @@ mod traffic;
 pub(crate) struct CellLaunch {
     pub(crate) measured: Measured,
     pub(crate) around: Around,
+    /// What ran beside it on purpose.
+    pub(crate) beside: Option<Sample>,
     pub(crate) order: u32,
     pub(crate) pids: [u32; 2],
     pub(crate) set_up_ns: Option<u64>,
@@ -46,6 +50,7 @@ pub(crate) fn cell(
     seed: u64,
     launches_asked: u32,
 ) -> Result<Cell, String> {
+    check_buffer(spec, launches)?;
     let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
     spec.shape.name().clone_into(&mut cell.shape);
     spec.wait.name().clone_into(&mut cell.wait);
@@ -54,6 +59,7 @@ pub(crate) fn cell(
     }
     cell.placement = placed.stored();
     cell.load = spec.scene.load_words();
+    cell.load_achieved = load::achieved(launches.iter().filter_map(|one| one.beside.as_ref()));
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
@@ -79,13 +85,35 @@ pub(crate) fn cell(
     cell.order = launches.iter().map(|launch| launch.order).collect();
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
     cell.tags = tags(&cell, launches, placed, launches_asked);
+    cell.tags.extend(match spec.scene.touch {
+        Touch::Full => None,
+        touch => Some(format!("touch_{touch}")),
+    });
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
-    if let Some(graded) = disturbance::grade(&observed, placed) {
+    if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.load) {
         cell.grade = Some(graded.grade);
         cell.noise = graded.reasons;
     }
     cell.floor = floor_of(spec).map(|floor| floor.subject.name().to_owned());
     Ok(cell)
+}
+
+/// A buffer that the user asked for is given, or the cell fails: rule R18. Where nobody asked, a
+/// size that differs from our own default is a tag.
+fn check_buffer(spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
+    let asked = u64::from(spec.scene.buffer_bytes);
+    if asked == 0 || spec.scene.any_buffer {
+        return Ok(());
+    }
+    let mut sizes = launches.iter().flat_map(|launch| &launch.sizes);
+    match sizes.find(|size| size.name == ROOM_BYTES && size.effective != asked) {
+        Some(size) => Err(format!(
+            "a buffer of {asked} bytes was asked for and one of {} given; \
+             --allow-different-sizes measures it",
+            size.effective
+        )),
+        None => Ok(()),
+    }
 }
 
 fn add_times(
@@ -296,6 +324,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
     let changed = cell.sizes.iter().any(|size| {
         size.requested.is_some_and(|requested| requested != 0 && requested != size.effective)
     });
+    let fell_short = cell.load_achieved.as_ref().is_some_and(|load| !load.not_reached.is_empty());
     let found = [
         ("migrated", left || moved),
         ("page_faults", ends.iter().map(faults).sum::<u64>() > 0),
@@ -304,6 +333,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("few_launches", cell.launches < asked),
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
+        ("load_not_reached", fell_short),
         ("behind", cell.pace.as_ref().is_some_and(|pace| !pace.kept)),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
@@ -402,11 +432,13 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref()?.p50;
     for (large, large_cell) in specs.iter().zip(cells) {
         let is_small = |small: &CellSpec| {
-            let same = (small.subject, small.shape, small.wait)
-                == (large.subject, large.shape, large.wait);
+            let same = small.unit() == large.unit() && small.shape == large.shape;
             same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
         };
         let Subject::Mechanism(_) = large.subject else { continue };
+        if large.scene.touch != Touch::Full {
+            continue;
+        }
         if large.kind != Kind::Latency || large.message_bytes < LARGE_BYTES_MIN {
             continue;
         }
@@ -466,6 +498,11 @@ mod tests {
         let cells = |large_ns| [measured(&specs[0], 400.0), measured(&specs[1], large_ns)];
         assert_eq!(untouched(&specs, &cells(790.0)).unwrap().0, specs[1]);
         assert_eq!(untouched(&specs, &cells(810.0)), None);
+        let unread = specs.map(|spec| CellSpec {
+            scene: Scene { touch: Touch::None, ..Scene::default() },
+            ..spec
+        });
+        assert_eq!(untouched(&unread, &cells(790.0)), None);
     }
 
     fn placed() -> Placed {
@@ -476,6 +513,7 @@ mod tests {
         CellLaunch {
             measured,
             around: Around::default(),
+            beside: None,
             order: 0,
             pids: [1, 2],
             set_up_ns: None,
@@ -563,6 +601,22 @@ mod tests {
         launch.sizes[0].effective = 131_072;
         let cell = cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
         assert_eq!(cell.tags, ["size_changed"]);
+    }
+
+    #[test]
+    fn a_buffer_that_was_asked_for_is_given_or_the_cell_fails() {
+        let scene = Scene { buffer_bytes: 65_536, ..Scene::default() };
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, scene, ..spec(64) };
+        let mut launch = rate(1_000_000, 1_000);
+        let made = |spec: &CellSpec, launch: &CellLaunch| {
+            cell(spec, std::slice::from_ref(launch), &placed(), None, 1, 1)
+        };
+        assert_eq!(made(&spec, &launch).unwrap().tags, [""; 0]);
+        launch.sizes[0].effective = 131_072;
+        let reason = made(&spec, &launch).unwrap_err();
+        assert!(reason.contains("65536 bytes was asked for and one of 131072 given"), "{reason}");
+        let allowed = CellSpec { scene: Scene { any_buffer: true, ..scene }, ..spec };
+        assert_eq!(made(&allowed, &launch).unwrap().tags, ["size_changed"]);
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! Adds up what disturbed the launches of one cell, and grades it.
+//!
+//! A load that was asked for is no disturbance. The grade of a loaded cell says how quiet the
+//! machine was apart from it: gaps and neighbours while its workers were gone, steal, throttling.
+//! That the ends waited for their CPU inside is what such a cell is there to show.
 
-use crate::detector::{self, Counters, DRIFT_MAX, Watch};
+use crate::detector::{self, Counters, CpuWatch, DRIFT_MAX, Watch};
 use crate::exchange::client::Measured;
 use crate::noise::{self, Graded, NoiseFacts};
 use crate::runner::placement::Placed;
+use crate::scene::Load;
 
 /// What was observed around one launch.
 #[derive(Clone, Debug, Default)]
@@ -18,14 +23,16 @@ impl Around {
         before: &(Watch, Counters),
         after: &(Watch, Counters),
         placed: &Placed,
+        load: Load,
     ) -> Self {
-        let mut facts =
-            detector::facts(&[&before.0, &after.0], &before.1, &after.1, &placed.cpus());
-        if placed.is_shared() {
-            // Both ends want the CPU by turns: they themselves are the pressure.
+        let cpus = placed.cpus();
+        let seen = [of_cpus(&before.0, &cpus), of_cpus(&after.0, &cpus)];
+        let mut facts = detector::facts(&[&seen[0], &seen[1]], &before.1, &after.1, &cpus);
+        if placed.is_shared() || !load.is_idle() {
+            // Both ends want the CPU by turns, or our workers do: they themselves are the pressure.
             facts.psi_cpu_some_ns = None;
         }
-        let drifted = detector::drift(&before.0, &after.0).is_some_and(|drift| drift > DRIFT_MAX);
+        let drifted = detector::drift(&seen[0], &seen[1]).is_some_and(|drift| drift > DRIFT_MAX);
         Self { facts, drifted }
     }
 
@@ -35,11 +42,22 @@ impl Around {
     }
 }
 
+/// What was seen on the CPUs of one cell; on all that were watched, if its ends may run anywhere.
+fn of_cpus(watch: &Watch, cpus: &[usize]) -> Watch {
+    let is_ours = |one: &&CpuWatch| cpus.is_empty() || cpus.contains(&one.cpu);
+    Watch { cpus: watch.cpus.iter().filter(is_ours).copied().collect() }
+}
+
 /// Grades a cell by all of its launches: what was around them, and what the ends saw themselves.
-pub(crate) fn grade(launches: &[(&Around, &Measured)], placed: &Placed) -> Option<Graded> {
+pub(crate) fn grade(
+    launches: &[(&Around, &Measured)],
+    placed: &Placed,
+    load: Load,
+) -> Option<Graded> {
     let around = launches.iter().map(|(around, _)| around.facts.clone()).reduce(sum)?;
     let inside = launches.iter().map(|(_, measured)| inside(measured)).reduce(sum)?;
-    let inside = if placed.is_shared() { NoiseFacts::default() } else { inside };
+    let is_ours = placed.is_shared() || !load.is_idle();
+    let inside = if is_ours { NoiseFacts::default() } else { inside };
     let (around, inside) = (noise::grade(&around), noise::grade(&inside));
     match (around, inside) {
         (Some(a), Some(b)) => {

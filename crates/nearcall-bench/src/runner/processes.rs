@@ -16,7 +16,7 @@ use nearcall_os::process::Child;
 use nearcall_os::{clock, pipe};
 
 use crate::exchange::{Cause, Failure};
-use crate::launch::{Line, Orders};
+use crate::launch::{Line, Orders, Role};
 
 /// How to start a process that runs [`peer::run`](crate::peer::run).
 #[derive(Clone, Debug)]
@@ -51,6 +51,9 @@ pub(crate) struct Patience<'a> {
     pub(crate) limit: Duration,
     /// Asked a few times per second.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
+    /// Told of each process once it runs and before it has its orders, so that it can be watched
+    /// from its first message on.
+    pub(crate) started: &'a dyn Fn(Role, u32) -> Result<(), Failure>,
 }
 
 /// Runs one launch: `client` and `server` have the same address and the same subject.
@@ -69,17 +72,22 @@ pub(crate) fn launch(
     ];
     let mut waited = Ok(());
     for (orders, padding, awaited) in in_order {
-        waited = End::start(program, orders, padding)
-            .map_err(|error| Failure::other(format!("cannot start a process: {error}")))
-            .and_then(|end| {
-                ends.push(end);
-                collect(&mut ends, awaited, until_ns, patience)
-            });
+        waited = End::start(program, padding).map_err(cannot_start).and_then(|mut end| {
+            let told = (patience.started)(orders.role, end.child.pid());
+            let told = told.and_then(|()| end.order(orders).map_err(cannot_start));
+            ends.push(end);
+            told?;
+            collect(&mut ends, awaited, until_ns, patience)
+        });
         if waited.is_err() {
             break;
         }
     }
     finish(ends, waited.err())
+}
+
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::other(format!("cannot start a process: {error}"))
 }
 
 /// Waits for both to end and says what happened.
@@ -178,7 +186,7 @@ struct End {
 }
 
 impl End {
-    fn start(program: &Program, orders: &Orders, padding_bytes: usize) -> io::Result<Self> {
+    fn start(program: &Program, padding_bytes: usize) -> io::Result<Self> {
         let mut command = Command::new(&program.path);
         command.args(&program.args).env(PADDING, "x".repeat(padding_bytes));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -186,12 +194,17 @@ impl End {
         let pipes = child.pipes();
         let out = pipes.stdout.take().map(OwnedFd::from);
         let err = pipes.stderr.take().map(OwnedFd::from);
-        let orders = serde_json::to_string(orders).map_err(io::Error::other)?;
-        if let Some(mut stdin) = pipes.stdin.take() {
-            stdin.write_all(orders.as_bytes())?;
-        }
         let (text, complaint, lines) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { child, out, err, text, complaint, lines, ended: None })
+    }
+
+    /// Tells it what to do; until then it waits.
+    fn order(&mut self, orders: &Orders) -> io::Result<()> {
+        let orders = serde_json::to_string(orders).map_err(io::Error::other)?;
+        match self.child.pipes().stdin.take() {
+            Some(mut stdin) => stdin.write_all(orders.as_bytes()),
+            None => Ok(()),
+        }
     }
 
     fn read_out(&mut self) -> io::Result<()> {

@@ -10,9 +10,29 @@ use nearcall_channel::WaitPolicy;
 
 use crate::cell::CellSpec;
 use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
+use crate::studies::methods::condvar::{AtOnce, ByBytes, Condvars};
+use crate::studies::methods::flag::Flags;
+use crate::studies::methods::mempipe::Mempipe;
+use crate::studies::methods::semaphore::Semaphores;
+use crate::studies::methods::shmem_pipe::ShmemPipe;
+
+mod condvar;
+pub(crate) mod event_loop;
+mod flag;
+mod handover;
+mod lines;
+mod mempipe;
+mod partner;
+mod segment;
+mod semaphore;
+mod shmem_pipe;
+mod signal_messages;
+mod signals;
+mod stream;
 
 /// A mechanism of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,11 +77,13 @@ pub enum Method {
     AllocPoll,
     /// No segment: the payload through the socket, with poll before each receive.
     SocketPoll,
+    /// Allocating a message in the segment and freeing it, and nothing else.
+    AllocAlone,
 }
 
 impl Method {
     /// All of them, in the order of the studies' mechanisms above.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Pipe,
         Self::Pipe1M,
         Self::Unix,
@@ -82,6 +104,7 @@ impl Method {
         Self::AllocSocket,
         Self::AllocPoll,
         Self::SocketPoll,
+        Self::AllocAlone,
     ];
 
     /// Its name in stored runs, which says that it is none of nearcall's.
@@ -108,6 +131,7 @@ impl Method {
             Self::AllocSocket => "study-alloc-socket",
             Self::AllocPoll => "study-alloc-poll",
             Self::SocketPoll => "study-socket-poll",
+            Self::AllocAlone => "study-alloc-alone",
         }
     }
 
@@ -119,6 +143,12 @@ impl Method {
             Self::AllocPoll | Self::SocketPoll | Self::AllocLoop => WaitPolicy::Poll,
             _ => WaitPolicy::Block,
         }
+    }
+
+    /// Whether it stays within one process, so that there is no other end.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        matches!(self, Self::AllocAlone)
     }
 
     /// Whether it only works while both ends hold a CPU.
@@ -155,15 +185,63 @@ impl fmt::Display for UnknownMethod {
 
 impl std::error::Error for UnknownMethod {}
 
+/// Measures a method that stays within one process.
+pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
+    match method {
+        Method::AllocAlone => segment::measure_allocation(job),
+        _ => Err(Failure::other(format!("{method} has another end"))),
+    }
+}
+
 /// Opens an end of `method` and lets `player` use it.
 pub(crate) fn visit<P: Play>(
     method: Method,
-    _meeting: &Meeting,
-    _role: Role,
-    _cell: &CellSpec,
-    _player: &P,
+    meeting: &Meeting,
+    role: Role,
+    cell: &CellSpec,
+    player: &P,
 ) -> Result<P::Report, Failure> {
-    Err(Failure::other(format!("{method} is not built")))
+    match method {
+        Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
+            stream::visit(method, meeting, role, cell, player)
+        }
+        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
+        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
+        Method::AllocSignal
+        | Method::AllocQueue
+        | Method::AllocSocket
+        | Method::AllocPoll
+        | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
+        Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        Method::Mempipe => {
+            let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::MempipeSpin => {
+            let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+        }
+        Method::ShmemPipe => {
+            let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+        }
+        Method::CondvarBytes => {
+            let end = Condvars::<ByBytes>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::CondvarMemcpy => {
+            let end = Condvars::<AtOnce>::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        Method::Semaphore => {
+            let end = Semaphores::meet(meeting, role, cell.bytes())?;
+            partner::play(end, meeting, player, cell.message_bytes)
+        }
+        // Not by two ends of this kind (`peer.rs`).
+        Method::AllocLoop | Method::AllocAlone => {
+            Err(Failure::other(format!("{method} has no ends that meet")))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! What other crates see of nearcall-bench, tested from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod footprint;
+mod load;
+mod profile;
 mod runner;
+mod study_calls;
+mod study_methods;
 mod table;
 mod table_budgets;
+mod table_matrix;
 mod table_traffic;
 mod table_waits;
 mod traffic;

@@ -36,7 +36,7 @@ pub(crate) fn hooks() -> Hooks<'static> {
     Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
 }
 
-fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
+pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
     let mechanisms = names.iter().map(|name| name.parse().unwrap()).collect();
     BenchPlan {
         kinds: kinds.to_vec(),
@@ -49,7 +49,7 @@ fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
 }
 
 /// The spinning mechanisms need a second CPU; without one the runner skips them.
-fn has_two_cpus() -> bool {
+pub(crate) fn has_two_cpus() -> bool {
     nearcall_os::cpu::allowed().len() > 1
 }
 

@@ -53,3 +53,10 @@ fn what_the_tests_of_the_runtime_call() {
 fn what_the_benchmark_calls() {
     check_in("../nearcall-bench/src/calls/golden", "bench", "bench.v1.rs", &[]);
 }
+
+/// One of the studies' methods uses this one.
+#[test]
+fn what_the_study_of_calls_calls() {
+    let folder = "../nearcall-bench/src/studies/methods/golden";
+    check_in(folder, "handover", "study.v1.rs", &[]);
+}

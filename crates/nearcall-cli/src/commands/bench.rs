@@ -5,7 +5,9 @@
 
 mod budgets;
 mod calls;
+mod matrix;
 mod measure;
+pub(super) mod memory;
 mod rivals;
 mod traffic;
 mod waits;
@@ -21,8 +23,9 @@ use nearcall_bench::run::{Kind, Run, Tool, check_writable};
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
+pub(super) use self::measure::hooked;
 use super::{End, Usage};
-use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, PlaceWord};
+use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord, Sizes};
 use crate::output;
 use crate::places;
 
@@ -31,6 +34,8 @@ pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
         Some(BenchCommand::Calls(args)) => return calls::run(args, words),
         Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
         Some(BenchCommand::Waits(args)) => return waits::run(args, words),
+        Some(BenchCommand::Memory(args)) => return memory::run(args),
+        Some(BenchCommand::Matrix(args)) => return matrix::run(args, words),
         Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
         Some(BenchCommand::Gap(args)) => return traffic::gap(args, words),
         Some(BenchCommand::Burst(args)) => return traffic::burst(args, words),
@@ -126,6 +131,11 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
         placement: place(how, args.place.placement, cpus)?,
+        load: args.load.load,
+        touch: args.rules.touch,
+        buffer_bytes: args.rules.buffer.as_ref().map(buffer_bytes).transpose()?,
+        allow_different_sizes: args.rules.allow_different_sizes,
+        awake: args.rules.quiet.awake,
         launches: how.launches,
         time_budget: how.time,
         quick: how.quick,
@@ -134,13 +144,30 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
     })
 }
 
+/// One size, which is no larger than the largest message.
+fn buffer_bytes(sizes: &Sizes) -> Result<u32, String> {
+    match sizes.0[..] {
+        [size] => u32::try_from(size).map_err(|error| format!("--buffer: {error}")),
+        _ => Err("--buffer: give one size".to_owned()),
+    }
+}
+
 /// The words without the program's name, for the record.
-fn arguments(words: &[OsString]) -> Vec<String> {
+pub(super) fn arguments(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
-    if let Some(pin) = args.pin {
+    place_of(args.pin, word, cpus)
+}
+
+/// Where `--pin` or `--placement` puts both ends, if they can be there.
+pub(super) fn place_of(
+    pin: Option<Pin>,
+    word: Option<PlaceWord>,
+    cpus: &Cpus,
+) -> Result<Place, String> {
+    if let Some(pin) = pin {
         for cpu in [pin.client, pin.server] {
             cpus.check(cpu)?;
         }
@@ -158,13 +185,13 @@ fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, 
 }
 
 /// The CPUs of this machine and those that this program may use.
-struct Cpus {
+pub(super) struct Cpus {
     online: Vec<usize>,
     allowed: Vec<usize>,
 }
 
 impl Cpus {
-    fn read() -> Self {
+    pub(super) fn read() -> Self {
         let online = cpu::Topology::read().cpus.iter().map(|cpu| cpu.number).collect();
         Self { online, allowed: cpu::allowed() }
     }
@@ -210,11 +237,11 @@ fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
 }
 
 /// A seed that differs from run to run and is easy to type again.
-fn new_seed() -> u64 {
+pub(super) fn new_seed() -> u64 {
     clock::realtime_ns() / NS_PER_MS % SEEDS
 }
 
-fn tool() -> Tool {
+pub(super) fn tool() -> Tool {
     Tool {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

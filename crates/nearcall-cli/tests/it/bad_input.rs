@@ -67,6 +67,14 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "budgets", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
         (&["bench", "budgets", "--launches", "0"], 2, &["1..=1000"]),
         (&["bench", "waits", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
+        (&["bench", "--load", "35"], 2, &["unknown load \"35\"; use idle"]),
+        (&["bench", "--load", "0%"], 2, &["1% to 99%"]),
+        (&["bench", "--touch", "some"], 2, &["full, header, none"]),
+        (&["bench", "--buffer", "8,9"], 2, &["--buffer: give one size"]),
+        (&["bench", "--allow-different-sizes"], 2, &["--buffer"]),
+        (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
+        (&["bench", "matrix", "--size", "8,9"], 2, &["--size: give one size"]),
+        (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs"]),
         (&["bench", "pace", "--rate", "0"], 2, &["1..=1000000"]),
         (&["bench", "pace", "--rate", "1000,"], 2, &["--rate"]),
         (&["bench", "pace", "--stall", "5"], 2, &["give a time such as 10us, 1ms or 0"]),
@@ -88,6 +96,30 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     assert!(!folder.home().join(".local").exists(), "nothing was written");
+}
+
+#[test]
+fn wrong_words_of_a_profile_end_with_2() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (&["profile"], 2, &["<MECHANISM>"]),
+        (
+            &["profile", "shm-futx"],
+            2,
+            &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
+        ),
+        (&["profile", "pipe", "--size", "0"], 2, &["size \"0\" is zero"]),
+        (&["profile", "pipe", "--size", "8,9"], 2, &["give one size such as 1KiB"]),
+        (&["profile", "pipe", "--size", "5MiB"], 2, &["above the limit of 4 MiB"]),
+        (&["profile", "pipe", "--shape", "ring"], 2, &["echo, sink"]),
+        (&["profile", "pipe", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
+        (&["profile", "sysv-mq", "--wait", "poll"], 2, &["cannot wait by poll; it can by block"]),
+        (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["profile", "pipe", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
+        (&["profile", "pipe", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
@@ -162,6 +194,12 @@ fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
         ),
         (&["bench", "--out", "."], 1, &["cannot store a run in .: "]),
         (&["bench", "--json", "--out", "/proc/run.json"], 1, &["cannot store a run in /proc/"]),
+        (
+            &["profile", "pipe", "--out", "absent"],
+            1,
+            &["cannot write absent/profile-pipe.folded: No"],
+        ),
+        (&["profile", "pipe", "--out", "/proc"], 1, &["cannot write /proc/profile-pipe.folded: "]),
     ];
     let start = nearcall_os::clock::now();
     cases.iter().for_each(|&case| check(&folder, case));

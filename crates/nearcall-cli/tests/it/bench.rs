@@ -146,7 +146,7 @@ fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
 }
 
 /// The children of a process. Not every kernel lists them, so all processes are asked.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(|&process| parent(process) == Some(pid)).collect()

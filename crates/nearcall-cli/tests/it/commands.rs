@@ -114,6 +114,7 @@ fn help_shows_examples_and_hides_the_second_process() {
     for words in [
         &["--help"][..],
         &["bench", "--help"],
+        &["profile", "--help"],
         &["mechanisms", "--help"],
         &["show", "--help"],
         &["doctor", "--help"],

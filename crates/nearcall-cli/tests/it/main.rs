@@ -5,4 +5,7 @@ mod bad_input;
 mod bench;
 mod commands;
 mod r#gen;
+mod memory;
+mod profile;
 mod program;
+mod timers;

@@ -9,7 +9,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use rustix::io::Errno;
 
@@ -90,6 +90,20 @@ impl SharedRegion {
         let word = check_word(self.mapping.start(), self.len(), at);
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    }
+
+    /// The byte at `at`, for who copies one byte at a time on purpose.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not inside the region.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn byte(&self, at: usize) -> &AtomicU8 {
+        let byte = check_word(self.mapping.start(), self.len(), at);
+        // SAFETY: as in `word32`.
+        unsafe { AtomicU8::from_ptr(byte.as_ptr()) }
     }
 
     /// The bytes of `range`, to copy from.

@@ -22,6 +22,23 @@ fn a_pause_lasts_at_least_as_long_as_asked() {
 }
 
 #[test]
+fn a_pause_ends_no_sooner_than_the_moment_asked() {
+    let end_ns = clock::monotonic_ns() + 2_000_000;
+    clock::pause_until(end_ns);
+    assert!(clock::monotonic_ns() >= end_ns);
+    // Long past.
+    clock::pause_until(0);
+}
+
+#[test]
+fn the_time_of_day_is_wall_time() {
+    let before_us = clock::realtime_ns() / 1_000;
+    let now_us = clock::time_of_day_us();
+    // Both are the same clock; whoever sets it meanwhile makes no jump of a minute.
+    assert!(now_us.abs_diff(before_us) < 60_000_000, "{before_us} {now_us}");
+}
+
+#[test]
 fn processor_time_passes_when_we_work_and_not_when_we_sleep() {
     let start = clock::thread_cpu_ns();
     let end = clock::monotonic_ns() + 2_000_000;

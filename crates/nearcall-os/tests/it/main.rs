@@ -21,5 +21,6 @@ mod region;
 mod signal;
 mod socket;
 mod sysv;
+mod trace;
 mod uring;
 mod vmsplice;

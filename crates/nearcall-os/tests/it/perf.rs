@@ -1,7 +1,12 @@
 //! Perf events: counted, or refused with a reason.
 
+use std::process::Stdio;
+
 use nearcall_os::counters;
 use nearcall_os::perf::{Counter, Event, Refusal};
+use nearcall_os::process::Child;
+
+use crate::partner::PATIENCE;
 
 #[test]
 fn every_event_counts_or_says_why_not() {
@@ -15,6 +20,20 @@ fn every_event_counts_or_says_why_not() {
                 assert!(!matches!(refusal, Refusal::Os(_)), "{event:?}: {refusal}");
             }
         }
+    }
+}
+
+#[test]
+fn the_events_of_a_child_can_be_read_after_its_end() {
+    let mut command = std::process::Command::new("cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let counter = Counter::open_for(Event::TaskClock, child.pid());
+    drop(child.pipes().stdin.take());
+    assert!(child.wait(PATIENCE).unwrap().is_some());
+    match counter {
+        Ok(counter) => assert!(counter.read().unwrap() > 0),
+        Err(refusal) => assert!(!matches!(refusal, Refusal::Os(_)), "{refusal}"),
     }
 }
 

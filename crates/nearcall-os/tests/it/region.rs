@@ -251,6 +251,10 @@ fn both_sides_write_a_shared_region() {
     assert_eq!(b.bytes(8..12).read_u32(0), 6);
     b.write(3, b"xyz");
     assert_eq!(a.bytes(3..6).len(), 3);
+    assert_eq!(a.byte(4).load(Ordering::Relaxed), b'y');
+    a.byte(BYTES - 1).store(9, Ordering::Relaxed);
+    let last = b.byte(BYTES - 1).load(Ordering::Relaxed);
+    assert_eq!((last, b.byte(BYTES - 2).load(Ordering::Relaxed)), (9, 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::grid::{clean, clip, print_wrapped};
 use crate::report::number::{self, MISSING};
-use crate::run::{Kind, Placement, Run};
+use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
 pub(super) fn place(placement: &Placement) -> String {
@@ -13,6 +13,39 @@ pub(super) fn place(placement: &Placement) -> String {
         }
         _ => format!("Ends not pinned ({class})"),
     }
+}
+
+/// What the load of these cells really was; `None` for idle ones.
+pub(super) fn load_achieved(cells: &[&Cell]) -> Option<String> {
+    let all: Vec<&LoadAchieved> =
+        cells.iter().filter_map(|cell| cell.load_achieved.as_ref()).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let range = |values: Vec<f64>, format: &dyn Fn(f64) -> String| {
+        let low = format(values.iter().copied().reduce(f64::min)?);
+        let high = format(values.into_iter().reduce(f64::max)?);
+        Some(if low == high { low } else { format!("{low} to {high}") })
+    };
+    let percent = |value: f64| format!("{value:.1} %");
+    let rate =
+        |of: fn(&LoadAchieved) -> Option<f64>| all.iter().filter_map(|one| of(one)).collect();
+    let pinned = all.iter().any(|one| !one.cpus.is_empty());
+    let whose = if pinned { "of each CPU" } else { "of a CPU for each cpu worker" };
+    let cpu: Vec<f64> = all.iter().flat_map(|one| one.cpu_percent.clone()).collect();
+    let parts = [
+        range(cpu, &percent).map(|cpu| format!("{cpu} {whose}")),
+        range(rate(|one| one.memory_bytes_per_s), &number::byte_rate)
+            .map(|rate| format!("memory {rate}")),
+        range(rate(|one| one.io_bytes_per_s), &number::byte_rate).map(|rate| format!("io {rate}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let mut text = format!("Load achieved: {}.", parts.join(", "));
+    let fell_short = all.iter().filter(|one| !one.not_reached.is_empty()).count();
+    if let Some(reason) = all.iter().find_map(|one| one.not_reached.first()) {
+        text += &format!(" NOT REACHED in {fell_short} of {} cells: {}.", all.len(), clean(reason));
+    }
+    Some(text)
 }
 
 /// A figure, or a dash where there is none.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{NAME_COLUMNS_MAX, figure, micros, place};
+use super::cells::{NAME_COLUMNS_MAX, figure, load_achieved, micros, place};
 use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
 use super::notes::Notes;
 use crate::report::number::{self, MISSING};
@@ -126,6 +126,9 @@ fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
 
 fn print_section(out: &mut String, title: &Title, mut cells: Vec<&Cell>, notes: &mut Notes) {
     title.print(out);
+    if let Some(text) = load_achieved(&cells) {
+        print_wrapped(out, "  ", &text);
+    }
     out.push('\n');
     cells.sort_by(|a, b| {
         let by_cost = cost(a).total_cmp(&cost(b));

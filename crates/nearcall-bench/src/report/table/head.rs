@@ -3,7 +3,7 @@
 use super::grid::{clean, print_wrapped};
 use crate::noise::Grade;
 use crate::report::number;
-use crate::run::{Machine, Run, UNKNOWN};
+use crate::run::{Machine, Run, Tool, UNKNOWN};
 
 /// Everything about the machine.
 pub(super) fn print(out: &mut String, run: &Run) {
@@ -13,22 +13,35 @@ pub(super) fn print(out: &mut String, run: &Run) {
     }
     print_wrapped(out, "  settings  ", &settings(run));
     print_wrapped(out, "  timer     ", &timer(run));
+    if !run.settings.memory.is_empty() {
+        print_wrapped(out, "  memory    ", &clean(&run.settings.memory));
+    }
     print_noise(out, run);
 }
 
 /// What a figure cannot be read without.
 pub(super) fn print_short(out: &mut String, run: &Run) {
     print_title(out, run);
-    let [(label, machine), (_, system), _] = machine_lines(&run.machine);
-    print_wrapped(out, label, &join(&[machine, system]));
+    print_machine(out, &run.machine);
     print_wrapped(out, "  settings  ", &settings(run));
     print_noise(out, run);
 }
 
-fn print_title(out: &mut String, run: &Run) {
-    let tool = format!("nearcall {}", clean(&run.tool.version));
-    let title = join(&[tool, clean(&run.tool.profile), number::date(run.started_unix_s)]);
+/// What measured, and when.
+pub(super) fn print_tool(out: &mut String, tool: &Tool, started_unix_s: u64) {
+    let name = format!("nearcall {}", clean(&tool.version));
+    let title = join(&[name, clean(&tool.profile), number::date(started_unix_s)]);
     print_wrapped(out, "", &title);
+}
+
+/// The machine's first two lines as one.
+pub(super) fn print_machine(out: &mut String, machine: &Machine) {
+    let [(label, machine), (_, system), _] = machine_lines(machine);
+    print_wrapped(out, label, &join(&[machine, system]));
+}
+
+fn print_title(out: &mut String, run: &Run) {
+    print_tool(out, &run.tool, run.started_unix_s);
     if run.partial {
         let reason = run.partial_reason.as_deref().map_or_else(|| UNKNOWN.to_owned(), clean);
         print_wrapped(out, "PARTIAL   ", &format!("{reason}; cells of the plan are missing"));
@@ -96,7 +109,11 @@ fn settings(run: &Run) -> String {
         launches => format!("{launches} launches per cell in random order"),
     };
     let quick = if settings.quick { "quick" } else { "" };
-    join(&[launches, format!("seed {}", settings.seed), touch, quick.to_owned()])
+    let sleep = match settings.sleep_states.as_str() {
+        "" => String::new(),
+        words => format!("sleep states {}", clean(words)),
+    };
+    join(&[launches, format!("seed {}", settings.seed), touch, quick.to_owned(), sleep])
 }
 
 fn timer(run: &Run) -> String {

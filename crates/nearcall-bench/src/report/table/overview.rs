@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{OURS, figure, micros, place};
+use super::cells::{OURS, figure, load_achieved, micros, place};
 use super::grid::{COLUMNS_MAX, clean, clip, print_line, print_wrapped};
 use crate::noise::{self, Grade};
 use crate::report::number::{self, MISSING};
@@ -27,6 +27,9 @@ pub(super) fn print(out: &mut String, run: &Run) -> bool {
     keys.dedup();
     let Some(columns) = fitting(&keys, &groups).filter(|_| alike) else { return false };
     print_line(out, &format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
+    if let Some(text) = load_achieved(&all().collect::<Vec<_>>()) {
+        print_wrapped(out, "", &text);
+    }
     out.push('\n');
     print_rows(out, &columns, &groups);
     print_legend(out, run, &keys);

@@ -6,6 +6,7 @@ use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::launch::Fault;
+use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
@@ -37,6 +38,11 @@ pub(super) fn measure_waits(plan: &WaitsPlan, interrupt: Interrupt) -> anyhow::R
     with_hooks(interrupt, |hooks| waits::bench(plan, hooks))
 }
 
+/// Measures from CPU to CPU, in the same way.
+pub(super) fn measure_matrix(plan: &MatrixPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| matrix::bench(plan, hooks))
+}
+
 /// Measures traffic, in the same way; with a fault made on purpose to test the method.
 pub(super) fn measure_traffic(
     plan: &TrafficPlan,
@@ -53,15 +59,19 @@ fn with_hooks(
     interrupt: Interrupt,
     bench: impl FnOnce(&Hooks<'_>) -> Result<Run, BenchError>,
 ) -> anyhow::Result<Run> {
+    hooked(interrupt, bench).map_err(|error| match error {
+        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
+        _ => error.into(),
+    })
+}
+
+/// Runs what starts processes: with progress, this program as the second process, and Ctrl-C.
+pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hooks<'_>) -> T) -> T {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
     let program = Program::current(&[PEER_VERB]);
-    let hooks = Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) };
-    bench(&hooks).map_err(|error| match error {
-        BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
-        _ => error.into(),
-    })
+    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
 }
 
 /// What the second process runs. Its orders come on standard input, its results go to standard

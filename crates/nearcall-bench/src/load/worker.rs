@@ -1,0 +1,194 @@
+//! What a worker process does: compute, write memory, write a file, or be busy by turns.
+//!
+//! Always true: it never ends by itself; the runner kills it, and the kernel does when the runner
+//! is gone. The file that it writes has no name and no more than [`FILE_BYTES_MAX`] bytes. What it
+//! has done stands on the board (`board.rs`) at any time.
+
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io::{self, Seek, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use nearcall_os::{clock, cpu, memory, process};
+use serde::{Deserialize, Serialize};
+
+use super::board::Board;
+use super::duty::{Cycle, Step};
+use crate::exchange::Failure;
+
+/// What one worker has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Work {
+    /// Compute without a pause.
+    Cpu,
+    /// Map so many bytes, write each page, check them, give them back; again and again.
+    Memory { bytes: u64 },
+    /// Write a file and wait until it is on the disk.
+    Io,
+    /// Compute on this CPU for `busy_ns` of every `period_ns`.
+    Duty { cpu: usize, period_ns: u64, busy_ns: u64, phase_ns: u64 },
+}
+
+/// What a worker reads from its standard input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(super) load_worker: Work,
+}
+
+impl Orders {
+    /// Reads them; `None` if this is not for a worker.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text.trim_end_matches('\0')).ok()
+    }
+}
+
+/// Works until it is killed.
+///
+/// # Errors
+///
+/// Why it cannot work; the board says it too.
+pub(crate) fn run(orders: &Orders) -> Result<(), Failure> {
+    let board = Board::open(io::stdin())?;
+    let outcome = match orders.load_worker {
+        Work::Cpu => compute(&board),
+        Work::Memory { bytes } => write_memory(&board, bytes),
+        Work::Io => write_file(&board),
+        Work::Duty { cpu, period_ns, busy_ns, phase_ns } => {
+            be_busy_by_turns(&board, cpu, [period_ns, busy_ns, phase_ns])
+        }
+    };
+    match outcome {
+        Ok(never) => match never {},
+        Err(error) => {
+            board.say_failed(&error.to_string());
+            Err(Failure::other(error))
+        }
+    }
+}
+
+/// What nothing returns.
+enum Never {}
+
+fn compute(board: &Board) -> io::Result<Never> {
+    board.say_up();
+    loop {
+        burn(BURN_STEPS);
+    }
+}
+
+/// Square roots, as `stress` computes.
+fn burn(steps: u32) {
+    let mut value = black_box(2.0_f64);
+    for _ in 0..steps {
+        value = black_box((value + 3.0).sqrt());
+    }
+}
+
+fn write_memory(board: &Board, bytes: u64) -> io::Result<Never> {
+    let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+    let page_bytes = memory::page_bytes().max(1);
+    board.say_up();
+    loop {
+        // Fresh from the kernel each time, which zeroes every page when it is first written.
+        let mut block = vec![0_u8; bytes];
+        for part in block.chunks_mut(MEMORY_COUNT_BYTES) {
+            part.iter_mut().step_by(page_bytes).for_each(|byte| *byte = MARK);
+            black_box(&mut *part);
+            board.add(part.len() as u64, 0);
+        }
+        if block.iter().step_by(page_bytes).any(|&byte| byte != MARK) {
+            return Err(io::Error::other("memory does not hold what was written to it"));
+        }
+    }
+}
+
+fn write_file(board: &Board) -> io::Result<Never> {
+    let mut file = nameless_file(&std::env::temp_dir())?;
+    let block = vec![MARK; IO_BLOCK_BYTES];
+    file.write_all(&block)?;
+    board.say_up();
+    let mut written = block.len();
+    loop {
+        if written + block.len() > FILE_BYTES_MAX {
+            file.rewind()?;
+            written = 0;
+        }
+        file.write_all(&block)?;
+        file.sync_data()?;
+        written += block.len();
+        board.add(block.len() as u64, 1);
+    }
+}
+
+/// A file in `folder` that is gone with this process.
+fn nameless_file(folder: &Path) -> io::Result<File> {
+    let name = format!("nearcall-load-{}-{:x}", process::pid(), clock::monotonic_ns());
+    let path = folder.join(name);
+    let told = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot write in {}: {error}", folder.display()))
+    };
+    let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(told)?;
+    std::fs::remove_file(&path).map_err(told)?;
+    Ok(file)
+}
+
+fn be_busy_by_turns(board: &Board, cpu: usize, times_ns: [u64; 3]) -> io::Result<Never> {
+    cpu::pin_current(cpu)?;
+    let [period_ns, busy_ns, phase_ns] = times_ns;
+    let begin_ns = clock::monotonic_ns().saturating_add(phase_ns);
+    let mut cycle = Cycle::new(period_ns, busy_ns, begin_ns, clock::thread_cpu_ns());
+    board.say_up();
+    loop {
+        match cycle.step(clock::monotonic_ns(), clock::thread_cpu_ns()) {
+            Step::Burn => burn(BURN_STEPS),
+            Step::Sleep(ns) => {
+                cycle.set_busy_ns(board.busy_ns().unwrap_or(busy_ns));
+                clock::pause(Duration::from_nanos(ns));
+            }
+        }
+    }
+}
+
+/// About 10 µs of computing, so that turns end in time.
+const BURN_STEPS: u32 = 1_000;
+
+/// How much memory is written between two updates of the count.
+const MEMORY_COUNT_BYTES: usize = 1 << 20;
+
+/// What is written; anything but zero.
+const MARK: u8 = b'Z';
+
+/// One write before each wait for the disk.
+const IO_BLOCK_BYTES: usize = 1 << 20;
+
+/// The file grows no further: the disk of the user is not ours.
+const FILE_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_told_from_those_of_others() {
+        let work = Work::Duty { cpu: 1, period_ns: 10, busy_ns: 3, phase_ns: 2 };
+        let text = serde_json::to_string(&Orders { load_worker: work }).unwrap();
+        let parsed = Orders::parse(&format!("{text}\0\0\0")).unwrap();
+        assert_eq!(parsed.load_worker, work);
+        assert!(Orders::parse("{\"role\":\"Client\"}").is_none());
+        assert!(Orders::parse("").is_none());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_told_by_its_name() {
+        let error = nameless_file(Path::new("/proc/nothing")).unwrap_err().to_string();
+        assert!(error.contains("cannot write in /proc/nothing"), "{error}");
+        let folder = std::env::temp_dir();
+        let file = nameless_file(&folder).unwrap();
+        let own = format!("nearcall-load-{}-", process::pid());
+        let left = std::fs::read_dir(folder).unwrap().flatten();
+        let mut left = left.filter(|one| one.file_name().to_string_lossy().starts_with(&own));
+        assert!(left.next().is_none());
+        drop(file);
+    }
+}

@@ -1,0 +1,50 @@
+//! Keeps the memory of a measured process present (rule R8).
+//!
+//! Both ends of mechanisms and floors keep what they touched, so that nothing is paged out in the
+//! middle; buffers are written and warm-up is run before anything counts. Cells that count from the
+//! first exchange, and memory that is measured itself, are left as programs have it.
+
+use nearcall_os::memory;
+
+use crate::cell::Subject;
+use crate::launch::Orders;
+
+/// Locks what this process has, if the orders are for it. In words what came of it; empty if it
+/// was not tried. Called once both ends are connected, so that the set-up is not slowed.
+pub(crate) fn lock_for(orders: &Orders) -> String {
+    let is_for_it = matches!(orders.subject, Subject::Mechanism(_) | Subject::Floor(_));
+    let counts_from_first = orders.cells.iter().any(|cell| cell.scene.exchanges > 0);
+    match is_for_it && !counts_from_first && orders.scene.idle_connections == 0 {
+        true => words(memory::lock_all(), memory::lock_limit_bytes()),
+        false => String::new(),
+    }
+}
+
+fn words(outcome: std::io::Result<bool>, limit_bytes: Option<u64>) -> String {
+    match (outcome, limit_bytes) {
+        (Ok(true), _) => LOCKED.to_owned(),
+        (Ok(false), Some(bytes)) => {
+            let kib = bytes >> 10;
+            format!("not locked: the limit is {kib} KiB (ulimit -l), or CAP_IPC_LOCK is missing")
+        }
+        (Ok(false), None) => "not locked: not permitted".to_owned(),
+        (Err(error), _) => format!("not locked: {error}"),
+    }
+}
+
+/// What stands in the settings of a run if all is well.
+const LOCKED: &str = "locked, both ends";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_is_in_the_way() {
+        assert_eq!(words(Ok(true), Some(1)), LOCKED);
+        let refused = words(Ok(false), Some(8 << 20));
+        assert!(refused.contains("8192 KiB (ulimit -l)"), "{refused}");
+        let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        assert!(words(Err(error), None).starts_with("not locked: "));
+    }
+}

@@ -1,0 +1,360 @@
+//! Where the time of one exchange over a mechanism goes.
+//!
+//! Several launches of the same two processes, each for one purpose, since looking disturbs: one
+//! run undisturbed for times, CPU time and switches; one watched by ptrace for system calls and the
+//! bytes that they copy; one with hardware counters; one sampled by perf. What is not permitted or
+//! not there is told with how to permit it, and nothing fails for want of it.
+//! Not here: the text for people (`profile/table.rs`), what a mechanism declares
+//! (`nearcall_channel::mechanism`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_os::cpu::{self, Topology};
+
+use crate::bench_plan::{BenchPlan, Place, Shape};
+use crate::profile::launches::Launches;
+use crate::profile::result::{
+    CopyCounts, CountedCall, CountedCalls, Missing, Profile, SCHEMA, Stacks, Used,
+};
+use crate::profile::stacks::Sampler;
+use crate::profile::tally::PerExchange;
+use crate::profile::watching::Uncounted;
+use crate::run::{Cell, EndCounts, Kind, PerEnd, Run, check_writable};
+use crate::runner::{self, BenchError, Hooks, placement};
+use crate::system_files::SystemFiles;
+
+mod flame;
+mod folded;
+mod hardware;
+mod launches;
+mod permits;
+pub mod result;
+mod stacks;
+pub mod table;
+mod tally;
+mod watching;
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfilePlan {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// Payload bytes of one message, at least 1.
+    pub message_bytes: u64,
+    /// What comes back.
+    pub shape: Shape,
+    /// How both ends wait.
+    pub wait: WaitPolicy,
+    /// Where both ends run.
+    pub placement: Place,
+    /// How long the undisturbed run may take, and the sampled one.
+    pub time: Duration,
+    /// Decides the payloads.
+    pub seed: u64,
+    /// The folder for stacks and flame graph; `None`: none are made.
+    pub out: Option<PathBuf>,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// Why there is no profile.
+#[derive(Debug)]
+pub enum ProfileError {
+    /// The undisturbed run failed.
+    Bench(BenchError),
+    /// A launch failed.
+    Failed(String),
+    /// A file cannot be written.
+    File(PathBuf, io::Error),
+    /// Somebody interrupted.
+    Interrupted,
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bench(error) => write!(f, "{error}"),
+            Self::Failed(reason) => f.write_str(reason),
+            Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+/// Profiles what `plan` says. Takes some seconds: the plan's time twice, and a little.
+///
+/// # Errors
+///
+/// [`ProfileError`]. What is not permitted is none: it stands in [`Profile::missing`].
+pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, ProfileError> {
+    if let Some(out) = &plan.out {
+        for file in stacks::files(out, plan.mechanism.name()) {
+            check_writable(&file).map_err(|error| ProfileError::File(file, error))?;
+        }
+    }
+    let (run, cell) = undisturbed(plan, hooks)?;
+    let mut profile = Profile {
+        schema: SCHEMA.to_owned(),
+        tool: run.tool,
+        machine: run.machine,
+        arguments: plan.arguments.clone(),
+        mechanism: plan.mechanism.name().to_owned(),
+        message_bytes: plan.message_bytes,
+        shape: plan.shape.name().to_owned(),
+        wait: plan.wait.name().to_owned(),
+        placement: cell.placement.clone(),
+        rtt_ns: cell.rtt_ns.clone(),
+        exchanges: cell.count,
+        used: used(&cell),
+        calls: None,
+        copies: declared_copies(plan.mechanism),
+        hardware: None,
+        stacks: None,
+        missing: Vec::new(),
+        warnings: run.warnings,
+    };
+    let median_ns = cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50).unwrap_or(1e6);
+    let look = Look { launches: launches(plan, hooks)?, median_ns };
+    (hooks.progress)(1, STEPS, "counting system calls");
+    look.count_calls(&mut profile)?;
+    look.check_interrupted()?;
+    (hooks.progress)(2, STEPS, "counting hardware events");
+    look.count_hardware(&mut profile);
+    look.check_interrupted()?;
+    (hooks.progress)(3, STEPS, "sampling stacks");
+    profile.stacks = look.sample(&mut profile.missing)?;
+    look.check_interrupted()?;
+    (hooks.progress)(STEPS, STEPS, "");
+    Ok(profile)
+}
+
+/// Only the system calls of one exchange, counted for `time`, and the bytes that they copied.
+///
+/// # Errors
+///
+/// `Ok(Err)`: they cannot be counted here, and why. `Err`: a launch failed.
+pub fn count_calls(
+    plan: &ProfilePlan,
+    time: Duration,
+    hooks: &Hooks<'_>,
+) -> Result<Result<(CountedCalls, CopyCounts), Missing>, ProfileError> {
+    let launches = launches(plan, hooks)?;
+    let (counted, exchanges) = match watching::count(&launches, time) {
+        Err(Uncounted::Refused(refusal)) => return Ok(Err(permits::system_calls(&refusal))),
+        Err(Uncounted::Failed(failure)) => return Err(ProfileError::Failed(failure.text)),
+        Ok(counted) => counted,
+    };
+    let calls = CountedCalls {
+        exchanges,
+        ends: PerEnd {
+            client: declared_and_counted(plan, &counted.client),
+            server: declared_and_counted(plan, &counted.server),
+        },
+    };
+    let mut copies = declared_copies(plan.mechanism);
+    // What io_uring moves is no outcome of a system call.
+    if plan.mechanism != Mechanism::Uring {
+        let PerEnd { client, server } = &counted;
+        let payload = plan.message_bytes as f64;
+        let one_way = client.bytes_out + server.bytes_into;
+        let back = server.bytes_out + client.bytes_into;
+        copies.kernel_one_way = Some(one_way / payload);
+        copies.kernel_there_and_back = Some((one_way + back) / payload);
+    }
+    Ok(Ok((calls, copies)))
+}
+
+fn launches<'a>(plan: &'a ProfilePlan, hooks: &'a Hooks<'a>) -> Result<Launches<'a>, ProfileError> {
+    let placed = placement::resolve(plan.placement, &cpu::allowed(), &Topology::read());
+    Ok(Launches { plan, hooks, placed: placed.map_err(ProfileError::Bench)? })
+}
+
+/// Times, CPU time and switches, with nobody looking.
+fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), ProfileError> {
+    let bench_plan = BenchPlan {
+        kinds: vec![Kind::Latency],
+        mechanisms: Some(vec![plan.mechanism]),
+        sizes_bytes: Some(vec![plan.message_bytes]),
+        shapes: Some(vec![plan.shape]),
+        waits: Some(vec![plan.wait]),
+        placement: plan.placement,
+        launches: Some(LAUNCHES),
+        time_budget: Some(plan.time),
+        quick: false,
+        seed: plan.seed,
+        arguments: plan.arguments.clone(),
+        ..BenchPlan::default()
+    };
+    let quiet = Hooks {
+        program: hooks.program.clone(),
+        progress: &|_, _, _| (hooks.progress)(0, STEPS, "measuring undisturbed"),
+        interrupted: hooks.interrupted,
+        patience: hooks.patience,
+        fault: hooks.fault,
+    };
+    let run = runner::bench(&bench_plan, &quiet).map_err(ProfileError::Bench)?;
+    if (hooks.interrupted)() {
+        return Err(ProfileError::Interrupted);
+    }
+    match run.cells.first().cloned() {
+        Some(cell) => Ok((run, cell)),
+        None => Err(ProfileError::Bench(BenchError::Nothing(run.skipped))),
+    }
+}
+
+/// What follows the undisturbed run.
+struct Look<'a> {
+    launches: Launches<'a>,
+    median_ns: f64,
+}
+
+impl Look<'_> {
+    fn check_interrupted(&self) -> Result<(), ProfileError> {
+        match (self.launches.hooks.interrupted)() {
+            true => Err(ProfileError::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    fn count_calls(&self, profile: &mut Profile) -> Result<(), ProfileError> {
+        let Launches { plan, hooks, .. } = self.launches;
+        match count_calls(plan, WATCHED, hooks) {
+            Ok(Ok((calls, copies))) => (profile.calls, profile.copies) = (Some(calls), copies),
+            Ok(Err(missing)) => profile.missing.push(missing),
+            Err(_) if (hooks.interrupted)() => return Err(ProfileError::Interrupted),
+            Err(error) => profile.missing.push(failed("counts of system calls", &error)),
+        }
+        if profile.calls.is_some() && plan.wait == WaitPolicy::Adaptive {
+            let warning = "who is watched is slower: an end that spins before it sleeps may sleep \
+                           more often than undisturbed, and make more system calls";
+            profile.warnings.push(warning.to_owned());
+        }
+        Ok(())
+    }
+
+    fn count_hardware(&self, profile: &mut Profile) {
+        let events = match hardware::available() {
+            Ok(events) => events,
+            Err(refusal) => return profile.missing.push(permits::hardware(&refusal)),
+        };
+        let exchanges = self.exchanges(HARDWARE);
+        match hardware::count(&self.launches, &events, exchanges) {
+            Ok(counts) => profile.hardware = Some(counts),
+            Err(failure) => profile.missing.push(failed("hardware counters", &failure.text)),
+        }
+    }
+
+    /// So many exchanges as fit into `time` undisturbed.
+    fn exchanges(&self, time: Duration) -> u32 {
+        let each = Duration::from_secs_f64(self.median_ns.max(1.0) / 1e9);
+        let fitting = time.as_nanos() / each.as_nanos().max(1);
+        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(HARDWARE_MIN, HARDWARE_MAX)
+    }
+
+    fn sample(&self, missing: &mut Vec<Missing>) -> Result<Option<Stacks>, ProfileError> {
+        let plan = self.launches.plan;
+        let Some(out) = &plan.out else { return Ok(None) };
+        let files = SystemFiles::real();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let (scope, program) = (permits::scope(&files), permits::find_perf(&files, &path));
+        missing.extend(permits::stacks(scope, program.as_deref()));
+        let Some(sampler) = program.and_then(|program| Sampler::new(program, scope)) else {
+            return Ok(None);
+        };
+        let name = plan.mechanism.name();
+        match sampler.sample(&self.launches, plan.time) {
+            Ok(folded) => {
+                let title = format!(
+                    "{name}: {} of {} bytes, wait {}",
+                    plan.shape, plan.message_bytes, plan.wait
+                );
+                let written = sampler.write(&folded, out, &title, name);
+                written.map(Some).map_err(|error| ProfileError::File(out.clone(), error))
+            }
+            Err(failure) => {
+                missing.push(failed("stacks", &failure.text));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn failed(what: &str, why: impl fmt::Display) -> Missing {
+    Missing { what: what.to_owned(), why: why.to_string(), how: String::new() }
+}
+
+/// What each end of a cell used per exchange.
+fn used(cell: &Cell) -> PerEnd<Used> {
+    let each = |count: Option<u64>| Some(count? as f64 / cell.count.max(1) as f64);
+    let end = |counts: &EndCounts, cpu_ns: Option<f64>| Used {
+        user_ns: each(counts.user_ns),
+        system_ns: each(counts.system_ns),
+        cpu_ns,
+        sleeps: each(counts.voluntary_switches),
+        involuntary_switches: each(counts.involuntary_switches),
+        page_faults: each(
+            counts.minor_faults.map(|minor| minor + counts.major_faults.unwrap_or(0)),
+        ),
+        migrations: each(counts.migrations),
+    };
+    let cpu_ns = cell.cpu_ns_per_message;
+    PerEnd {
+        client: end(&cell.counts.client, cpu_ns.client),
+        server: end(&cell.counts.server, cpu_ns.server),
+    }
+}
+
+/// Counted calls beside what the mechanism declares, each name once.
+fn declared_and_counted(plan: &ProfilePlan, counted: &PerExchange) -> Vec<CountedCall> {
+    // What is declared is for both ways alike, and for one piece.
+    let is_short = plan.shape == Shape::Echo && plan.message_bytes <= DECLARED_BYTES_MAX;
+    let costs = plan.mechanism.costs(plan.wait).filter(|_| is_short);
+    let declared = costs.map(|costs| costs.calls).unwrap_or_default();
+    let names = declared.iter().map(|calls| calls.name);
+    let names: BTreeSet<&str> = names.chain(counted.calls.keys().map(String::as_str)).collect();
+    let call = |name: &str| CountedCall {
+        name: name.to_owned(),
+        per_exchange: counted.calls.get(name).copied().unwrap_or(0.0),
+        declared: declared
+            .iter()
+            .find(|calls| calls.name == name)
+            .map(|calls| [calls.least, calls.most]),
+    };
+    names.into_iter().map(call).collect()
+}
+
+fn declared_copies(mechanism: Mechanism) -> CopyCounts {
+    let copies = mechanism.copies();
+    CopyCounts {
+        kernel_one_way: None,
+        kernel_there_and_back: None,
+        declared_kernel: copies.kernel,
+        declared_inside: copies.inside,
+        declared_send: copies.send,
+        declared_receive: copies.receive,
+    }
+}
+
+/// Runs, counts, counts again, samples.
+const STEPS: usize = 4;
+
+/// Of the undisturbed run.
+const LAUNCHES: u32 = 3;
+
+/// Every mechanism takes so many bytes in one piece.
+const DECLARED_BYTES_MAX: u64 = 4 << 10;
+
+/// Some thousand exchanges, although each is some ten times slower while it is watched.
+const WATCHED: Duration = Duration::from_millis(400);
+
+/// What exchanges take that are counted by hardware.
+const HARDWARE: Duration = Duration::from_millis(300);
+const HARDWARE_MIN: u32 = 100;
+const HARDWARE_MAX: u32 = 50_000;

@@ -1,0 +1,78 @@
+//! Launches of both ends for a profile: exactly so many exchanges, watched by somebody.
+//!
+//! Not here: what they run (`peer.rs`), starting and ending them (`runner/processes.rs`).
+
+use std::time::Duration;
+
+use nearcall_os::{clock, process};
+
+use crate::cell::{CellSpec, Subject};
+use crate::exchange::Failure;
+use crate::exchange::client::Measured;
+use crate::launch::{Fault, Line, Orders, Role};
+use crate::profile::ProfilePlan;
+use crate::run::Kind;
+use crate::runner::Hooks;
+use crate::runner::placement::Placed;
+use crate::runner::processes::{self, Patience};
+use crate::scene::Scene;
+
+/// What is launched again and again.
+pub(crate) struct Launches<'a> {
+    pub(crate) plan: &'a ProfilePlan,
+    pub(crate) hooks: &'a Hooks<'a>,
+    pub(crate) placed: Placed,
+}
+
+impl Launches<'_> {
+    /// Runs both ends once and gives what the client measured. `started` is told of each process
+    /// before it does anything.
+    ///
+    /// With `exchanges` exactly so many, without a warm-up; otherwise for `time`.
+    pub(crate) fn run(
+        &self,
+        exchanges: u32,
+        time: Duration,
+        started: &dyn Fn(Role, u32) -> Result<(), Failure>,
+    ) -> Result<Measured, Failure> {
+        let cell = CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Mechanism(self.plan.mechanism),
+            shape: self.plan.shape,
+            message_bytes: self.plan.message_bytes,
+            wait: self.plan.wait,
+            scene: Scene { exchanges, ..Scene::default() },
+        };
+        let client = Orders {
+            role: Role::Client,
+            subject: cell.subject,
+            wait: cell.wait,
+            scene: cell.scene,
+            meet_at: format!("nearcall-profile-{}-{:x}", process::pid(), clock::monotonic_ns()),
+            cpu: self.placed.client,
+            cells: vec![cell],
+            seed: self.plan.seed,
+            cell_budget_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            tsc: None,
+            fault: Fault::None,
+        };
+        let server = Orders { role: Role::Server, cpu: self.placed.server, ..client.clone() };
+        let patience = Patience {
+            limit: time.saturating_add(self.hooks.patience),
+            interrupted: self.hooks.interrupted,
+            started,
+        };
+        let padding = [0; 2];
+        let launched =
+            processes::launch(&self.hooks.program, [&client, &server], padding, &patience);
+        let measured = launched.lines.into_iter().find_map(|line| match line {
+            Line::Cell { outcome, .. } => Some(outcome),
+            _ => None,
+        });
+        match (launched.failure, measured) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(outcome)) => outcome.map(|measured| *measured),
+            (None, None) => Err(Failure::other("a process gave no result")),
+        }
+    }
+}

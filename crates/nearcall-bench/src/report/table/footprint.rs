@@ -1,0 +1,274 @@
+//! What connections and services take of memory: a block for each question.
+
+use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use super::head;
+use crate::footprint::{ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp};
+use crate::report::number::{self, MISSING};
+use crate::stats;
+
+/// Renders the findings. Ends with a line break.
+#[must_use]
+pub fn table(found: &MemoryFindings) -> String {
+    let mut out = String::new();
+    head::print_tool(&mut out, &found.tool, found.started_unix_s);
+    if let Some(reason) = &found.partial {
+        print_wrapped(&mut out, "PARTIAL   ", &format!("{}; figures are missing", clean(reason)));
+    }
+    out.push('\n');
+    head::print_machine(&mut out, &found.machine);
+    for warning in &found.warnings {
+        print_wrapped(&mut out, "  warning   ", &clean(warning));
+    }
+    print_growth(&mut out, &found.connections);
+    for connections in &found.connections {
+        print_levels(&mut out, connections);
+    }
+    if let Some(services) = &found.services {
+        print_services(&mut out, services);
+    }
+    if !found.skipped.is_empty() {
+        out.push('\n');
+        print_line(&mut out, "Skipped");
+        for skip in &found.skipped {
+            print_wrapped(&mut out, &label(&skip.what), &clean(&skip.reason));
+        }
+    }
+    out
+}
+
+fn print_growth(out: &mut String, connections: &[ConnectionMemory]) {
+    if connections.is_empty() {
+        return;
+    }
+    out.push('\n');
+    print_line(out, "Each idle connection takes (slope over all levels)");
+    let mut grid = Grid::new(&[
+        ("", Align::Left, NAME),
+        ("touched", Align::Right, FIGURE),
+        ("server", Align::Right, FIGURE),
+        ("client", Align::Right, FIGURE),
+        ("shared", Align::Right, FIGURE),
+        ("machine", Align::Right, FIGURE),
+        ("up to", Align::Right, FIGURE),
+    ]);
+    for one in connections {
+        let growth = &one.per_connection;
+        let most = one.levels.last().map(|level| level.idle_connections.to_string());
+        grid.row(vec![
+            clean(&one.mechanism),
+            signed(growth.touched_bytes),
+            signed(growth.server_private_bytes),
+            signed(growth.client_private_bytes),
+            signed(growth.shared_bytes),
+            signed(growth.machine_bytes),
+            most.unwrap_or_else(|| MISSING.to_owned()),
+        ]);
+    }
+    grid.print(out);
+    print_wrapped(out, "    ", GROWTH_LEGEND);
+}
+
+fn print_levels(out: &mut String, connections: &ConnectionMemory) {
+    out.push('\n');
+    print_line(
+        out,
+        &format!("{}, beside one connection that has called", clean(&connections.mechanism)),
+    );
+    let mut grid = Grid::new(&[
+        ("idle", Align::Right, 5),
+        ("server PSS", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("client PSS", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("shared", Align::Right, FIGURE),
+        ("machine", Align::Right, FIGURE),
+    ]);
+    let available_before = connections.levels.first().and_then(|level| level.available_bytes);
+    for level in &connections.levels {
+        let Level { server, client, .. } = level;
+        let lost = available_before.zip(level.available_bytes);
+        grid.row(vec![
+            level.idle_connections.to_string(),
+            bytes(server.pss_bytes),
+            bytes(server.private_bytes),
+            bytes(client.pss_bytes),
+            bytes(client.private_bytes),
+            bytes(level.shared_bytes),
+            signed(lost.map(|(before, now)| now as f64 - before as f64)),
+        ]);
+    }
+    grid.print(out);
+    for (what, reason) in [("stopped", &connections.stopped), ("unknown", &connections.unreadable)]
+    {
+        if let Some(reason) = reason {
+            print_wrapped(out, &label(what), &clean(reason));
+        }
+    }
+}
+
+fn print_services(out: &mut String, services: &ServiceMemory) {
+    let rounds = services.set_ups.first().map_or(0, |set_up| set_up.pss_bytes.len());
+    out.push('\n');
+    print_line(
+        out,
+        &format!("Two services, over {}; mean of {rounds} rounds", clean(&services.mechanism)),
+    );
+    let mut grid = Grid::new(&[
+        ("", Align::Left, 18),
+        ("PSS", Align::Right, FIGURE),
+        ("added", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("could be allocated", Align::Right, FIGURE),
+    ]);
+    for set_up in &services.set_ups {
+        let SetUp { name, pss_bytes, private_bytes, added_bytes, allocated_bytes } = set_up;
+        grid.row(vec![
+            clean(&name.replace('_', " ")),
+            mean(pss_bytes),
+            mean(added_bytes),
+            mean(private_bytes),
+            mean(allocated_bytes),
+        ]);
+    }
+    let saved = [
+        services.saved_pss_bytes(),
+        services.saved_added_bytes(),
+        services.saved_private_bytes(),
+        services.saved_allocated_bytes(),
+    ];
+    let row = |name: &str, show: fn(&[f64]) -> String| {
+        let figures = saved.iter().map(|values| show(values));
+        std::iter::once(name.to_owned()).chain(figures).collect()
+    };
+    grid.row(row("one process saves", |values| {
+        signed(stats::mean_and_deviation(values).map(|(mean, _)| mean))
+    }));
+    grid.row(row("standard deviation", |values| {
+        let several = stats::mean_and_deviation(values).filter(|_| values.len() > 1);
+        signed(several.map(|(_, sd)| sd))
+    }));
+    grid.row(row("rounds", |values| values.len().to_string()));
+    grid.print(out);
+    print_wrapped(out, &label("limit"), &clean_long(&services.limit));
+    if services.uncounted > 0 {
+        let text = format!(
+            "{} allocations do not count: others moved the machine's memory by more than 2 MiB \
+             meanwhile, or something else than the limit ended them",
+            services.uncounted
+        );
+        print_wrapped(out, &label("others"), &text);
+    }
+    if let Some(reason) = &services.partial {
+        print_wrapped(out, &label("partial"), &clean(reason));
+    }
+    for skip in &services.skipped {
+        print_wrapped(
+            out,
+            &label("skipped"),
+            &format!("{}: {}", clean(&skip.what), clean(&skip.reason)),
+        );
+    }
+    print_wrapped(out, "    ", SERVICES_LEGEND);
+}
+
+/// Text of ours that may be longer than what a file's text may be.
+fn clean_long(text: &str) -> String {
+    text.split_whitespace().map(clean).collect::<Vec<_>>().join(" ")
+}
+
+fn label(what: &str) -> String {
+    format!("    {:<8} ", clean(what))
+}
+
+fn bytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| MISSING.to_owned(), |bytes| number::memory(bytes as f64))
+}
+
+fn mean(values: &[u64]) -> String {
+    let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
+    let found = stats::mean_and_deviation(&values);
+    found.map_or_else(|| MISSING.to_owned(), |(mean, _)| number::memory(mean))
+}
+
+/// A difference of two amounts, which may be below zero.
+fn signed(bytes: Option<f64>) -> String {
+    let Some(bytes) = bytes else { return MISSING.to_owned() };
+    let sign = if bytes < 0.0 { "-" } else { "" };
+    format!("{sign}{}", number::memory(bytes.abs()))
+}
+
+/// The longest name of a mechanism.
+const NAME: usize = 14;
+
+/// An amount with its unit.
+const FIGURE: usize = 10;
+
+const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processes, so what they \
+    share counts once. server, client: private memory; each connection has a client of its own. \
+    shared: the part in rings and other memory that both map. machine: what the whole machine \
+    lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
+    tables, and with what others took meanwhile.";
+
+const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the one that measures, \
+    which has the same program; added: PSS and what that one lost by sharing, so a program that all \
+    share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
+    the thesis did it on its whole device; so what services take is missing from the sum.";
+
+#[cfg(test)]
+mod tests {
+    use super::super::grid::COLUMNS_MAX;
+    use super::*;
+    use crate::footprint::{PerConnection, ProcessMemory, SkippedMemory};
+
+    #[test]
+    fn the_table_fits_the_page_and_tells_what_is_missing() {
+        let memory = ProcessMemory { pss_bytes: Some(1_900_000), private_bytes: None };
+        let level = |idle_connections| Level {
+            idle_connections,
+            server: memory,
+            client: memory,
+            shared_bytes: Some(65_536),
+            available_bytes: Some(1_000_000_000 - u64::from(idle_connections) * 20_000),
+        };
+        let levels = vec![level(0), level(1_000)];
+        let connections = ConnectionMemory {
+            mechanism: "shm-semaphore".to_owned(),
+            per_connection: PerConnection::of(&levels),
+            levels,
+            stopped: Some("1000 connections: after 17, too many open files".to_owned()),
+            unreadable: Some("/proc/PID/smaps_rollup cannot be read: Permission denied".to_owned()),
+        };
+        let set_up = |name: &str, pss: u64| SetUp {
+            name: name.to_owned(),
+            pss_bytes: vec![pss, pss + 4_096],
+            ..SetUp::default()
+        };
+        let services = ServiceMemory {
+            mechanism: "shm".to_owned(),
+            limit: "a limit ".repeat(60),
+            set_ups: vec![set_up("two_processes", 3 << 20), set_up("one_process", 2 << 20)],
+            skipped: vec![SkippedMemory { what: "loaders".into(), reason: "no loader yet".into() }],
+            ..ServiceMemory::default()
+        };
+        let found = MemoryFindings {
+            partial: Some("interrupted".to_owned()),
+            connections: vec![connections],
+            services: Some(services),
+            ..MemoryFindings::default()
+        };
+        let text = table(&found);
+        assert_eq!(text.lines().find(|line| line.chars().count() > COLUMNS_MAX), None);
+        assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
+        for part in [
+            "PARTIAL   interrupted",
+            "19.5 KiB",
+            "-19.1 MiB",
+            "1000 connections: after 17, too many open files",
+            "Permission denied",
+            "one process saves     1.00 MiB",
+            "loaders: no loader yet",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The claims between studies: why they contradict each other.
+//!
+//! Each is judged by the figures of the studies it compares, looked at in the way that judges
+//! there.
+
+use crate::report::number;
+use crate::stats;
+use crate::studies::Study;
+use crate::studies::claims::CrossPredicate;
+use crate::studies::claims::truth::{Answer, Missing, all, less};
+use crate::studies::claims::view::View;
+use crate::studies::claims::{wisconsin_evaluation as evaluation, wisconsin_latency as latency};
+use crate::studies::evidence::{Evidence, Place, Unit};
+use crate::studies::figure::Figure;
+
+pub(crate) const PREDICATES: &[(&str, CrossPredicate)] =
+    &[("X01", x01), ("X02", x02), ("X03", x03)];
+
+/// Confirmed if both studies come true, each by its own variant: W02, and the part of V04 about
+/// large messages.
+fn x01(evidence: &Evidence) -> Answer {
+    let slowest = looked_at(evidence, Study::WisconsinLatency, latency::w02)?;
+    let quickest =
+        looked_at(evidence, Study::WisconsinEvaluation, evaluation::large_shared_memory_wins)?;
+    let copied = looked_at(evidence, Study::WisconsinLatency, |view| {
+        let memcpy = view.latency(latency::BUFFER_MEMCPY, 524_288)?;
+        Ok(memcpy.over(&view.latency(latency::PIPE, 524_288)?))
+    });
+    let finding = all([slowest, quickest]);
+    Ok(match copied.ok().and_then(|ratio| Some((ratio.interval()?, ratio))) {
+        Some((interval, ratio)) => {
+            let share = ratio.show(interval.center);
+            finding.noted(format!("the buffer with memcpy takes {share} of a pipe at 512 KiB"))
+        }
+        None => finding,
+    })
+}
+
+/// The predicate asks for the crossovers only. Chosen as what can be true or false: at 64 KiB the
+/// buffer that copies byte by byte loses to pipe and TCP, and the one with semaphores beats both.
+/// Each crossover is told beside it.
+fn x02(evidence: &Evidence) -> Answer {
+    let mut findings = Vec::new();
+    for rival in [latency::PIPE, latency::TCP] {
+        findings.push(looked_at(evidence, Study::WisconsinLatency, |view| {
+            Ok(less(&view.latency(rival, 65_536)?, &view.latency(latency::BUFFER, 65_536)?))
+        })?);
+    }
+    for rival in [evaluation::PIPE, evaluation::TCP] {
+        findings.push(looked_at(evidence, Study::WisconsinEvaluation, |view| {
+            let semaphore = view.latency(evaluation::SEMAPHORE, 65_536)?;
+            Ok(less(&semaphore, &view.latency(rival, 65_536)?))
+        })?);
+    }
+    let mut finding = all(findings);
+    for &(study, shared, rival) in VARIANTS {
+        if let Ok(words) = looked_at(evidence, study, |view| crossover(view, shared, rival)) {
+            finding = finding.noted(words);
+        }
+    }
+    Ok(finding)
+}
+
+/// By study 003, which measures a pipe of 4 B at both placements; otherwise by study 002.
+fn x03(evidence: &Evidence) -> Answer {
+    let both = looked_at(evidence, Study::WisconsinEvaluation, |view| {
+        evaluation::pipe_on_one_and_two(view, 4)
+    });
+    let (same, cross) = match both {
+        Ok(both) => both,
+        Err(missing) => {
+            let small = |place| {
+                looked_at(evidence, Study::WisconsinLatency, |view| {
+                    latency::small_pipe(view, place)
+                })
+            };
+            match (small(Place::Same), small(Place::Cross)) {
+                (Ok(same), Ok(cross)) => (same, cross),
+                _ => return Err(missing),
+            }
+        }
+    };
+    let times = [&same, &cross].map(|figure| match figure.interval() {
+        Some(interval) => figure.show(interval.center),
+        None => number::MISSING.to_owned(),
+    });
+    let note = format!("{} on one CPU, {} on two", times[0], times[1]);
+    Ok(less(&same.at("at 4 B on one CPU"), &cross.at("on two")).noted(note))
+}
+
+/// Where the shared memory of a study starts or stops to win against a rival, in words.
+fn crossover(view: &View<'_>, shared: &str, rival: &str) -> Result<String, Missing> {
+    let sizes = view.common_latency_sizes(2, &[shared, rival])?;
+    let mut ratios = Vec::new();
+    for &bytes in &sizes {
+        ratios.push(view.latency(shared, bytes)?.over(&view.latency(rival, bytes)?));
+    }
+    let wins = |figure: &Figure| stats::median(&figure.values).is_some_and(|value| value < 1.0);
+    let (first, last) = (wins(&ratios[0]), wins(&ratios[ratios.len() - 1]));
+    let who = format!("{} {shared} against {rival}", view.study.number());
+    if first == last {
+        let how = if first { "wins" } else { "loses" };
+        let always = ratios.iter().all(|ratio| wins(ratio) == first);
+        let at = if always { "at all" } else { "at the first and last of" };
+        return Ok(format!("{who} {how} {at} {} sizes", sizes.len()));
+    }
+    let keys: Vec<f64> = sizes.iter().map(|&bytes| (bytes as f64).ln()).collect();
+    let place = Figure::made("crossover", Unit::Bytes, false, &ratios, |round| {
+        let logs: Vec<f64> = round.iter().map(|ratio| ratio.ln()).collect();
+        last_crossing(&keys, &logs, last).map(f64::exp)
+    });
+    let how = if last { "starts to win" } else { "stops to win" };
+    Ok(match place.interval() {
+        Some(interval) => {
+            let center = place.show(interval.center);
+            let ends = interval
+                .ci95
+                .map(|[low, high]| format!(" ({} to {})", place.show(low), place.show(high)));
+            format!("{who} {how} at {center}{}", ends.unwrap_or_default())
+        }
+        None => format!("{who} {how} at no size that a single round shows"),
+    })
+}
+
+/// The place after which the sign stays what it is at the end, between two points by a line.
+/// `None` if the end is not `below` zero as expected, or the sign never changes.
+fn last_crossing(keys: &[f64], values: &[f64], below: bool) -> Option<f64> {
+    let side = |value: f64| (value < 0.0) == below;
+    let last_wrong = values.iter().rposition(|&value| !side(value))?;
+    let (from, to) = (values[last_wrong], *values.get(last_wrong + 1)?);
+    let share = if from == to { 0.0 } else { from / (from - to) };
+    Some(keys[last_wrong] + share * (keys[last_wrong + 1] - keys[last_wrong]))
+}
+
+/// By the first way of looking at the study that has the figures.
+fn looked_at<T>(
+    evidence: &Evidence,
+    study: Study,
+    ask: impl Fn(&View<'_>) -> Result<T, Missing>,
+) -> Result<T, Missing> {
+    let mut first = None;
+    for view in View::all(evidence, study) {
+        match ask(&view) {
+            Ok(answer) => return Ok(answer),
+            Err(missing) => first = first.or(Some(missing)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Missing(format!("no way to look at {study}"))))
+}
+
+/// The kinds of shared memory of all studies, with what each is compared to.
+const VARIANTS: &[(Study, &str, &str)] = &[
+    (Study::WisconsinLatency, latency::BUFFER, latency::PIPE),
+    (Study::WisconsinLatency, latency::BUFFER, latency::TCP),
+    (Study::WisconsinLatency, latency::BUFFER_MEMCPY, latency::PIPE),
+    (Study::WisconsinLatency, latency::BUFFER_MEMCPY, latency::TCP),
+    (Study::WisconsinEvaluation, evaluation::SEMAPHORE, evaluation::PIPE),
+    (Study::WisconsinEvaluation, evaluation::SEMAPHORE, evaluation::TCP),
+    (Study::ShortComparison, "shm_semaphore", "pipe"),
+    (Study::ShortComparison, "shm_semaphore", "unix"),
+    (Study::Motorola, "shm_boost+uds_eventloop", "uds_eventloop_marshalled"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crossover_is_where_the_last_change_happens() {
+        let keys = [0.0, 1.0, 2.0, 3.0];
+        assert_eq!(last_crossing(&keys, &[-1.0, -1.0, 1.0, 2.0], false), Some(1.5));
+        assert_eq!(last_crossing(&keys, &[1.0, -1.0, 3.0, -1.0], true), Some(2.75));
+        assert_eq!(last_crossing(&keys, &[1.0, 1.0, 1.0, 1.0], false), None);
+        assert_eq!(last_crossing(&keys, &[1.0, -1.0, 1.0, 1.0], true), None);
+    }
+}

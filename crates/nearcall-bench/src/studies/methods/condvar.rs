@@ -1,0 +1,220 @@
+//! The bounded buffer of the textbooks: a mutex, two condition variables, copies under the lock.
+//!
+//! One buffer each way, with room for one message: the papers do not say how much theirs held, and
+//! with less room than a message the buffer could not be used as they describe. The order within
+//! the lock is the textbook's: wait, copy, signal, unlock.
+//!
+//! One study's times grow by about 7 cycles for each byte and direction, as those of a loop over
+//! single bytes do; so there is that variant, and one with memcpy that is the same in all else.
+//!
+//! The lock is robust, so that it comes back from a killed process; waits are in slices. Who is
+//! killed inside a condition variable may leave it broken, and then the runner ends the other end.
+//! Not here: memory and the other end's life (`partner.rs`).
+
+use std::hint::black_box;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nearcall_os::pshared::{Condvar, CondvarWait, Lock, Mutex, MutexGuard};
+use nearcall_os::region::SharedRegion;
+
+use crate::exchange::Failure;
+use crate::floor::carrier::Carrier;
+use crate::floor::meeting::Meeting;
+use crate::launch::Role;
+use crate::payload::{Payload, Verifier};
+use crate::studies::methods::partner::{Partner, SLICE, gone, share};
+
+/// One end, with a buffer each way.
+pub(super) struct Condvars<'a, C> {
+    partner: Partner<'a>,
+    out: Buffer,
+    back: Buffer,
+    /// Private memory that is copied from and to.
+    message: Vec<u8>,
+    copying: PhantomData<C>,
+}
+
+/// How bytes get into and out of the buffer.
+pub(super) trait Copying {
+    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]);
+    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]);
+}
+
+/// By memcpy.
+pub(super) struct AtOnce;
+
+/// One after the other. Each access is one of a byte, and the place goes through memory as in a
+/// program that was compiled without optimisation.
+pub(super) struct ByBytes;
+
+impl Copying for AtOnce {
+    #[inline]
+    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]) {
+        region.write(at, bytes);
+    }
+
+    #[inline]
+    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]) {
+        region.read(at, into);
+    }
+}
+
+impl Copying for ByBytes {
+    #[inline]
+    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]) {
+        let mut place = 0;
+        while place < bytes.len() {
+            region.byte(at + place).store(bytes[place], Ordering::Relaxed);
+            place = black_box(place + 1);
+        }
+    }
+
+    #[inline]
+    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]) {
+        let mut place = 0;
+        while place < into.len() {
+            into[place] = region.byte(at + place).load(Ordering::Relaxed);
+            place = black_box(place + 1);
+        }
+    }
+}
+
+/// One direction.
+struct Buffer {
+    region: Arc<SharedRegion>,
+    at: usize,
+    mutex: Mutex,
+    /// Waited for by the receiver.
+    filled: Condvar,
+    /// Waited for by the sender.
+    emptied: Condvar,
+}
+
+impl Buffer {
+    fn init(region: &Arc<SharedRegion>, at: usize) -> Result<(), Failure> {
+        Mutex::init(region, at + MUTEX)?;
+        Condvar::init(region, at + FILLED)?;
+        Condvar::init(region, at + EMPTIED)?;
+        Ok(())
+    }
+
+    fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
+        Self {
+            region: Arc::clone(region),
+            at,
+            mutex: Mutex::attach(region, at + MUTEX),
+            filled: Condvar::attach(region, at + FILLED),
+            emptied: Condvar::attach(region, at + EMPTIED),
+        }
+    }
+
+    #[inline]
+    fn put<C: Copying>(&self, partner: Partner<'_>, bytes: &[u8]) -> Result<(), Failure> {
+        let _guard = self.enter(partner, &self.emptied, false)?;
+        C::copy_in(&self.region, self.at + DATA, bytes);
+        self.region.word32(self.at + IS_FULL).store(1, Ordering::Relaxed);
+        Ok(self.filled.signal()?)
+    }
+
+    #[inline]
+    fn take<C: Copying>(&self, partner: Partner<'_>, into: &mut [u8]) -> Result<(), Failure> {
+        let _guard = self.enter(partner, &self.filled, true)?;
+        C::copy_out(&self.region, self.at + DATA, into);
+        self.region.word32(self.at + IS_FULL).store(0, Ordering::Relaxed);
+        Ok(self.emptied.signal()?)
+    }
+
+    /// Takes the lock when the buffer is full, or is not.
+    #[inline]
+    fn enter(
+        &self,
+        partner: Partner<'_>,
+        changed: &Condvar,
+        is_full: bool,
+    ) -> Result<MutexGuard<'_>, Failure> {
+        let mut guard = match self.mutex.try_lock()? {
+            Some(guard) => guard,
+            None => partner.wait_for(|| Ok(self.mutex.lock_timeout(SLICE)?))?,
+        };
+        // The lock orders everything.
+        let full = self.region.word32(self.at + IS_FULL);
+        partner.wait_for(|| {
+            loop {
+                if guard.found() == Lock::OwnerDied {
+                    return Err(gone());
+                }
+                if (full.load(Ordering::Relaxed) != 0) == is_full {
+                    return Ok(Some(()));
+                }
+                if changed.wait_timeout(&mut guard, SLICE)? == CondvarWait::TimedOut {
+                    return Ok(None);
+                }
+            }
+        })?;
+        Ok(guard)
+    }
+}
+
+impl<'a, C> Condvars<'a, C> {
+    pub(super) fn meet(
+        meeting: &'a Meeting,
+        role: Role,
+        message_bytes: usize,
+    ) -> Result<Self, Failure> {
+        let second_at = (DATA + message_bytes).next_multiple_of(PAGE_BYTES);
+        let region = share(meeting, role, 2 * second_at, |region| {
+            Buffer::init(region, 0)?;
+            Buffer::init(region, second_at)
+        })?;
+        let (out_at, back_at) = match role {
+            Role::Client => (0, second_at),
+            Role::Server => (second_at, 0),
+        };
+        Ok(Self {
+            partner: Partner::of(meeting),
+            out: Buffer::attach(&region, out_at),
+            back: Buffer::attach(&region, back_at),
+            // Written once, so that its pages are present.
+            message: vec![1; message_bytes],
+            copying: PhantomData,
+        })
+    }
+}
+
+impl<C: Copying> Carrier for Condvars<'_, C> {
+    #[inline]
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        payload.fill(number, 0, &mut self.message);
+        self.out.put::<C>(self.partner, &self.message)
+    }
+
+    #[inline]
+    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<(), Failure> {
+        self.back.take::<C>(self.partner, &mut self.message)?;
+        Ok(verifier.whole(&self.message)?)
+    }
+
+    #[inline]
+    fn send_empty(&mut self) -> Result<(), Failure> {
+        self.out.put::<C>(self.partner, &[])
+    }
+
+    #[inline]
+    fn receive_empty(&mut self) -> Result<(), Failure> {
+        self.back.take::<C>(self.partner, &mut [])
+    }
+}
+
+/// Each in a pair of cache lines of its own.
+const MUTEX: usize = 0;
+const FILLED: usize = 128;
+const EMPTIED: usize = 256;
+const IS_FULL: usize = 384;
+const DATA: usize = 512;
+
+/// Where the second buffer may begin.
+const PAGE_BYTES: usize = 4 << 10;
+
+const _: () = assert!(Mutex::SIZE <= FILLED && Condvar::SIZE <= EMPTIED - FILLED);

@@ -1,0 +1,161 @@
+//! Payload in a segment, and its place as the argument of a call of nearcall's runtime.
+//!
+//! The client calls through a generated caller over a unix stream socket and blocks; the server has
+//! nearcall's event loop and a generated dispatcher, and its service copies the argument out before
+//! it replies. So the study's own set-up is measured on the real thing.
+//! Not here: the segment (`segment.rs`), calls that carry their argument (`calls/peer.rs`).
+
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use nearcall::event_loop::Interest;
+use nearcall::{Client, Context, Event, EventLoop, Server, Status};
+use nearcall_channel::Deadline;
+use nearcall_os::clock;
+
+use crate::calls::service::FakeService;
+use crate::cell::CellSpec;
+use crate::exchange::{End, Failure, Got};
+use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
+use crate::launch::{Line, Orders, Role};
+use crate::payload::{Payload, Verifier};
+use crate::peer::{self, GOODBYE, READY};
+use crate::studies::methods::segment::{Handle, Segment};
+use generated::{Handover, HandoverCaller, HandoverDispatcher, Place};
+
+/// Generated from `golden/handover.proto`.
+#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
+mod generated {
+    include!("golden/handover.rs");
+}
+
+/// The end that calls.
+pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    if meeting.hear()? != READY {
+        return Err(Failure::other("the server does not listen"));
+    }
+    let client = Client::new();
+    let address = address(orders);
+    let begin_ns = clock::monotonic_ns();
+    client.hunt(&address, MEET_TIMEOUT)?;
+    let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+    let caller = HandoverCaller::new(&client, &address).map_err(Failure::other)?;
+    peer::write(&peer::connected(orders, Some(set_up_ns), Vec::new()))?;
+    for &cell in &orders.cells {
+        meeting.say(&serde_json::to_string(&cell)?)?;
+        let segment = Segment::meet(&meeting, Role::Client, cell.bytes())?;
+        let mut end = CallerEnd { caller: &caller, segment: &segment };
+        // A call has ended before the next one begins: nothing is buffered.
+        let mut measured = peer::ask(&mut end, &peer::job(orders, cell), 0)?;
+        meeting.say(REPORT)?;
+        peer::add_server(&mut measured, &meeting.hear()?)?;
+        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    meeting.say(GOODBYE)
+}
+
+/// The end that serves.
+pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let event_loop = EventLoop::new()?;
+    let server = Server::new(&event_loop);
+    let service = Rc::new(Service { reader: FakeService::new(), lent: RefCell::default() });
+    server.register(HandoverDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
+    server.listen(&format!("unix:@{}-calls", orders.meet_at)).map_err(Failure::other)?;
+    event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
+    meeting.say(READY)?;
+    loop {
+        match event_loop.next(Deadline::Never)? {
+            Some(Event::Descriptor(..)) if obey(orders, &meeting, &service)? => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+/// Does what the client says next. True: there is nothing more.
+fn obey(orders: &Orders, meeting: &Meeting, service: &Service) -> Result<bool, Failure> {
+    match meeting.hear()?.as_str() {
+        GOODBYE => return Ok(true),
+        REPORT => meeting.say(&serde_json::to_string(&service.reader.report()?)?)?,
+        text => {
+            peer::misbehave(orders.fault)?;
+            let cell: CellSpec = serde_json::from_str(text)?;
+            service.reader.begin(orders.seed, cell.bytes());
+            let segment = Segment::meet(meeting, Role::Server, cell.bytes())?;
+            let argument = vec![0; cell.bytes()];
+            *service.lent.borrow_mut() = Some(Lent { segment, argument });
+        }
+    }
+    Ok(false)
+}
+
+fn address(orders: &Orders) -> String {
+    format!("unix:@{}-calls?via=unix-stream", orders.meet_at)
+}
+
+/// The client as the measured loops use it: to send is to call.
+struct CallerEnd<'a> {
+    caller: &'a HandoverCaller,
+    segment: &'a Segment,
+}
+
+impl End for CallerEnd<'_> {
+    #[inline]
+    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
+        let handle = self.segment.allocate(payload.message_bytes())?;
+        self.segment.fill(handle, payload, number)?;
+        self.caller.take(&Place { at: handle.at, bytes: handle.bytes })?;
+        Ok(self.segment.free(handle)?)
+    }
+
+    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+        Err(Failure::other("calls give nothing back"))
+    }
+
+    fn send_empty(&mut self) -> Result<(), Failure> {
+        Err(Failure::other("a caller does not reply"))
+    }
+
+    fn receive_empty(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+        self.caller.mark(&())?;
+        Ok(false)
+    }
+}
+
+/// What all calls go to.
+struct Service {
+    /// Judges arguments and counts them.
+    reader: Rc<FakeService>,
+    lent: RefCell<Option<Lent>>,
+}
+
+/// What a cell's arguments come from, and private memory that they are copied to.
+struct Lent {
+    segment: Segment,
+    argument: Vec<u8>,
+}
+
+impl Handover for Service {
+    #[inline]
+    fn take(&self, _context: &Context<'_>, request: &Place) -> Result<(), Status> {
+        let mut lent = self.lent.borrow_mut();
+        let lent = lent.as_mut().ok_or_else(|| Status::failed_precondition("no cell has begun"))?;
+        let handle = Handle { at: request.at, bytes: request.bytes };
+        let read = lent.segment.read(handle, &mut lent.argument);
+        read.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.reader.read(&lent.argument).map_err(Status::data_loss)
+    }
+
+    fn mark(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        self.reader.take_mark().map_err(|failure| Status::internal(failure.text))
+    }
+}
+
+/// The client wants to know what the server has counted.
+const REPORT: &str = "report";

@@ -1,0 +1,70 @@
+//! Memory of real processes: this test program itself is each of them.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+
+use nearcall_bench::footprint::{self, MemoryPlan};
+use nearcall_bench::runner::{Hooks, Program};
+use nearcall_channel::Mechanism;
+
+/// What is started: runs as a test that does nothing when nobody gave it orders.
+#[test]
+fn memory_process() {
+    if std::env::var_os("NEARCALL_MEMORY_PROCESS").is_some() {
+        footprint::run().unwrap();
+    }
+}
+
+fn hooks() -> Hooks<'static> {
+    let args = ["--exact", "footprint::memory_process", "--nocapture", "--test-threads=1"];
+    let args = args.map(OsString::from).into();
+    Hooks::new(Program { path: "/proc/self/exe".into(), args })
+}
+
+#[test]
+fn two_services_in_one_process_take_less_than_in_two() {
+    let found = footprint::services(true, &hooks()).unwrap();
+    assert_eq!(found.partial, None);
+    let saved = found.saved_pss_bytes();
+    if saved.is_empty() {
+        // This machine does not tell the memory of processes.
+        return;
+    }
+    assert_eq!(saved.len(), 2, "{found:?}");
+    assert!(saved.iter().all(|&bytes| bytes > 0.0), "{found:?}");
+    assert!(found.skipped.iter().all(|skip| skip.reason == "no loader yet"));
+    assert!(found.limit.contains("may fall by") || found.budget_bytes == 0, "{found:?}");
+}
+
+#[test]
+fn idle_connections_are_counted_and_what_cannot_be_idle_is_skipped() {
+    let mechanisms = vec![Mechanism::UnixStream, Mechanism::ShmSpin];
+    let found = footprint::measure(&MemoryPlan { mechanisms, quick: true }, &hooks());
+    let [connections] = &found.connections[..] else { panic!("{found:?}") };
+    assert_eq!(connections.stopped, None);
+    let counts = connections.levels.iter().map(|level| level.idle_connections);
+    assert!(counts.eq([0, 1, 10, 100]), "{connections:?}");
+    if connections.unreadable.is_none() {
+        assert!(connections.per_connection.touched_bytes.unwrap() > 0.0, "{connections:?}");
+    }
+    let skip = &found.skipped[0];
+    assert_eq!(skip.what, "shm-spin");
+    assert!(skip.reason.contains("no connection is ever idle"), "{skip:?}");
+}
+
+#[test]
+fn an_interruption_ends_all_processes_and_keeps_what_was_measured() {
+    let asked = Cell::new(0);
+    let soon = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 3
+    };
+    let hooks = Hooks { interrupted: &soon, ..hooks() };
+    let plan = MemoryPlan { mechanisms: vec![Mechanism::UnixStream; 2], quick: true };
+    let found = footprint::measure(&plan, &hooks);
+    assert_eq!(found.partial.as_deref(), Some("interrupted"));
+    assert!(found.connections.len() <= 1 && found.services.is_none(), "{found:?}");
+    let tid = nearcall_os::process::tid();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
+    assert_eq!(children.unwrap_or_default().trim(), "");
+}

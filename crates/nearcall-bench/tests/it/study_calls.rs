@@ -1,0 +1,265 @@
+//! The methods of the studies of calls and signal messages, by real launches of two processes.
+
+use std::cell::Cell as Flag;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearcall_bench::bench_plan::{BenchPlan, Shape};
+use nearcall_bench::calls::route::Route;
+use nearcall_bench::cell::{CellSpec, Subject};
+use nearcall_bench::launch::Fault;
+use nearcall_bench::run::{Kind, Run};
+use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
+use nearcall_bench::scene::{Scene, Spot};
+use nearcall_bench::studies::methods::Method;
+use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_os::{clock, process};
+
+use crate::runner::{alone, hooks, no_children_are_left};
+
+/// The methods tested here; those of throughput studies have tests of their own.
+const METHODS: [Method; 8] = [
+    Method::SignalFifo,
+    Method::SignalSocket,
+    Method::AllocLoop,
+    Method::AllocSignal,
+    Method::AllocQueue,
+    Method::AllocSocket,
+    Method::AllocPoll,
+    Method::SocketPoll,
+];
+
+/// Those whose server tells nothing but that a call is complete.
+const WITHOUT_ECHO: [Method; 2] = [Method::AllocLoop, Method::AllocSignal];
+
+const EXCHANGES: u32 = 20;
+
+fn latency(method: Method, shape: Shape, message_bytes: u64) -> CellSpec {
+    CellSpec {
+        kind: Kind::Latency,
+        subject: Subject::Study(method),
+        shape,
+        message_bytes,
+        wait: method.wait(),
+        scene: Scene { exchanges: EXCHANGES, ..Scene::default() },
+    }
+}
+
+fn at(spot: Spot, cell: CellSpec) -> CellSpec {
+    CellSpec { scene: Scene { spot, ..cell.scene }, ..cell }
+}
+
+/// Cells with a number of exchanges end long before.
+fn plan() -> BenchPlan {
+    let time_budget = Some(Duration::from_secs(60));
+    BenchPlan { launches: Some(2), time_budget, ..BenchPlan::default() }
+}
+
+/// For cells that take all the time that they are given.
+fn short_plan() -> BenchPlan {
+    BenchPlan { time_budget: Some(Duration::from_millis(300)), ..plan() }
+}
+
+/// Names of queues, memory and named pipes that somebody has left behind. Those that others have
+/// for a moment are in one listing at most.
+fn names() -> Vec<PathBuf> {
+    let list = || {
+        let folders = ["/dev/shm".into(), "/dev/mqueue".into(), std::env::temp_dir()];
+        let entries = folders.into_iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+        let paths = entries.flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            // The folders of tests are nobody's leftovers.
+            name.contains("nearcall-") && !path.is_dir()
+        };
+        paths.filter(is_ours).collect::<BTreeSet<PathBuf>>()
+    };
+    list().intersection(&list()).cloned().collect()
+}
+
+#[track_caller]
+fn measure(plan: &BenchPlan, cells: &[CellSpec]) -> Run {
+    let run = bench_specs(plan, cells, &hooks()).unwrap();
+    assert_eq!(run.skipped, [], "{:?}", run.warnings);
+    let found = [&run.study_cells, &run.parts].map(Vec::len).iter().sum::<usize>();
+    assert_eq!(found, cells.len(), "{:?}", run.warnings);
+    no_children_are_left();
+    run
+}
+
+#[test]
+fn every_method_carries_every_size_of_its_study() {
+    let _alone = alone();
+    for method in METHODS {
+        let sizes = [1, 1 << 10, 8 << 10, 64 << 10, 1 << 20];
+        let cells = sizes.map(|bytes| latency(method, Shape::Sink, bytes));
+        let run = measure(&plan(), &cells);
+        for cell in &run.study_cells {
+            assert_eq!(cell.mechanism, method.name());
+            // The first of each launch is in no count.
+            assert_eq!(cell.count, 2 * (u64::from(EXCHANGES) - 1), "{method}");
+            let pids = cell.pids[0];
+            assert_ne!(pids[0], pids[1]);
+        }
+    }
+}
+
+#[test]
+fn every_method_works_on_one_cpu_and_wherever_it_is_put() {
+    let _alone = alone();
+    for method in METHODS {
+        let cell = latency(method, Shape::Sink, 1 << 10);
+        measure(&plan(), &[at(Spot::OneCpu, cell), at(Spot::Unpinned, cell)]);
+    }
+}
+
+#[test]
+fn every_method_gives_back_an_echo_and_warms_up() {
+    let _alone = alone();
+    for method in METHODS {
+        let usual = CellSpec { scene: Scene::default(), ..latency(method, Shape::Sink, 64) };
+        if WITHOUT_ECHO.contains(&method) {
+            measure(&short_plan(), &[usual]);
+            continue;
+        }
+        measure(&short_plan(), &[latency(method, Shape::Echo, 3_000), usual]);
+    }
+}
+
+#[test]
+fn a_damaged_byte_fails_every_method() {
+    let _alone = alone();
+    for method in METHODS {
+        let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+        let cell = latency(method, Shape::Sink, 1 << 10);
+        let error = bench_specs(&plan(), &[cell], &hooks).unwrap_err();
+        assert!(matches!(error, BenchError::Corrupt { .. }), "{method}: {error}");
+        assert!(error.to_string().contains("checksum"), "{method}: {error}");
+    }
+    no_children_are_left();
+}
+
+#[test]
+fn signal_messages_are_counted_and_echoed_and_sent_in_a_row() {
+    let _alone = alone();
+    for method in [Method::SignalFifo, Method::SignalSocket] {
+        let echoes = [1, 63, 65, 4_095, 65_537, 1 << 20];
+        let mut cells = echoes.map(|bytes| latency(method, Shape::Echo, bytes)).to_vec();
+        for (bytes, many) in [(1, 20_000), (8_192, 1_000), (1 << 20, 20)] {
+            let cell = latency(method, Shape::Sink, bytes);
+            let scene = Scene { exchanges: many, ..cell.scene };
+            cells.push(CellSpec { kind: Kind::Throughput, scene, ..cell });
+        }
+        let one_cpu = cells.iter().map(|&cell| at(Spot::OneCpu, cell)).collect::<Vec<_>>();
+        measure(&plan(), &cells);
+        measure(&plan(), &one_cpu);
+    }
+}
+
+#[test]
+fn calls_in_a_segment_have_no_throughput() {
+    let _alone = alone();
+    let cell = latency(Method::AllocSocket, Shape::Sink, 1 << 10);
+    let cell = CellSpec { kind: Kind::Throughput, ..cell };
+    let run = bench_specs(&plan(), &[cell], &hooks()).unwrap();
+    assert!(run.skipped[0].unsupported, "{}", run.skipped[0].reason);
+    assert_eq!(run.study_cells, []);
+}
+
+fn call(route: Route, message_bytes: u64) -> CellSpec {
+    CellSpec {
+        subject: Subject::Call(route),
+        wait: WaitPolicy::Block,
+        ..latency(Method::AllocLoop, Shape::Call, message_bytes)
+    }
+}
+
+#[test]
+fn calls_that_carry_their_argument_are_counted_as_well() {
+    let _alone = alone();
+    let routes = [
+        Route::Blocking(Mechanism::UnixStream),
+        Route::SameLoop(Mechanism::UnixStream),
+        Route::Bytes,
+        Route::Typed,
+    ];
+    for route in routes {
+        let wait = if route.is_alone() { route.usual_wait() } else { WaitPolicy::Block };
+        let cells = [1 << 10, 64 << 10, 1 << 20].map(|bytes| call(route, bytes));
+        let mut cells = cells.map(|cell| CellSpec { wait, ..cell }).to_vec();
+        cells.push(at(Spot::OneCpu, cells[0]));
+        cells.push(at(Spot::Unpinned, cells[0]));
+        let run = measure(&plan(), &cells);
+        for cell in &run.study_cells {
+            let one_by_one = 2 * (u64::from(EXCHANGES) - 1);
+            // Small ones within a process are counted in whole batches.
+            let whole = cell.messages_per_sample * 2;
+            assert!(cell.count >= one_by_one.min(whole), "{route}: {}", cell.count);
+            assert!(cell.count <= one_by_one.max(whole), "{route}: {}", cell.count);
+            let study = cell.study.as_ref().unwrap();
+            assert_eq!((study.launch_means_ns.len(), study.exchanges), (2, EXCHANGES));
+        }
+    }
+}
+
+#[test]
+fn allocating_alone_is_measured_in_batches() {
+    let _alone = alone();
+    let counted = latency(Method::AllocAlone, Shape::Sink, 8 << 10);
+    let usual = CellSpec { scene: Scene::default(), ..counted };
+    let run = measure(&short_plan(), &[counted, usual]);
+    for cell in run.study_cells.iter().chain(&run.parts) {
+        assert!(cell.messages_per_sample > 1 && cell.rtt_ns.is_some());
+    }
+}
+
+/// The processes of the launch that is under way, the server first.
+fn peers() -> Vec<i32> {
+    let tid = process::tid();
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/children"));
+    let mut pids: Vec<i32> =
+        text.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    pids.sort_unstable();
+    pids
+}
+
+#[test]
+fn whoever_loses_its_peer_says_so_in_time() {
+    let _alone = alone();
+    let before = names();
+    for (method, victim) in METHODS.iter().flat_map(|&method| [(method, 0), (method, 1)]) {
+        let (both_ns, killed) = (Flag::new(0), Flag::new(false));
+        let kill = || {
+            let pids = peers();
+            if pids.len() == 2 && both_ns.get() == 0 {
+                both_ns.set(clock::monotonic_ns());
+            }
+            // Long enough for the exchanges to be under way.
+            let waited = both_ns.get() > 0 && clock::monotonic_ns() > both_ns.get() + 150_000_000;
+            if waited && !killed.get() {
+                let pidfd = process::pidfd_open(pids[victim]).unwrap();
+                process::kill_pidfd(pidfd).unwrap();
+                killed.set(true);
+            }
+            false
+        };
+        let hooks = Hooks { interrupted: &kill, patience: Duration::from_secs(5), ..hooks() };
+        let long = Scene { exchanges: 0, ..Scene::default() };
+        let cell = CellSpec { scene: long, ..latency(method, Shape::Sink, 1 << 10) };
+        let plan = BenchPlan {
+            launches: Some(1),
+            time_budget: Some(Duration::from_secs(20)),
+            ..BenchPlan::default()
+        };
+        let started = clock::now();
+        let run = bench_specs(&plan, &[cell], &hooks).unwrap();
+        assert!(killed.get() && started.elapsed() < Duration::from_secs(4), "{method}");
+        let failed = &run.skipped[0];
+        // The runner had to end neither.
+        assert!(!failed.reason.contains("did not"), "{method}: {}", failed.reason);
+        assert!(!failed.reason.contains("in time"), "{method}: {}", failed.reason);
+        no_children_are_left();
+        assert_eq!(names(), before, "{method}");
+    }
+}

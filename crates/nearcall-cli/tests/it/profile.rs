@@ -1,0 +1,66 @@
+//! What `profile` does: a small one as text and as JSON, and Ctrl-C in the middle.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use nearcall_bench::profile::result::Profile;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{self, Signal};
+
+use crate::bench::children;
+use crate::program::Folder;
+
+#[test]
+fn a_profile_tells_calls_copies_and_what_is_missing() {
+    let folder = Folder::new();
+    let ended = folder.run(&["profile", "shm-futex", "--size", "64", "--time", "1s", "--json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let profile: Profile = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(profile.schema, "nearcall.profile/1");
+    assert_eq!((profile.mechanism.as_str(), profile.message_bytes), ("shm-futex", 64));
+    assert_eq!((profile.wait.as_str(), profile.shape.as_str()), ("block", "echo"));
+    assert_eq!(profile.arguments[0], "profile");
+    assert!(profile.used.client.cpu_ns.unwrap() > 0.0 && profile.exchanges > 0);
+    for what in [profile.calls.is_some(), profile.hardware.is_some()] {
+        assert!(what || !profile.missing.is_empty(), "{:?}", profile.missing);
+    }
+    assert_eq!(profile.stacks, None, "only if asked for");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_profile_as_text_fits_100_columns() {
+    let folder = Folder::new();
+    let ended = folder.run(&["profile", "pipe", "--time", "1s", "--shape", "sink"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.starts_with("pipe: sink of 1 KiB, both ends wait by block, "));
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    for part in ["Per round trip", "Copies of the payload"] {
+        assert!(ended.stdout.contains(part), "no {part:?} in {}", ended.stdout);
+    }
+}
+
+#[test]
+fn an_interrupted_profile_ends_with_130_and_leaves_no_process() {
+    let folder = Folder::new();
+    let mut command = folder.command(&["profile", "pipe", "--time", "1m"]);
+    command.stdout(File::create(folder.home().join("stdout")).unwrap());
+    command.stderr(File::create(folder.home().join("stderr")).unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let start = nearcall_os::clock::now();
+    let mut peers = Vec::new();
+    while peers.len() < 2 {
+        assert!(start.elapsed() < Duration::from_secs(20), "it starts no processes");
+        peers = children(child.pid());
+    }
+    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(fs::read_to_string(folder.home().join("stdout")).unwrap(), "");
+    for peer in peers {
+        let process = format!("/proc/{peer}/exe");
+        let is_ours = fs::read_link(process)
+            .is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
+        assert!(!is_ours, "process {peer} is left");
+    }
+}

@@ -1,0 +1,312 @@
+//! Watches another process make system calls (ptrace): each beginning with its arguments, each end
+//! with its outcome.
+//!
+//! Always true: a tracer belongs to the thread that made it, and all threads of the process are
+//! watched, also those that it starts later. Nothing that the process does is changed; it is only
+//! slower. When the tracer is dropped with its thread, the process runs on unwatched.
+//! Not here: the names of system calls (`syscall_names.rs`), starting and reaping the process
+//! (`process.rs`): its end is seen here and left to its parent.
+#![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Watches one process, from the thread that made it.
+#[derive(Debug)]
+pub struct Tracer {
+    pid: libc::pid_t,
+    /// Of each thread that is inside a system call, which and with what.
+    inside: BTreeMap<libc::pid_t, (u64, [u64; 6])>,
+    /// What is stopped and shall go on, and the signal that it gets then.
+    stopped: Option<(libc::pid_t, libc::c_int)>,
+    /// Only the thread that has seized may ask and continue.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// What a thread of the process did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A system call has begun.
+    Begun {
+        /// The thread.
+        tid: i32,
+        /// Which call, by the numbers of this architecture.
+        number: u64,
+        /// Its arguments as they stand in the registers.
+        arguments: [u64; 6],
+    },
+    /// The call that this thread had begun has ended.
+    Ended {
+        /// The thread.
+        tid: i32,
+        /// Which call.
+        number: u64,
+        /// Its arguments.
+        arguments: [u64; 6],
+        /// What it gave; an error as its negative number.
+        outcome: i64,
+    },
+}
+
+/// Why a process cannot be watched.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The kernel forbids it to us: yama's scope, if this kernel has it, or a filter.
+    Forbidden {
+        /// /proc/sys/kernel/yama/ptrace_scope.
+        yama_scope: Option<i32>,
+    },
+    /// The kernel is older than 5.3 and does not tell what a system call is.
+    TooOld,
+    /// Anything else.
+    Os(io::Error),
+}
+
+impl Tracer {
+    /// Begins to watch process `pid` with all of its threads. What they do goes on, with one short
+    /// stop each.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`].
+    pub fn seize(pid: u32) -> Result<Self, Refusal> {
+        let leader =
+            libc::pid_t::try_from(pid).map_err(|error| Refusal::Os(io::Error::other(error)))?;
+        seize_thread(leader).map_err(refusal)?;
+        // Those that it has already; a watched one's children are watched from their beginning. A
+        // thread that is not watched yet may start another, so until there is no new one.
+        let mut known = BTreeSet::from([leader]);
+        loop {
+            let threads = threads_of(leader).map_err(Refusal::Os)?;
+            let new: Vec<_> = threads.into_iter().filter(|tid| known.insert(*tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for tid in new {
+                match seize_thread(tid).map_err(|error| (error.raw_os_error(), error)) {
+                    // Watched since its beginning, or gone.
+                    Ok(()) | Err((Some(libc::EPERM | libc::ESRCH), _)) => {}
+                    Err((_, error)) => return Err(refusal(error)),
+                }
+            }
+        }
+        Ok(Self { pid: leader, inside: BTreeMap::new(), stopped: None, _not_send: PhantomData })
+    }
+
+    /// Lets the thread that did the last event go on, and waits for the next one of any thread.
+    ///
+    /// `None`: the process has ended, and its parent may reap it. Some system calls each.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; [`Refusal::TooOld`] at the first call.
+    pub fn next_event(&mut self) -> Result<Option<Event>, Refusal> {
+        loop {
+            if let Some((tid, signal)) = self.stopped.take() {
+                go_on(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
+            }
+            let Some(change) = next_change().map_err(Refusal::Os)? else { return Ok(None) };
+            match change {
+                Change { tid, what: What::Ended } if tid == self.pid => return Ok(None),
+                Change { tid, what: What::Ended } => {
+                    self.inside.remove(&tid);
+                    // Nobody else can: a thread's end is told to its tracer only.
+                    reap(tid).map_err(Refusal::Os)?;
+                }
+                Change { tid, what: What::Stopped { status } } => {
+                    if let Some(event) = self.stop(tid, status)? {
+                        return Ok(Some(event));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a stop means. Notes how the thread goes on.
+    fn stop(&mut self, tid: libc::pid_t, status: libc::c_int) -> Result<Option<Event>, Refusal> {
+        let (signal, event) = (status & 0xff, status >> 8);
+        if status == libc::SIGTRAP | SYSTEM_CALL {
+            self.stopped = Some((tid, 0));
+            return self.system_call(tid);
+        }
+        if event == libc::PTRACE_EVENT_STOP && is_group_stop(signal) {
+            // Stopped by somebody, and to stay so until it is told to continue.
+            go_on(libc::PTRACE_LISTEN, tid, 0).map_err(Refusal::Os)?;
+        } else {
+            // An event of ptrace is no signal; a signal is passed on.
+            self.stopped = Some((tid, if event == 0 { signal } else { 0 }));
+        }
+        Ok(None)
+    }
+
+    fn system_call(&mut self, tid: libc::pid_t) -> Result<Option<Event>, Refusal> {
+        let mut info = [0_u64; INFO_WORDS];
+        // SAFETY: the kernel writes at most the length that is given to `info`, which outlives the
+        // call; the thread is stopped, and ours to ask.
+        let outcome = unsafe {
+            libc::ptrace(
+                libc::PTRACE_GET_SYSCALL_INFO,
+                tid,
+                size_of_val(&info),
+                ptr::from_mut(&mut info).cast::<libc::c_void>(),
+            )
+        };
+        if outcome < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                // Killed in the meantime: its end comes next.
+                Some(libc::ESRCH) => Ok(None),
+                Some(libc::EIO | libc::EINVAL) => Err(Refusal::TooOld),
+                _ => Err(Refusal::Os(error)),
+            };
+        }
+        // The first byte says which of the two it is.
+        Ok(match info[0].to_ne_bytes()[0] {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => {
+                let arguments = std::array::from_fn(|index| info[INFO_ARGUMENTS + index]);
+                let number = info[INFO_FIRST];
+                self.inside.insert(tid, (number, arguments));
+                Some(Event::Begun { tid, number, arguments })
+            }
+            libc::PTRACE_SYSCALL_INFO_EXIT => {
+                let outcome = info[INFO_FIRST].cast_signed();
+                // A call that had begun before we watched is none of ours.
+                let begun = self.inside.remove(&tid);
+                begun.map(|(number, arguments)| Event::Ended { tid, number, arguments, outcome })
+            }
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden { yama_scope: Some(scope @ 1..) } => {
+                write!(f, "kernel.yama.ptrace_scope is {scope}")
+            }
+            Self::Forbidden { .. } => {
+                f.write_str("ptrace is refused, by another tracer or a filter")
+            }
+            Self::TooOld => f.write_str("this kernel does not tell what a system call is"),
+            Self::Os(error) => write!(f, "cannot watch a process: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn seize_thread(tid: libc::pid_t) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)?;
+    // It stops once, and goes on from there to its next system call.
+    ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+fn threads_of(pid: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
+    let mut threads: Vec<libc::pid_t> = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = entry?.file_name();
+        threads.extend(name.to_str().and_then(|name| name.parse::<libc::pid_t>().ok()));
+    }
+    Ok(threads)
+}
+
+/// A thread that the tracer has to do with.
+struct Change {
+    tid: libc::pid_t,
+    what: What,
+}
+
+enum What {
+    Ended,
+    Stopped { status: libc::c_int },
+}
+
+/// Waits until a traced thread has stopped or ended. It stays so. `None`: there is none left.
+fn next_change() -> io::Result<Option<Change>> {
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    let info = match wait(libc::P_ALL, 0, options) {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+        info => info?,
+    };
+    // SAFETY: waitid has filled this in for a child that changed.
+    let tid = unsafe { info.si_pid() };
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    let what = match info.si_code {
+        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => What::Ended,
+        _ => What::Stopped { status },
+    };
+    Ok(Some(Change { tid, what }))
+}
+
+fn reap(tid: libc::pid_t) -> io::Result<()> {
+    let id = libc::id_t::try_from(tid).map_err(io::Error::other)?;
+    let options = libc::WEXITED | libc::__WALL | libc::__WNOTHREAD;
+    wait(libc::P_PID, id, options).map(|_| ())
+}
+
+fn wait(kind: libc::idtype_t, id: libc::id_t, options: libc::c_int) -> io::Result<libc::siginfo_t> {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the pointer is to a local of the right type.
+        if unsafe { libc::waitid(kind, id, info.as_mut_ptr(), options) } == 0 {
+            // SAFETY: zeroed above and filled by the kernel; plain integers.
+            return Ok(unsafe { info.assume_init() });
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Continues a stopped thread. One that was killed in the meantime is no error.
+fn go_on(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
+    match ptrace(request, tid, 0, usize::try_from(signal).unwrap_or(0)) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// A request that reads and writes no memory of ours.
+fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: of the requests made here (seize, interrupt, syscall, listen) the kernel takes both
+    // words as plain numbers.
+    match unsafe { libc::ptrace(request, pid, address, data) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn is_group_stop(signal: libc::c_int) -> bool {
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
+}
+
+fn refusal(error: io::Error) -> Refusal {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+            let yama_scope = text.ok().and_then(|text| text.trim().parse().ok());
+            Refusal::Forbidden { yama_scope }
+        }
+        _ => Refusal::Os(error),
+    }
+}
+
+/// Mark stops by system calls, and watch new threads from their first moment.
+const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE;
+
+/// Beside SIGTRAP: stopped by a system call.
+const SYSTEM_CALL: libc::c_int = 0x80;
+
+/// `ptrace_syscall_info` in words of 8 bytes: what and where, then number or outcome, then the
+/// arguments.
+const INFO_WORDS: usize = 10;
+const INFO_FIRST: usize = 3;
+const INFO_ARGUMENTS: usize = 4;
+const _: () = assert!(INFO_ARGUMENTS + 6 == INFO_WORDS);

@@ -1,0 +1,114 @@
+//! Watching system calls of a child: exact counts, threads included, and nothing left behind.
+
+use std::process::{Command, Stdio};
+
+use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
+use nearcall_os::syscall_names::syscall_name;
+use nearcall_os::trace::{Event, Refusal, Tracer};
+
+use crate::partner::{self, PATIENCE};
+
+/// Asks so many times for the user, and as often again in a thread of its own.
+fn work(role: &str) {
+    let times: usize = role.parse().unwrap();
+    partner::say("ready\n");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let ask = move || {
+        for _ in 0..times {
+            std::hint::black_box(nearcall_os::process::user_id());
+        }
+    };
+    std::thread::spawn(ask).join().unwrap();
+    ask();
+}
+
+/// Calls by number and outcome of a child that was asked to make `times` twice over.
+fn count(times: usize) -> Option<Vec<(u64, i64)>> {
+    let test = "trace::system_calls_of_all_threads_are_counted";
+    let mut child = partner::start(test, &times.to_string());
+    let mut tracer = match Tracer::seize(child.pid()) {
+        Ok(tracer) => tracer,
+        Err(refusal @ Refusal::Forbidden { .. }) => {
+            partner::say(&format!("skipped: {refusal}\n"));
+            return None;
+        }
+        Err(refusal) => panic!("{refusal}"),
+    };
+    let guard = end_in_time(&child);
+    drop(child.pipes().stdin.take());
+    let _output = child.pipes().stdout.take();
+    let mut calls = Vec::new();
+    while let Some(event) = tracer.next_event().unwrap() {
+        if let Event::Ended { number, outcome, .. } = event {
+            calls.push((number, outcome));
+        }
+    }
+    assert!(child.wait(PATIENCE).unwrap().expect("it has ended").success());
+    assert!(guard.join().unwrap(), "it had to be killed");
+    Some(calls)
+}
+
+#[test]
+fn system_calls_of_all_threads_are_counted() {
+    if let Some(role) = partner::role() {
+        return work(&role);
+    }
+    let (Some(few), Some(many)) = (count(10), count(30)) else { return };
+    let named = |calls: &[(u64, i64)]| {
+        let of_name = |(number, _): &&(u64, i64)| syscall_name(*number) == Some("geteuid");
+        calls.iter().filter(of_name).count()
+    };
+    assert_eq!(named(&many) - named(&few), 40, "20 more in each of two threads");
+    let written = few.iter().find(|(number, _)| syscall_name(*number) == Some("write"));
+    assert!(written.is_some_and(|(_, outcome)| *outcome > 0), "{few:?}");
+}
+
+#[test]
+fn a_child_that_is_killed_ends_the_watch() {
+    let mut command = Command::new("cat");
+    let mut child = Child::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null())).unwrap();
+    let Ok(mut tracer) = Tracer::seize(child.pid()) else { return };
+    let guard = end_in_time(&child);
+    // Until it waits for its input, begun anew if it did so already.
+    while let Some(event) = tracer.next_event().unwrap() {
+        if let Event::Begun { number, arguments: [0, ..], .. } = event
+            && syscall_name(number) == Some("read")
+        {
+            break;
+        }
+    }
+    kill_pidfd(child.pidfd()).unwrap();
+    while tracer.next_event().unwrap().is_some() {}
+    assert!(child.wait(PATIENCE).unwrap().is_some());
+    assert!(guard.join().unwrap(), "it was killed too late");
+}
+
+/// Kills the child if it does not end in time, since a tracer waits for ever. True: it did.
+fn end_in_time(child: &Child) -> std::thread::JoinHandle<bool> {
+    let pidfd = child.pidfd().try_clone_to_owned().unwrap();
+    std::thread::spawn(move || {
+        let ended = wait_pidfd(&pidfd, PATIENCE).unwrap();
+        kill_pidfd(&pidfd).unwrap();
+        ended
+    })
+}
+
+#[test]
+fn a_process_that_is_gone_is_no_tracee() {
+    let mut child = Child::spawn(&mut Command::new("true")).unwrap();
+    child.wait(PATIENCE).unwrap();
+    assert!(matches!(Tracer::seize(child.pid()), Err(Refusal::Os(_))));
+}
+
+#[test]
+fn a_second_tracer_is_refused() {
+    let mut command = Command::new("cat");
+    let child = Child::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null())).unwrap();
+    let Ok(_first) = Tracer::seize(child.pid()) else { return };
+    let second = Tracer::seize(child.pid()).unwrap_err();
+    assert!(matches!(second, Refusal::Forbidden { .. }), "{second}");
+    assert!(second.to_string().contains("ptrace"), "{second}");
+    // Dropping it ends a stopped child as well.
+    drop(child);
+}
