@@ -439,7 +439,7 @@ pub(crate) struct HowArgs {
     )]
     pub(crate) pin: Option<Pin>,
 
-    /// Launches of new processes per figure [default: 5; tour, waits: 3]
+    /// Launches of new processes per figure [default: 3 to 10, by what is measured]
     #[arg(
         long,
         value_name = "N",
@@ -579,6 +579,7 @@ Examples:
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
+  nearcall bench pace                            open loop at constant rates
   nearcall profile shm-futex                     where the time of one message goes
   nearcall mechanisms                            what there is, and what works here
   nearcall timers                                what the clocks are good for
