@@ -141,7 +141,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) sizes: Option<Sizes>,
 
-    /// What comes back in latency cells: the same size (echo), or nothing (sink)
+    /// What comes back in latency cells: the same (echo) or nothing (sink)
     #[arg(
         long,
         value_name = "LIST",
@@ -152,7 +152,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) shape: Option<Vec<Shape>>,
 
-    /// How both ends wait: adaptive, spin, block (in a call), poll (in epoll)
+    /// How both ends wait: adaptive, spin, block (a call), poll (epoll)
     #[arg(
         long,
         value_name = "LIST",
