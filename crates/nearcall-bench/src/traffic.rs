@@ -15,7 +15,7 @@ use crate::cell::{CellSpec, Scene, Subject};
 use crate::launch::Fault;
 use crate::run::{Cell, Kind, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
-use crate::scene::Traffic;
+use crate::scene::{Load, Traffic};
 use crate::tour::Tour;
 
 /// What traffic to measure, and how.
@@ -31,6 +31,8 @@ pub struct TrafficPlan {
     pub message_bytes: u64,
     /// Where both ends run.
     pub placement: Place,
+    /// What runs beside.
+    pub load: Load,
     /// Launches per cell.
     pub launches: Option<u32>,
     /// How long the whole run may take.
@@ -80,6 +82,7 @@ impl TrafficPlan {
             waits: None,
             message_bytes: MESSAGE_BYTES,
             placement: Place::default(),
+            load: Load::default(),
             launches: None,
             time_budget: None,
             quick: false,
@@ -116,6 +119,7 @@ pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         sizes_bytes: Some(vec![plan.message_bytes]),
         waits: plan.waits.clone(),
         placement: plan.placement,
+        load: plan.load,
         launches: plan.launches,
         time_budget: plan.time_budget,
         quick: plan.quick,
@@ -178,6 +182,7 @@ fn mechanisms(plan: &TrafficPlan) -> Vec<Mechanism> {
 }
 
 fn cell(plan: &TrafficPlan, mechanism: Mechanism, wait: WaitPolicy, scene: Scene) -> CellSpec {
+    let scene = Scene { load: plan.load, ..scene };
     let plain = CellSpec {
         kind: Kind::Latency,
         subject: Subject::Mechanism(mechanism),
@@ -309,10 +314,11 @@ mod tests {
 
     #[test]
     fn every_open_loop_has_its_closed_loop_in_the_same_launch() {
-        let tour = cells(&pace(), &|_| Ok(()), None);
+        let plan = TrafficPlan { load: Load::duty(35), ..pace() };
+        let tour = cells(&plan, &|_| Ok(()), None);
         assert_eq!(tour.skipped, []);
         for cell in &tour.cells {
-            let scene = Scene::default();
+            let scene = Scene { load: Load::duty(35), ..Scene::default() };
             let closed = CellSpec { scene, ..*cell };
             assert!(tour.cells.contains(&closed) && closed.unit() == cell.unit(), "{cell}");
         }

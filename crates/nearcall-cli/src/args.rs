@@ -156,7 +156,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) sizes: Option<Sizes>,
 
-    /// What comes back in latency cells: the same size (echo), or nothing (sink)
+    /// What comes back in latency cells: the same (echo) or nothing (sink)
     #[arg(
         long,
         value_name = "LIST",
@@ -167,7 +167,7 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) shape: Option<Vec<Shape>>,
 
-    /// How both ends wait: adaptive, spin, block (in a call), poll (in epoll)
+    /// How both ends wait: adaptive, spin, block (a call), poll (epoll)
     #[arg(
         long,
         value_name = "LIST",
@@ -454,7 +454,7 @@ pub(crate) struct HowArgs {
     )]
     pub(crate) pin: Option<Pin>,
 
-    /// Launches of new processes per figure [default: 5; tour, waits: 3]
+    /// Launches of new processes per figure [default: 3 to 10, by what is measured]
     #[arg(
         long,
         value_name = "N",
@@ -594,6 +594,7 @@ Examples:
   nearcall bench latency --mechanism pipe,shm-futex --sizes 8,64KiB
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
+  nearcall bench pace                            open loop at constant rates
   nearcall profile shm-futex                     where the time of one message goes
   nearcall reproduce all                         five published studies, and which claims hold here
   nearcall mechanisms                            what there is, and what works here

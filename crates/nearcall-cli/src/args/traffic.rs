@@ -4,6 +4,7 @@ use clap::Args;
 use nearcall_bench::plan::parse_sizes;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use super::load::LoadArgs;
 use super::value;
 use super::{HowArgs, PlaceArgs, WHAT};
 
@@ -108,6 +109,9 @@ pub(crate) struct ClientsArgs {
     pub(crate) place: PlaceArgs,
 
     #[command(flatten)]
+    pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
     pub(crate) how: HowArgs,
 }
 
@@ -149,6 +153,9 @@ pub(crate) struct TrafficArgs {
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 
     #[command(flatten)]
     pub(crate) how: HowArgs,
@@ -197,6 +204,7 @@ Examples:
   nearcall bench pace --quick                    a first look: 10,000 per second
   nearcall bench pace --rate 1000,10000 --mechanism shm,pipe --size 1KiB
   nearcall bench pace --rate 10000 --stall 100ms --mechanism unix-stream
+  nearcall bench pace --load 35% --rate 1000 --mechanism shm,tcp
   nearcall bench pace --json | jq '.cells[] | [.mechanism, .pace.rate_per_s, .rtt_ns.p99]'";
 
 /// Examples of `bench gap`.

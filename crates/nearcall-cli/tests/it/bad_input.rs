@@ -75,18 +75,6 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
         (&["bench", "matrix", "--size", "8,9"], 2, &["--size: give one size"]),
         (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs"]),
-        (&["bench", "pace", "--rate", "0"], 2, &["1..=1000000"]),
-        (&["bench", "pace", "--rate", "1000,"], 2, &["--rate"]),
-        (&["bench", "pace", "--stall", "5"], 2, &["give a time such as 10us, 1ms or 0"]),
-        (&["bench", "pace", "--stall", "2us"], 2, &["the shortest stall is 1ms"]),
-        (&["bench", "pace", "--size", "8,16"], 2, &["give one size"]),
-        (&["bench", "pace", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "gap", "--gap", "2s"], 2, &["the longest is 1s"]),
-        (&["bench", "gap", "--gap", "10"], 2, &["give a time such as 10us, 1ms or 0"]),
-        (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
-        (&["bench", "clients", "--clients", "0"], 2, &["1..=4096"]),
-        (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
-        (&["bench", "start", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
         (&["bench", "waits", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
         (&["show"], 2, &["RUN.json"]),
         (&["mechanisms", "--jsn"], 2, &["'--json'"]),
@@ -117,6 +105,27 @@ fn wrong_words_of_a_profile_end_with_2() {
         (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
         (&["profile", "pipe", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
         (&["profile", "pipe", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn wrong_words_of_traffic_end_with_2_and_say_what_would_be_right() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (&["bench", "pace", "--rate", "0"], 2, &["1..=1000000"]),
+        (&["bench", "pace", "--rate", "1000,"], 2, &["--rate"]),
+        (&["bench", "pace", "--stall", "5"], 2, &["give a time such as 10us, 1ms or 0"]),
+        (&["bench", "pace", "--stall", "2us"], 2, &["the shortest stall is 1ms"]),
+        (&["bench", "pace", "--size", "8,16"], 2, &["give one size"]),
+        (&["bench", "pace", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["bench", "gap", "--gap", "2s"], 2, &["the longest is 1s"]),
+        (&["bench", "gap", "--gap", "10"], 2, &["give a time such as 10us, 1ms or 0"]),
+        (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
+        (&["bench", "clients", "--clients", "0"], 2, &["1..=4096"]),
+        (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
+        (&["bench", "start", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");

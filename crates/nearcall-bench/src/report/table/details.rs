@@ -66,7 +66,8 @@ impl Title {
             ),
             Definition::FromIntended => (
                 "Response time",
-                "open_loop (constant rate); from when the exchange was due until the reply is there",
+                "open_loop (constant rate); from when the exchange was due until the reply is \
+                 there",
             ),
             Definition::RttHalf => (
                 "Half a round trip",

@@ -1,5 +1,5 @@
-//! Runs of traffic: a row for each mechanism and way to wait; a group for each pace, or a column for
-//! each gap or burst.
+//! Runs of traffic: a row for each mechanism and way to wait; a group for each pace, or a column
+//! for each gap or burst.
 //!
 //! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
 //! reached stands there instead.

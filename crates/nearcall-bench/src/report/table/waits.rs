@@ -161,12 +161,12 @@ const REST_HEAD: [(&str, Align, usize); 6] = [
     ("private", Align::Right, 8),
 ];
 
-const LEGEND: &str = "median, p99: open_loop at a constant rate, from when a call should have begun until it has \
-                      returned; behind: not all calls began in time, and the rate that was \
-                      reached; client, server: CPU time per call, of the client within calls only; \
-                      ratio, CPU: in a row of adaptive its median to that of the better of spin and \
-                      block, and its CPU time of both ends to that of the cheaper of the two; in \
-                      the rows of those, adaptive to each.";
+const LEGEND: &str = "median, p99: open_loop at a constant rate, from when a call should have \
+                      begun until it has returned; behind: not all calls began in time, and the \
+                      rate that was reached; client, server: CPU time per call, of the client \
+                      within calls only; ratio, CPU: in a row of adaptive its median to that of \
+                      the better of spin and block, and its CPU time of both ends to that of the \
+                      cheaper of the two; in the rows of those, adaptive to each.";
 
 /// There are two; a file may claim more.
 const PLACEMENTS_MAX: usize = 8;

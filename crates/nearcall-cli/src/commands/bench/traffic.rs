@@ -35,6 +35,7 @@ pub(super) fn clients(args: &ClientsArgs, words: &[OsString]) -> anyhow::Result<
     let plan = TrafficPlan {
         mechanisms: args.via.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
+        load: args.load.load,
         ..TrafficPlan::new(What::Clients { clients: args.clients.clone().map(distinct) })
     };
     measure_plan(plan, &args.how, &args.place, Fault::None, words)
@@ -49,6 +50,7 @@ fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyh
     let plan = TrafficPlan {
         mechanisms: args.mechanism.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
+        load: args.load.load,
         message_bytes: args.size,
         ..TrafficPlan::new(what)
     };
