@@ -1,7 +1,8 @@
 //! Repeats studies: measures their cells, puts the papers' tables beside them, judges the claims.
 //!
 //! Launches, interleaving and noise are those of every run (`runner.rs`). Which cells there are is
-//! in `studies/protocol.rs`, the tables in `studies/tables.rs`, the verdicts in `studies/claims.rs`.
+//! in `studies/protocol.rs`, the tables in `studies/tables.rs`, the verdicts in
+//! `studies/claims.rs`.
 
 use std::time::Duration;
 

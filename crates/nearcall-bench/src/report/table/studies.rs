@@ -126,8 +126,8 @@ const HEAD: [(&str, Align, usize); 8] = [
     ("grade", Align::Left, 5),
 ];
 
-const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the median \
-                      over launches; here: the median of the typical launch, or the rate, and its \
+const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \
+                      median over launches; here: the median of the typical launch, or the rate, and its \
                       95 % interval; ratio: this machine by the paper's statistic to the paper. \
                       closed_loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
                       interval straddles the bound.";
