@@ -47,14 +47,17 @@ pub fn memory(bytes: f64) -> String {
     scaled(bytes, &[(1.0, "B"), (kib, "KiB"), (mib, "MiB"), (1024.0 * mib, "GiB")])
 }
 
-/// A ratio: `0.91×`, `1.04×`, `12.3×`, `845×`.
+/// A ratio: `0.0047×`, `0.91×`, `1.04×`, `12.3×`, `845×`.
 #[must_use]
 pub fn ratio(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
         return MISSING.to_owned();
     }
-    if value < 9.995 {
-        return format!("{value:.2}×");
+    // Two digits at least, also where this machine is hundreds of times as fast as a paper's.
+    for (limit, digits) in [(0.000_995, 5), (0.009_95, 4), (0.099_5, 3), (9.995, 2)] {
+        if value > 0.0 && value < limit {
+            return format!("{value:.digits$}×");
+        }
     }
     format!("{}×", three_digits(value))
 }
@@ -144,6 +147,9 @@ mod tests {
         assert_eq!(memory(1_258_291.2), "1.20 MiB");
         assert_eq!(ratio(1.044), "1.04×");
         assert_eq!(ratio(12.3), "12.3×");
+        assert_eq!(ratio(0.004_71), "0.0047×");
+        assert_eq!(ratio(0.049), "0.049×");
+        assert_eq!(ratio(0.0), "0×");
         assert_eq!(ratio(f64::INFINITY), "–");
     }
 

@@ -165,8 +165,8 @@ impl Beside {
                 let saved = stats::median(&found.saved_pss_bytes());
                 both(stats::median(&found.saved_allocated_bytes()).or(saved), saved)
             }
-            "free_memory_delta" => Some(noted("there is no loader yet")),
-            "payload_copies_one_way" => Some(noted("counted by `nearcall profile`")),
+            "free_memory_delta" => Some(noted("no loader yet")),
+            "payload_copies_one_way" => Some(noted("see `profile`")),
             _ => None,
         }
     }

@@ -200,13 +200,11 @@ fn printed(row: &PaperRow, figure: Option<Figure>, ground: &Ground) -> StudyRow 
 fn missing(row: &PaperRow, ground: &Ground) -> String {
     let has = |cpu: u16| ground.cpus().get(usize::from(cpu)).copied().flatten().is_some();
     match row.placement {
-        Placement::SmtSibling(..) if ground.first_sibling.is_none() => {
-            "no two threads of one core here".to_owned()
-        }
+        Placement::SmtSibling(..) if ground.first_sibling.is_none() => "no SMT here".to_owned(),
         Placement::SameCpu(client, server) | Placement::CrossCore(Some((client, server)))
             if !has(client) || !has(server) =>
         {
-            "no CPU here stands for one of these".to_owned()
+            "no such CPU here".to_owned()
         }
         _ => "not measured".to_owned(),
     }
@@ -308,7 +306,7 @@ mod tests {
         assert_eq!((row.paper, row.here_as_paper), (Some(13_000.0), Some(7_000.0)));
         assert_eq!((row.here, row.ratio), (Some(5_000.0), Some(7.0 / 13.0)));
         let row = with("0-1 one core");
-        assert_eq!(row.note.as_deref(), Some("no two threads of one core here"));
+        assert_eq!(row.note.as_deref(), Some("no SMT here"));
         assert_eq!(with("2-0 two cores").note.as_deref(), Some("not measured"));
         let last = tables.last().unwrap();
         assert_eq!((last.table.as_str(), last.rows.len()), ("pictures", 1));

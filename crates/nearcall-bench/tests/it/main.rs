@@ -10,6 +10,7 @@ mod study_methods;
 mod table;
 mod table_budgets;
 mod table_matrix;
+mod table_studies;
 mod table_traffic;
 mod table_waits;
 mod traffic;

@@ -9,4 +9,5 @@ mod load;
 mod memory;
 mod profile;
 mod program;
+mod reproduce;
 mod timers;

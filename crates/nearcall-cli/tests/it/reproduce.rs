@@ -1,0 +1,77 @@
+//! `nearcall reproduce` from outside.
+
+use std::fs::File;
+use std::time::Duration;
+
+use nearcall_bench::run::Run;
+use nearcall_bench::studies::Study;
+use nearcall_bench::studies::claims::Verdict;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{self, Signal};
+use nearcall_os::{clock, cpu};
+
+use crate::bench::children;
+use crate::program::Folder;
+
+#[test]
+fn an_unknown_study_lists_those_that_there_are() {
+    let ended = Folder::new().run(&["reproduce", "enae"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+    for study in Study::ALL {
+        assert!(ended.stderr.contains(study.name()), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_study_is_repeated_judged_and_shown_again() {
+    let folder = Folder::new();
+    let words = ["reproduce", "wisconsin-evaluation", "--quick", "--launches", "1", "--time", "2s"];
+    let ended = folder.run(&[&words[..], &["--out", "study.json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let shown = folder.run(&["show", "study.json"]);
+    assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
+    assert!(shown.stdout.contains("10 claims: "), "{}", shown.stdout);
+    let run = Run::load(&folder.path().join("study.json")).unwrap();
+    assert_eq!((run.studies.len(), run.studies[0].verdicts.len()), (1, 10));
+    let timers = &run.studies[0].tables[0].rows;
+    assert!(timers.iter().any(|row| row.paper.is_some() && row.here_as_paper.is_some()));
+    assert!(run.study_cells.iter().all(|cell| cell.study.is_some()));
+}
+
+#[test]
+fn one_cpu_is_enough_and_what_needs_two_is_skipped_with_the_reason() {
+    let folder = Folder::new();
+    // The program inherits it.
+    cpu::pin_current(cpu::allowed()[0]).unwrap();
+    let words = ["reproduce", "enea", "--quick", "--launches", "1", "--time", "2s", "--out", "e"];
+    let ended = folder.run(&words);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let run = Run::load(&folder.path().join("e")).unwrap();
+    assert!(run.skipped.iter().any(|skip| skip.reason == "only one CPU is allowed"));
+    let verdicts = &run.studies[0].verdicts;
+    let across = verdicts.iter().find(|judged| judged.id == "E07").unwrap();
+    assert_eq!(across.verdict, Verdict::Skipped, "{across:?}");
+    assert!(across.evidence.contains("there is one CPU"), "{across:?}");
+    let same = verdicts.iter().find(|judged| judged.id == "E16").unwrap();
+    assert_ne!(same.verdict, Verdict::Skipped, "{same:?}");
+}
+
+#[test]
+fn what_was_measured_before_ctrl_c_is_kept_and_marked() {
+    let folder = Folder::new();
+    let words = ["reproduce", "short-comparison", "--quick", "--launches", "50", "--out", "s"];
+    let mut command = folder.command(&words);
+    let stdout = folder.home().join("stdout");
+    command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let deadline = clock::now() + Duration::from_secs(20);
+    while children(child.pid()).is_empty() {
+        assert!(clock::now() < deadline, "no launch within 20 s");
+        assert_eq!(child.wait(Some(Duration::from_millis(20))).unwrap(), None);
+    }
+    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    let run = Run::load(&folder.path().join("s")).unwrap();
+    assert!(run.partial && run.studies[0].verdicts.len() == 7, "{:?}", run.partial_reason);
+}
