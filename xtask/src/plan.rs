@@ -122,7 +122,7 @@ fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
 
 /// The program as a user runs it: it measures, what it stored can be shown again, it generates, and
 /// what is generated makes a call.
-fn program(facts: &Facts) -> [Command; 8] {
+fn program(facts: &Facts) -> [Command; 11] {
     let folder = facts.target.join("ci");
     let stored = folder.join("run.json").to_string_lossy().into_owned();
     let stored_calls = folder.join("calls.json").to_string_lossy().into_owned();
@@ -134,14 +134,19 @@ fn program(facts: &Facts) -> [Command; 8] {
     let calls = cargo("calls", run).argument("bench").argument("calls").argument("--quick");
     let generated = folder.join("generated").to_string_lossy().into_owned();
     let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
+    let study = "reproduce wisconsin-evaluation --quick --time 10s --json";
+    let study = cargo("reproduce", &format!("{run} {study}")).expect(is_run.clone());
     [
         cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
         // It exits with 1 when this machine is badly set for measuring, which is for it to say.
-        cargo("doctor", "run --release -- doctor --json").expect(json).may_find(),
+        cargo("doctor", "run --release -- doctor --json").expect(json.clone()).may_find(),
         bench.argument("--out").argument(&stored).folder(&folder).expect(is_run.clone()),
         show.clone(),
         show.argument("--json").expect(is_run.clone()),
         calls.argument("--json").argument("--out").argument(&stored_calls).expect(is_run),
+        study,
+        cargo("timers", "run --release -- timers --quick --json").expect(json.clone()),
+        cargo("profile", "run --release -- profile pipe --time 1s --json").expect(json),
         generate.argument("--out").argument(&generated).expect(Expect::Json { fields: GEN_FIELDS }),
         cargo("thermostat", "run --example thermostat"),
     ]
@@ -207,6 +212,9 @@ mod tests {
             "show",
             "show",
             "calls",
+            "reproduce",
+            "timers",
+            "profile",
             "gen",
             "thermostat",
         ];

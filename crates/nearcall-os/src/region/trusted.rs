@@ -91,9 +91,9 @@ impl TrustedRegion {
         let bytes = check_range(&range, self.shared.len());
         let start = self.shared.bytes_ptr(range.start, bytes);
         // SAFETY: `check_range` proves that the range is inside the region, whose memory stays
-        // mapped as long as `self`. The region is owned, and `&mut self` keeps words and other slices of
-        // this process away. That the peer does not touch these bytes meanwhile is the word given
-        // as a `Trust`.
+        // mapped as long as `self`. The region is owned, and `&mut self` keeps words and other
+        // slices of this process away. That the peer does not touch these bytes meanwhile is the
+        // word given as a `Trust`.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 

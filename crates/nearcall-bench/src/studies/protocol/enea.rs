@@ -1,10 +1,10 @@
 //! Study 001: throughput and ping-pong latency of rings, pipes and sockets, idle and under load.
 //!
 //! Its figures 4 to 13 are pictures without numbers, and most of their sizes are not named: 64,
-//! 8192 and 65536 bytes stand for the three of figures 4 to 6. 100,000 messages per point as there, or
-//! as many as fit in the time of a cell. Chosen here: `stress` with a worker for each CPU, one for
-//! memory and one for the disk; latency with 128 bytes, 10,000 times, 100 times on one CPU, as the
-//! tool's own script has it.
+//! 8192 and 65536 bytes stand for the three of figures 4 to 6. 100,000 messages per point as there,
+//! or as many as fit in the time of a cell. Chosen here: `stress` with a worker for each CPU, one
+//! for memory and one for the disk; latency with 128 bytes, 10,000 times, 100 times on one CPU, as
+//! the tool's own script has it.
 
 use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
