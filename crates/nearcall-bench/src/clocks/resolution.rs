@@ -86,6 +86,7 @@ pub(super) fn step_ns(reader: &impl Read, work: &impl Fn(u64)) -> Option<f64> {
 /// being a time.
 fn step_units(mut times: Vec<u64>) -> Option<f64> {
     times.sort_unstable();
+    let shortest = times.iter().copied().find(|&time| time > 0);
     // What an interrupt made long stands alone at the end.
     times.truncate(times.len() - times.len() / 10);
     let mut groups: Vec<Vec<u64>> = Vec::new();
@@ -108,7 +109,9 @@ fn step_units(mut times: Vec<u64>) -> Option<f64> {
     }
     times.insert(0, 0);
     times.dedup();
-    times.windows(2).map(|pair| pair[1] - pair[0]).min().map(|units| units as f64)
+    let step = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+    // A coarse clock seldom moves within work this short.
+    step.or(shortest).map(|units| units as f64)
 }
 
 fn median_units(reader: &impl Read, work: &impl Fn(u64), count: u64) -> u64 {

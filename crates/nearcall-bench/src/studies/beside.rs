@@ -36,7 +36,7 @@ impl Beside {
             let repetitions = if quick { 2 } else { REPETITIONS };
             for repetition in 0..repetitions {
                 (hooks.progress)(repetition, repetitions, "clocks");
-                let how = clocks::How { quick: true, ..clocks::How::whole() };
+                let how = clocks::How { quick, ..clocks::How::whole() };
                 let found = clocks::measure(&how, hooks.interrupted);
                 if found.partial.is_some() {
                     return beside;
@@ -162,8 +162,12 @@ impl Beside {
             }
             "free_memory_delta" if row.mechanism == ONE_PROCESS => {
                 let Some(Ok(found)) = &self.services else { return None };
-                let saved = stats::median(&found.saved_pss_bytes());
-                both(stats::median(&found.saved_allocated_bytes()).or(saved), saved)
+                Some(Figure {
+                    as_paper: stats::median(&found.saved_allocated_bytes()),
+                    here: stats::median(&found.saved_pss_bytes()),
+                    note: Some("both linked in".to_owned()),
+                    ..Figure::default()
+                })
             }
             "free_memory_delta" => Some(noted("no loader yet")),
             "payload_copies_one_way" => Some(noted("see `profile`")),

@@ -144,7 +144,8 @@ fn look_at(evidence: &Evidence, study: Study, predicate: Predicate) -> (Verdict,
     let judging = looks.iter().position(|(_, (verdict, _))| *verdict != Verdict::Skipped);
     let (words, (verdict, finding)) = &looks[judging.unwrap_or(0)];
     let mut text = finding.clone();
-    if judging.is_some_and(|at| at > 0) {
+    // The tables of that study show another placement than the one that judges.
+    if judging.is_some_and(|at| at > 0 || study == Study::Motorola) {
         text = format!("{words}: {text}");
     }
     let others = looks.iter().skip(judging.map_or(looks.len(), |at| at + 1));

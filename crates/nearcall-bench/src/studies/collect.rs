@@ -26,6 +26,19 @@ pub(crate) fn evidence(
     evidence
 }
 
+/// Takes away what compares two clocks, where there is only one.
+pub(crate) fn without_disagreement(evidence: &mut Evidence) {
+    let keys: Vec<Key> = evidence
+        .iter()
+        .filter(|(key, _)| key.quantity == Quantity::Disagreement)
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in keys {
+        evidence.remove(&key);
+        evidence.skip(key.study, Some(&key.mechanism), "the TSC cannot be used here");
+    }
+}
+
 /// Adds all figures of one cell.
 fn add(evidence: &mut Evidence, cell: &Cell) {
     let Some(facts) = &cell.study else { return };

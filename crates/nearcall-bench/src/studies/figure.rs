@@ -123,10 +123,17 @@ impl Figure {
         Self::made(name, unit, signed, parts, mean)
     }
 
-    /// The largest divided by the smallest of `parts` in each round.
+    /// The slowest of `parts` divided by the quickest, round by round. Which ones these are is said
+    /// by their medians over rounds: the extremes of each round would mostly be its noise.
     #[must_use]
     pub fn spread(name: &str, parts: &[Self]) -> Self {
-        Self::max_of("", parts).over(&Self::min_of("", parts)).named(name)
+        let center = |part: &&Self| stats::median(&part.values).unwrap_or(f64::NAN);
+        let slowest = parts.iter().max_by(|a, b| center(a).total_cmp(&center(b)));
+        let quickest = parts.iter().min_by(|a, b| center(a).total_cmp(&center(b)));
+        match slowest.zip(quickest) {
+            Some((slowest, quickest)) => slowest.over(quickest).named(name),
+            None => Self::max_of(name, parts),
+        }
     }
 
     fn extreme(name: &str, parts: &[Self], pick: fn(f64, f64) -> f64) -> Self {
@@ -328,7 +335,7 @@ mod tests {
         assert_eq!(Figure::min_of("", &parts).values, [1.0, 5.0]);
         assert_eq!(Figure::median_of("", &parts).values, [2.0, 7.0]);
         assert_eq!(Figure::mean_of("", &parts).values, [3.0, 7.0]);
-        assert_eq!(Figure::spread("", &parts).values, [6.0, 1.8]);
+        assert_eq!(Figure::spread("", &parts).values, [3.0, 1.4]);
     }
 
     #[test]

@@ -26,13 +26,19 @@ pub(crate) fn tables(
     for row in paper::rows(study) {
         let Some(statistic) = Statistic::of(row) else { continue };
         let found = of_study.iter().position(|(cell, facts)| {
-            facts.mechanism == row.mechanism && matches(cell, row, statistic, ground)
+            statistic != Statistic::Other
+                && facts.mechanism == row.mechanism
+                && matches(cell, row, statistic, ground)
         });
         let figure = match found {
             Some(index) => {
                 used[index] = true;
                 let (cell, facts) = of_study[index];
-                Some(statistic.figure(cell, facts))
+                let mut figure = statistic.figure(cell, facts);
+                if statistic == Statistic::SizeByMin {
+                    figure.as_paper = size_by_min(&of_study, row);
+                }
+                Some(figure)
             }
             None => extra(row),
         };
@@ -49,6 +55,17 @@ pub(crate) fn tables(
     }
     tables.extend(pictures(&of_study, &used));
     tables
+}
+
+/// The size divided by the shortest round trip, as a paper tabulates throughput.
+fn size_by_min(cells: &[(&Cell, &StudyFacts)], row: &PaperRow) -> Option<f64> {
+    let (_, facts) = cells.iter().find(|(cell, facts)| {
+        let same =
+            facts.mechanism == row.mechanism && Some(cell.message_bytes) == row.message_bytes;
+        same && cell.kind == Kind::Latency && cell.placement.class == "unpinned"
+    })?;
+    let shortest_ns = stats::median(&facts.launch_clock_mins_ns)?;
+    Some(row.message_bytes? as f64 * 1e9 / shortest_ns)
 }
 
 /// What this machine says of one printed figure.

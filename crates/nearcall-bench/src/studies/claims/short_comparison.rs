@@ -80,7 +80,7 @@ fn s06(view: &View<'_>) -> Answer {
 
 fn s07(view: &View<'_>) -> Answer {
     let set_up = view.anywhere(PIPE, Quantity::SetUp)?.named("set-up of a pipe");
-    let ratio = set_up.over(&view.latency(PIPE, 1024)?.named("a transfer"));
+    let ratio = set_up.over(&view.latency(PIPE, 1024)?.named("a transfer under 35 % load"));
     Ok(Finding::new(&ratio, Bound::AtLeast(2.0)))
 }
 

@@ -98,10 +98,13 @@ fn v07(view: &View<'_>) -> Answer {
             .map(|&bytes| view.get(&view.key(mechanism, bytes, Quantity::Max)))
             .collect();
         let largest = largest?;
-        let typical = view.latencies(mechanism, &LATENCY_SIZES)?;
+        let means: Result<Vec<Figure>, _> = LATENCY_SIZES
+            .iter()
+            .map(|&bytes| view.get(&view.key(mechanism, bytes, Quantity::Mean)))
+            .collect();
         let ratios: Vec<Figure> =
-            largest.iter().zip(&typical).map(|(max, typical)| max.over(typical)).collect();
-        let name = format!("longest / typical latency of {mechanism}");
+            largest.iter().zip(&means?).map(|(max, mean)| max.over(mean)).collect();
+        let name = format!("longest / mean latency of {mechanism}");
         let far = Figure::median_of(&name, &ratios).at("over sizes");
         findings.push(Finding::new(&far, Bound::AtLeast(5.0)));
         let name = format!("rank correlation of size and longest latency of {mechanism}");
