@@ -246,6 +246,7 @@ mod tests {
                     rate_per_s: 10,
                     by_reference: true,
                     exchanges: 100,
+                    pause_us: 1_100,
                     touch: Touch::Header,
                     buffer_bytes: 65_536,
                     any_buffer: true,

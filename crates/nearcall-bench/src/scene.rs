@@ -29,6 +29,8 @@ pub struct Scene {
     /// Exactly so many exchanges, the first one included, without a warm-up; 0: for a time, after
     /// a warm-up.
     pub exchanges: u32,
+    /// How long the client sleeps after each of these, in microseconds.
+    pub pause_us: u32,
     /// How much of the payload is written and read.
     #[serde(with = "words")]
     pub touch: Touch,
@@ -234,6 +236,9 @@ impl fmt::Display for Scene {
         }
         if self.exchanges > 0 {
             write!(f, ", {} exchanges", self.exchanges)?;
+        }
+        if self.pause_us > 0 {
+            write!(f, ", a pause of {} µs after each", self.pause_us)?;
         }
         match self.traffic {
             Traffic::Steady => Ok(()),

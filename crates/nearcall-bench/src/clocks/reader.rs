@@ -76,11 +76,11 @@ impl Read for Counter {
 
 /// Nanoseconds per tick.
 fn tick_ns(tsc: &Tsc) -> f64 {
-    // A million ticks make the rounding to whole nanoseconds invisible.
+    // A thousand million ticks make the rounding to whole nanoseconds invisible.
     tsc.to_ns(TICKS) as f64 / TICKS as f64
 }
 
-const TICKS: u64 = 1_000_000;
+const TICKS: u64 = 1_000_000_000;
 
 /// All clocks at one moment, always read in the same order: so an interval between two moments has
 /// the same readings in it for each clock.

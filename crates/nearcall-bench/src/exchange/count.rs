@@ -19,6 +19,12 @@ pub(crate) struct Counts {
     migrations: Option<u64>,
 }
 
+/// What was used up to the end of a region.
+pub(crate) struct Stopped {
+    cpu_ns: u64,
+    usage: Usage,
+}
+
 /// What one end used and did inside the measured region.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct EndReport {
@@ -45,10 +51,20 @@ impl Counts {
         Ok(Self { usage, cpu_ns: Clock::ProcessCpu.read_ns(), sched, migrations })
     }
 
+    /// The end of the region: what was used since `self`. Reads no file: the other end may wait.
+    pub(crate) fn stop(&self) -> Result<Stopped, Failure> {
+        let cpu_ns = Clock::ProcessCpu.read_ns().saturating_sub(self.cpu_ns);
+        Ok(Stopped { cpu_ns, usage: counters::process_usage()?.since(self.usage) })
+    }
+
     /// After the region: what was used since `self`.
     pub(crate) fn report(&self, digest: u64, received: u64) -> Result<EndReport, Failure> {
-        let cpu_ns = Clock::ProcessCpu.read_ns().saturating_sub(self.cpu_ns);
-        let usage = counters::process_usage()?.since(self.usage);
+        Ok(self.report_of(&self.stop()?, digest, received))
+    }
+
+    /// What was used until the region was stopped; the rest is read now.
+    pub(crate) fn report_of(&self, stopped: &Stopped, digest: u64, received: u64) -> EndReport {
+        let Stopped { cpu_ns, usage } = *stopped;
         let cpu = cpu::current_cpu();
         let sched = counters::thread_schedstat();
         let grown = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -62,6 +78,6 @@ impl Counts {
             system_ns: Some(usage.system_ns),
         };
         let run_delay_ns = grown(sched.map(|s| s.wait_ns), self.sched.map(|s| s.wait_ns));
-        Ok(EndReport { counts, cpu_ns, run_delay_ns, digest, received, cpu })
+        EndReport { counts, cpu_ns, run_delay_ns, digest, received, cpu }
     }
 }

@@ -5,6 +5,7 @@
 //! done until then is told.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use nearcall_os::clock;
 
@@ -26,6 +27,9 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
     let begin = job.stamps.start();
     let (mut messages, mut sum_ns) = (0, first_ns);
     while messages + 1 < u64::from(job.cell.scene.exchanges) {
+        if job.cell.scene.pause_us > 0 {
+            clock::pause(Duration::from_micros(job.cell.scene.pause_us.into()));
+        }
         sum_ns += taking.one(&mut exchange, job)?;
         messages += 1;
         if sum_ns > job.budget_ns && messages >= MESSAGES_MIN {

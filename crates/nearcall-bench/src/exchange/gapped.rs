@@ -13,6 +13,7 @@ use nearcall_os::clock;
 use crate::exchange::client::{Exchange, Job, Measured, OfTraffic};
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::paced::reading_ns;
 use crate::exchange::{End, Failure};
 use crate::histogram::Histogram;
 
@@ -20,7 +21,8 @@ use crate::histogram::Histogram;
 pub(crate) fn gapped<E: End>(end: &mut E, job: &Job, gap_ns: u64) -> Result<Measured, Failure> {
     let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
     let mut exchange = Exchange::new(end, job, &payload, &replies);
-    let mut gaps = Gaps { gap_ns, achieved: present(), cpu_ns: 0 };
+    let reading_ns = reading_ns();
+    let mut gaps = Gaps { gap_ns, achieved: present(), cpu_ns: 0, reading_ns };
     let mut times = present();
     let first_message_ns = exchange.timed_ns()?;
     let begin_ns = clock::monotonic_ns();
@@ -64,6 +66,8 @@ struct Gaps {
     achieved: Histogram,
     /// CPU time of it.
     cpu_ns: u64,
+    /// What reading the thread's clock adds to it.
+    reading_ns: u64,
 }
 
 impl Gaps {
@@ -80,7 +84,7 @@ impl Gaps {
             }
         }
         self.achieved.record(since(begin_ns));
-        self.cpu_ns += clock::thread_cpu_ns().saturating_sub(cpu_ns);
+        self.cpu_ns += clock::thread_cpu_ns().saturating_sub(cpu_ns) + self.reading_ns;
     }
 }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::client::{Exchange, Job, Measured};
 use crate::exchange::count::Counts;
+use crate::exchange::exact::present;
 use crate::exchange::{End, Failure};
 use crate::histogram::{Histogram, StoredHistogram};
 
@@ -42,14 +43,14 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
         exchange: Exchange::new(end, job, &payload, &replies),
         interval_ns: NS_PER_S / rate,
         reading_ns: reading_ns(),
-        times: Histogram::new(),
-        service: Histogram::new(),
+        times: present(),
+        service: present(),
         cpu_ns: 0,
     };
     let first_message_ns = pacing.call(clock::monotonic_ns())?;
     let warmup = (calls / WARMUP_SHARE).max(WARMUP_CALLS_MIN);
     pacing.run(warmup)?;
-    (pacing.times, pacing.service, pacing.cpu_ns) = (Histogram::new(), Histogram::new(), 0);
+    (pacing.times, pacing.service, pacing.cpu_ns) = (present(), present(), 0);
     pacing.exchange.mark()?;
     let before = Counts::before()?;
     let (process_ns, thread_ns) = (clock::process_cpu_ns(), clock::thread_cpu_ns());
@@ -100,7 +101,8 @@ impl<E: End> Pacing<'_, E> {
         let until_ns = begin_ns + planned_ns + (planned_ns / GRACE_SHARE).max(GRACE_NS_MIN);
         for call in 0..calls {
             let intended_ns = begin_ns + call * self.interval_ns;
-            wait_until(intended_ns);
+            // The thread's clock is read before the exchange; that is no part of it.
+            wait_until(intended_ns.saturating_sub(self.reading_ns));
             if clock::monotonic_ns() > until_ns {
                 return Ok(call);
             }
@@ -112,11 +114,17 @@ impl<E: End> Pacing<'_, E> {
     /// One call. Says how long it took from its beginning.
     fn call(&mut self, intended_ns: u64) -> Result<u64, Failure> {
         let cpu_ns = clock::thread_cpu_ns();
-        let start_ns = clock::monotonic_ns();
+        let read_ns = clock::monotonic_ns();
+        let mut start_ns = read_ns;
+        while start_ns < intended_ns {
+            clock::spin_hint();
+            start_ns = clock::monotonic_ns();
+        }
         self.exchange.once()?;
         let end_ns = clock::monotonic_ns();
         let cpu_ns = clock::thread_cpu_ns().saturating_sub(cpu_ns);
-        self.cpu_ns += cpu_ns.saturating_sub(self.reading_ns);
+        // Spinning until it was due is no part of it either.
+        self.cpu_ns += cpu_ns.saturating_sub(self.reading_ns + (start_ns - read_ns));
         self.times.record(end_ns.saturating_sub(intended_ns));
         let service_ns = end_ns.saturating_sub(start_ns);
         self.service.record(service_ns);
@@ -136,7 +144,7 @@ fn wait_until(moment_ns: u64) {
 }
 
 /// What lies between two readings of the thread's clock that have nothing else between them.
-fn reading_ns() -> u64 {
+pub(crate) fn reading_ns() -> u64 {
     let mut all: Vec<u64> = (0..READINGS)
         .map(|_| {
             let first = clock::thread_cpu_ns();

@@ -42,9 +42,10 @@ pub(crate) fn serve<E: End>(
     serving.stalls = Stalls::new(fault);
     serving.until_mark(end, cell)?;
     let digest = std::hint::black_box(serving.verifier.digest());
-    let report = before.report(digest, serving.received - received)?;
+    // The client's clock runs until this is there.
+    let stopped = before.stop()?;
     end.send_empty()?;
-    Ok(report)
+    Ok(before.report_of(&stopped, digest, serving.received - received))
 }
 
 struct Serving<'a> {

@@ -93,6 +93,10 @@ impl Series {
         Self { scene: Scene { load, ..self.scene }, ..self }
     }
 
+    fn with_pauses(self, pause_us: u32) -> Self {
+        Self { scene: Scene { pause_us, ..self.scene }, ..self }
+    }
+
     fn by_two_clocks(self) -> Self {
         Self { scene: Scene { two_clocks: true, ..self.scene }, ..self }
     }

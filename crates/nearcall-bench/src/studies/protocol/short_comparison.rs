@@ -1,7 +1,8 @@
 //! Study 004: pipes, shared memory and unix sockets while other work takes 35 % of the CPUs.
 //!
 //! Only three thresholds of its sizes are named; chosen here: 256 to 16384 in steps of 256, and 32
-//! and 64 KB. Placement is not stated: not pinned.
+//! and 64 KB. Placement is not stated: not pinned. The 30 are spread over some periods of the load,
+//! since right after each other they would all be within one: beside nothing, or beside a busy CPU.
 
 use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
@@ -23,6 +24,7 @@ pub(super) fn lines(ground: &Ground) -> Vec<Line> {
     for (mechanism, method) in methods {
         let series = Series::latency(Study::ShortComparison, mechanism, method, Shape::Sink);
         let series = series.at(Spot::Unpinned).beside(Load::duty(LOAD_PERCENT));
+        let series = series.with_pauses(PAUSE_US);
         lines.extend(series.lines(&sizes, REPETITIONS));
     }
     lines
@@ -30,6 +32,9 @@ pub(super) fn lines(ground: &Ground) -> Vec<Line> {
 
 /// "Every test at 35 % CPU utilisation".
 const LOAD_PERCENT: u8 = 35;
+
+/// 30 of them last over three periods of the load, and it divides none.
+const PAUSE_US: u32 = 1_100;
 
 /// "Averaged over 30".
 const REPETITIONS: u32 = 30;
