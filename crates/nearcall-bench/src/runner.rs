@@ -375,7 +375,9 @@ impl Bench<'_> {
         let client = orders(Role::Client, placed.client);
         let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
-        let planned = Duration::from_nanos(cell_ns.saturating_mul(cells.len() as u64));
+        let planned_ns = |cell: &CellSpec| cell_ns.max(cell.scene.least_ns());
+        let planned =
+            Duration::from_nanos(cells.iter().map(planned_ns).fold(0, u64::saturating_add));
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
