@@ -300,14 +300,15 @@ impl Bench<'_> {
             let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
             let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
-            let load = self.units[launch.cell][0].scene.load;
+            let scene = self.units[launch.cell][0].scene;
+            let load = scene.load;
             let workers =
                 (!load.is_idle()).then(|| self.loads.start(load, self.plan.seed ^ order as u64));
             let launched = self.launch(launch.cell, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(launch.cell), load);
+            let around = Around::of(&quiet, &after, &self.place(launch.cell), scene.crowds());
             quiet = after;
             self.keep(launch.cell, order, launched, (&around, beside))?;
         }

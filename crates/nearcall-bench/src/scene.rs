@@ -204,6 +204,13 @@ impl Scene {
         }
     }
 
+    /// Whether what runs on purpose takes the CPUs of the ends from them: a load, or clients that
+    /// wait for each other.
+    #[must_use]
+    pub(crate) fn crowds(&self) -> bool {
+        !self.load.is_idle() || matches!(self.traffic, Traffic::Clients { clients: 2.. })
+    }
+
     /// The same for all cells that can be measured by the same two processes, one after the other.
     #[must_use]
     pub(crate) fn of_unit(self) -> Self {
@@ -264,6 +271,13 @@ impl fmt::Display for Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_clients_and_loads_crowd() {
+        let clients = |clients| Scene { traffic: Traffic::Clients { clients }, ..Scene::default() };
+        assert!(clients(2).crowds() && !clients(1).crowds() && !Scene::default().crowds());
+        assert!(Scene { load: Load::STRESS, ..Scene::default() }.crowds());
+    }
 
     #[test]
     fn long_gaps_and_low_rates_take_more_than_a_cell_is_given() {
