@@ -12,6 +12,7 @@ mod duty;
 pub(crate) mod worker;
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -243,6 +244,9 @@ impl Worker {
         let mut command = Command::new(&program.path);
         command.args(&program.args).env(PADDING, "");
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+        // A signal of the terminal is for the runner, which ends the workers itself: ended by the
+        // signal, they would look like a load that was not reached.
+        command.process_group(0);
         let child = Child::spawn(&mut command)?;
         Ok(Self { work, child, board, before: Default::default() })
     }
