@@ -12,6 +12,7 @@ mod duty;
 pub(crate) mod worker;
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -55,16 +56,19 @@ impl<'a> Loads<'a> {
         if load.duty_percent == 0 || self.calibrated.iter().any(|known| known.load == load) {
             return;
         }
-        let mut steerings = vec![Steering::new(load.duty_percent); self.cpus.len()];
+        let new = |&cpu: &usize| Steering::new(cpu, load.duty_percent);
+        let mut steerings: Vec<Steering> = self.cpus.iter().map(new).collect();
         let workers = self.start(load, 0);
         for _ in 0..CALIBRATION_ROUNDS {
             let Some(busy_percent) = busy_percent(&self.cpus, CALIBRATION, interrupted) else {
                 break;
             };
             let mut near = true;
-            for (index, steering) in steerings.iter_mut().enumerate() {
-                near &= busy_percent[index].is_none_or(|found| steering.correct(found));
-                if let Some(worker) = workers.all.get(index) {
+            for (steering, found) in steerings.iter_mut().zip(busy_percent) {
+                near &= found.is_none_or(|found| steering.correct(found));
+                // By its CPU: one that did not start leaves no place behind.
+                let is_its = |worker: &&Worker| worker.work.cpu() == Some(steering.cpu);
+                if let Some(worker) = workers.all.iter().find(is_its) {
                     worker.board.set_busy_ns(steering.busy_ns(PERIOD_NS));
                 }
             }
@@ -89,10 +93,11 @@ impl<'a> Loads<'a> {
             since_ns: 0,
         };
         let mut works = Vec::new();
-        for (index, &cpu) in self.cpus.iter().enumerate() {
+        for &cpu in &self.cpus {
             if load.duty_percent > 0 {
-                let usual = Steering::new(load.duty_percent);
-                let steering = calibrated.and_then(|known| known.steerings.get(index));
+                let usual = Steering::new(cpu, load.duty_percent);
+                let of_cpu = |one: &&Steering| one.cpu == cpu;
+                let steering = calibrated.and_then(|known| known.steerings.iter().find(of_cpu));
                 let busy_ns = steering.unwrap_or(&usual).busy_ns(PERIOD_NS);
                 let phase_ns = rng.u64(..PERIOD_NS);
                 works.push(Work::Duty { cpu, period_ns: PERIOD_NS, busy_ns, phase_ns });
@@ -243,6 +248,9 @@ impl Worker {
         let mut command = Command::new(&program.path);
         command.args(&program.args).env(PADDING, "");
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+        // A signal of the terminal is for the runner, which ends the workers itself: ended by the
+        // signal, they would look like a load that was not reached.
+        command.process_group(0);
         let child = Child::spawn(&mut command)?;
         Ok(Self { work, child, board, before: Default::default() })
     }

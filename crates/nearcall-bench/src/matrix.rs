@@ -78,7 +78,7 @@ pub fn bench(plan: &MatrixPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         ..BenchPlan::default()
     };
     let (cpus, topology) = (cpu::allowed(), Topology::read());
-    let chosen = pairs::choose(&cpus, &topology, pairs_max(plan, &extent), plan.seed);
+    let chosen = pairs::choose(&cpus, &topology, pairs_max(plan, &extent, cpus.len()), plan.seed);
     let find = |_: Option<&str>| cells(plan, &chosen, &Mechanism::supported);
     let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
         // Floors of so many places would take as long as the cells.
@@ -123,10 +123,13 @@ fn ways(plan: &MatrixPlan) -> Vec<(Mechanism, WaitPolicy)> {
     mechanisms.iter().flat_map(of).collect()
 }
 
-/// As many pairs as the time does for, with all launches of all mechanisms.
-fn pairs_max(plan: &MatrixPlan, extent: &Extent) -> usize {
+/// As many pairs as the time does for, with all launches of all mechanisms, on a machine of so many
+/// CPUs.
+fn pairs_max(plan: &MatrixPlan, extent: &Extent, cpus: usize) -> usize {
     let launches = extent.launches.max(1) as usize * ways(plan).len().max(1);
-    let slots = extent.budget.as_millis() / PAIR_LAUNCH.as_millis();
+    let workers = if plan.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
+    let workers = WORKER_START.saturating_mul(u32::try_from(workers).unwrap_or(u32::MAX));
+    let slots = extent.budget.as_millis() / PAIR_LAUNCH.saturating_add(workers).as_millis();
     usize::try_from(slots).unwrap_or(usize::MAX) / launches
 }
 
@@ -190,6 +193,12 @@ const CELL_MAX: Duration = Duration::from_millis(30);
 /// What a launch of one pair takes at least: two processes, the detector, a short cell.
 const PAIR_LAUNCH: Duration = Duration::from_millis(55);
 
+/// What starting and ending one worker of a load adds to each launch.
+const WORKER_START: Duration = Duration::from_millis(3);
+
+/// Beside one for each CPU: one for memory, one for the disk.
+const WORKERS_MORE: usize = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +240,9 @@ mod tests {
     fn more_launches_leave_room_for_fewer_pairs() {
         let plan = MatrixPlan::default();
         let extent = |launches| Extent { launches, budget: BUDGET, cell_max: None };
-        assert!(pairs_max(&plan, &extent(LAUNCHES)) >= 256);
-        assert!(pairs_max(&plan, &extent(30)) < 256);
+        assert!(pairs_max(&plan, &extent(LAUNCHES), 16) >= 256);
+        assert!(pairs_max(&plan, &extent(30), 16) < 256);
+        let loaded = MatrixPlan { load: Load::STRESS, ..plan };
+        assert!(pairs_max(&loaded, &extent(LAUNCHES), 16) < 256);
     }
 }

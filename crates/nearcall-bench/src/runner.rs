@@ -300,14 +300,15 @@ impl Bench<'_> {
             let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
             let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
-            let load = self.units[launch.cell][0].scene.load;
+            let scene = self.units[launch.cell][0].scene;
+            let load = scene.load;
             let workers =
                 (!load.is_idle()).then(|| self.loads.start(load, self.plan.seed ^ order as u64));
             let launched = self.launch(launch.cell, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(launch.cell), load);
+            let around = Around::of(&quiet, &after, &self.place(launch.cell), scene.crowds());
             quiet = after;
             self.keep(launch.cell, order, launched, (&around, beside))?;
         }
@@ -375,7 +376,9 @@ impl Bench<'_> {
         let client = orders(Role::Client, placed.client);
         let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
-        let planned = Duration::from_nanos(cell_ns.saturating_mul(cells.len() as u64));
+        let planned_ns = |cell: &CellSpec| cell_ns.max(cell.scene.least_ns());
+        let planned =
+            Duration::from_nanos(cells.iter().map(planned_ns).fold(0, u64::saturating_add));
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,

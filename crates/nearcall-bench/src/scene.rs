@@ -196,6 +196,23 @@ impl Scene {
         }
     }
 
+    /// What its traffic takes at least, whatever the cell's time is.
+    #[must_use]
+    pub(crate) fn least_ns(&self) -> u64 {
+        match self.traffic {
+            Traffic::Gap { ns } => ns.saturating_mul(EXCHANGES_LEAST),
+            _ if self.rate_per_s > 0 => EXCHANGES_LEAST * NS_PER_S / u64::from(self.rate_per_s),
+            _ => 0,
+        }
+    }
+
+    /// Whether what runs on purpose takes the CPUs of the ends from them: a load, or clients that
+    /// wait for each other.
+    #[must_use]
+    pub(crate) fn crowds(&self) -> bool {
+        !self.load.is_idle() || matches!(self.traffic, Traffic::Clients { clients: 2.. })
+    }
+
     /// The same for all cells that can be measured by the same two processes, one after the other.
     #[must_use]
     pub(crate) fn of_unit(self) -> Self {
@@ -207,6 +224,12 @@ impl Scene {
         Self { rate_per_s: 0, exchanges: 0, two_clocks: false, traffic, ..self }
     }
 }
+
+/// What a cell with gaps or at a rate makes at least, its warm-up included (23 and 26), and some
+/// more, since gaps are longer than asked.
+const EXCHANGES_LEAST: u64 = 30;
+
+const NS_PER_S: u64 = 1_000_000_000;
 
 impl fmt::Display for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -253,6 +276,21 @@ impl fmt::Display for Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_clients_and_loads_crowd() {
+        let clients = |clients| Scene { traffic: Traffic::Clients { clients }, ..Scene::default() };
+        assert!(clients(2).crowds() && !clients(1).crowds() && !Scene::default().crowds());
+        assert!(Scene { load: Load::STRESS, ..Scene::default() }.crowds());
+    }
+
+    #[test]
+    fn long_gaps_and_low_rates_take_more_than_a_cell_is_given() {
+        let gap = Scene { traffic: Traffic::Gap { ns: NS_PER_S }, ..Scene::default() };
+        let rate = Scene { rate_per_s: 1, ..Scene::default() };
+        assert_eq!((gap.least_ns(), rate.least_ns()), (30 * NS_PER_S, 30 * NS_PER_S));
+        assert_eq!(Scene::default().least_ns(), 0);
+    }
 
     #[test]
     fn a_load_is_parsed_from_what_it_is_printed_as() {

@@ -17,6 +17,7 @@ pub mod futex;
 pub mod load;
 pub mod memory;
 pub mod mqueue;
+pub mod nameless;
 pub mod pages;
 pub mod perf;
 pub mod pipe;

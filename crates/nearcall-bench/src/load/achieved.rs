@@ -2,7 +2,7 @@
 //!
 //! A function of its arguments.
 
-use super::duty::PERIOD_NS;
+use super::duty::{PERIOD_NS, Steering};
 use super::worker::Work;
 use super::{Did, Sample};
 use crate::run::LoadAchieved;
@@ -20,23 +20,44 @@ pub(crate) fn achieved<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<
     let per_s = |sum: u64| (observed_ns > 0).then(|| sum as f64 * 1e9 / observed_ns as f64);
     let bytes = |is: fn(&Work) -> bool| all(is).map(|did| did.counts.bytes).sum();
     let syncs: u64 = all(is_io).map(|did| did.counts.syncs).sum();
+    let cpus = cpus(&samples);
+    let calibrated = |cpu: &usize| steering(first, *cpu).map(|one| one.found_percent);
     let mut found = LoadAchieved {
         observed_ns,
         workers: samples.iter().map(|sample| sample.all.len()).max().map_or(0, number),
-        cpu_percent: cpu_percent(&samples, observed_ns),
-        cpus: first.all.iter().filter_map(|did| did.work.cpu()).map(number).collect(),
-        calibrated_percent: first.steerings.iter().map(|one| one.found_percent).collect(),
+        cpu_percent: cpu_percent(&samples, &cpus, observed_ns),
+        cpus: cpus.iter().copied().map(number).collect(),
+        calibrated_percent: cpus.iter().filter_map(calibrated).collect(),
         memory_bytes_per_s: first.load.memory.then(|| per_s(bytes(is_memory))).flatten(),
         io_bytes_per_s: first.load.io.then(|| per_s(bytes(is_io))).flatten(),
         syncs_per_s: first.load.io.then(|| per_s(syncs)).flatten(),
         not_reached: Vec::new(),
     };
-    found.not_reached = not_reached(&samples, &found);
+    found.not_reached = not_reached(&samples, &found, &cpus);
     Some(found)
 }
 
-/// CPU time of each worker that computes, in percent of a CPU.
-fn cpu_percent(samples: &[&Sample], observed_ns: u64) -> Vec<f64> {
+/// The CPUs that had a worker of their own in any launch.
+fn cpus(samples: &[&Sample]) -> Vec<usize> {
+    let all = samples.iter().flat_map(|sample| &sample.all);
+    let mut cpus: Vec<usize> = all.filter_map(|did| did.work.cpu()).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+fn steering(sample: &Sample, cpu: usize) -> Option<&Steering> {
+    sample.steerings.iter().find(|one| one.cpu == cpu)
+}
+
+/// CPU time of each worker that computes, in percent of a CPU; by CPU, if each has its own.
+fn cpu_percent(samples: &[&Sample], cpus: &[usize], observed_ns: u64) -> Vec<f64> {
+    let percent = |ns: u64| ns as f64 * 100.0 / observed_ns.max(1) as f64;
+    if !cpus.is_empty() {
+        let all = || samples.iter().flat_map(|sample| &sample.all);
+        let of = |&cpu: &usize| all().filter(move |did| did.work.cpu() == Some(cpu));
+        return cpus.iter().map(|cpu| percent(of(cpu).map(|did| did.cpu_ns).sum())).collect();
+    }
     let computing = |sample: &Sample| -> Vec<u64> {
         sample.all.iter().filter(|did| did.computes()).map(|did| did.cpu_ns).collect()
     };
@@ -46,18 +67,17 @@ fn cpu_percent(samples: &[&Sample], observed_ns: u64) -> Vec<f64> {
         sums_ns.resize(sums_ns.len().max(used.len()), 0);
         sums_ns.iter_mut().zip(used).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
     }
-    let percent = |ns: u64| ns as f64 * 100.0 / observed_ns.max(1) as f64;
     sums_ns.into_iter().map(percent).collect()
 }
 
 /// Why the load is less than was asked for: what the workers said, and what the figures say.
-fn not_reached(samples: &[&Sample], found: &LoadAchieved) -> Vec<String> {
+fn not_reached(samples: &[&Sample], found: &LoadAchieved, cpus: &[usize]) -> Vec<String> {
     let mut reasons: Vec<String> =
         samples.iter().flat_map(|sample| &sample.problems).cloned().collect();
     let Some(first) = samples.first() else { return reasons };
     let load = first.load;
     if load.duty_percent > 0 {
-        reasons.extend(duty_not_reached(samples, found));
+        reasons.extend(duty_not_reached(samples, found, cpus));
     }
     // Both measured ends may want a CPU too, always.
     let want = f64::from(found.workers) + 2.0;
@@ -84,17 +104,16 @@ fn not_reached(samples: &[&Sample], found: &LoadAchieved) -> Vec<String> {
     distinct
 }
 
-fn duty_not_reached(samples: &[&Sample], found: &LoadAchieved) -> Vec<String> {
+fn duty_not_reached(samples: &[&Sample], found: &LoadAchieved, cpus: &[usize]) -> Vec<String> {
     let mut reasons = Vec::new();
     let Some(first) = samples.first() else { return reasons };
     let asked = f64::from(first.load.duty_percent);
     // Launches begin and end anywhere in a period, so each can be wrong by half of one.
     let periods = found.observed_ns as f64 / PERIOD_NS as f64;
     let chance = 50.0 * (samples.len() as f64).sqrt() / periods.max(1.0);
-    for (index, &got) in found.cpu_percent.iter().enumerate() {
-        let cpu = found.cpus.get(index).copied().unwrap_or(0);
-        let steering = first.steerings.get(index);
-        let wanted = steering.map_or(asked, super::Steering::worker_percent);
+    for (&cpu, &got) in cpus.iter().zip(&found.cpu_percent) {
+        let steering = steering(first, cpu);
+        let wanted = steering.map_or(asked, Steering::worker_percent);
         if (got - wanted).abs() > TOLERANCE_PERCENT + chance {
             reasons
                 .push(format!("the worker of CPU {cpu} used {got:.1} % where {asked} % was asked"));
@@ -116,7 +135,8 @@ impl Did {
 }
 
 impl Work {
-    fn cpu(self) -> Option<usize> {
+    /// The CPU that it is for alone.
+    pub(super) fn cpu(self) -> Option<usize> {
         match self {
             Self::Duty { cpu, .. } => Some(cpu),
             Self::Cpu | Self::Memory { .. } | Self::Io => None,
@@ -137,7 +157,6 @@ const FAIR_PART_MIN: f64 = 0.5;
 #[cfg(test)]
 mod tests {
     use super::super::board::Counts;
-    use super::super::duty::Steering;
     use super::*;
     use crate::scene::Load;
 
@@ -184,14 +203,17 @@ mod tests {
     }
 
     fn duty_sample(cpu_ms: [u64; 2], found: f64) -> Sample {
-        let mut steering = Steering::new(35);
-        steering.correct(found);
+        let steering = |cpu| {
+            let mut steering = Steering::new(cpu, 35);
+            steering.correct(found);
+            steering
+        };
         Sample {
             load: Load::duty(35),
             observed_ns: 1_000 * MS,
             all: vec![duty(0, cpu_ms[0]), duty(1, cpu_ms[1])],
             problems: Vec::new(),
-            steerings: vec![steering; 2],
+            steerings: vec![steering(0), steering(1)],
         }
     }
 
@@ -205,6 +227,19 @@ mod tests {
         assert_eq!(found.not_reached, ["the worker of CPU 1 used 29.0 % where 35 % was asked"]);
         let found = achieved([duty_sample([350, 350], 98.0)].iter()).unwrap();
         assert!(found.not_reached[0].contains("CPU 0 was 98 % busy"), "{:?}", found.not_reached);
+    }
+
+    #[test]
+    fn a_worker_that_did_not_start_leaves_the_others_their_figures() {
+        let mut first = duty_sample([350, 340], 35.0);
+        first.steerings[0].correct(30.0);
+        first.all.remove(0);
+        let found = achieved([first.clone()].iter()).unwrap();
+        assert_eq!((found.cpus, found.cpu_percent), (vec![1], vec![34.0]));
+        assert_eq!((found.calibrated_percent, found.not_reached), (vec![35.0], Vec::new()));
+        // It did in the second launch.
+        let found = achieved([first, duty_sample([340, 350], 35.0)].iter()).unwrap();
+        assert_eq!((found.cpus, found.cpu_percent), (vec![0, 1], vec![17.0, 34.5]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearcall_os::region::{Backing, SharedRegion};
 
@@ -52,12 +52,12 @@ impl Board {
     }
 
     pub(super) fn say_up(&self) {
-        self.region.word64(STATE).store(UP, Relaxed);
+        self.region.word64(STATE).store(UP, Release);
     }
 
     pub(super) fn say_failed(&self, reason: &str) {
         self.say(reason);
-        self.region.word64(STATE).store(FAILED, Relaxed);
+        self.region.word64(STATE).store(FAILED, Release);
     }
 
     /// Says why less will be done than was asked for; before [`say_up`](Self::say_up).
@@ -76,7 +76,8 @@ impl Board {
     }
 
     pub(super) fn state(&self) -> State {
-        match self.region.word64(STATE).load(Relaxed) {
+        // With the reason that was written before it.
+        match self.region.word64(STATE).load(Acquire) {
             UP => State::Up,
             FAILED => State::Failed(self.said().unwrap_or_default()),
             _ => State::Starting,

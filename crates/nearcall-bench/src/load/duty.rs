@@ -68,6 +68,7 @@ impl Cycle {
 /// whatever else runs on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Steering {
+    pub(super) cpu: usize,
     asked_percent: f64,
     /// What the worker does now.
     worker_percent: f64,
@@ -76,9 +77,9 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    pub(super) fn new(asked_percent: u8) -> Self {
+    pub(super) fn new(cpu: usize, asked_percent: u8) -> Self {
         let asked_percent = f64::from(asked_percent);
-        Self { asked_percent, worker_percent: asked_percent, found_percent: 0.0 }
+        Self { cpu, asked_percent, worker_percent: asked_percent, found_percent: 0.0 }
     }
 
     /// Takes how busy the CPU was with the worker as it is, and corrects the worker. True if it
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn steering_makes_room_for_what_else_runs() {
-        let mut steering = Steering::new(35);
+        let mut steering = Steering::new(0, 35);
         // Others use 4 % of this CPU.
         let mut rounds = 0;
         while !steering.correct(steering.worker_percent() + 4.0) {
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_others_take_leaves_the_worker_as_it_was_asked() {
-        let mut steering = Steering::new(35);
+        let mut steering = Steering::new(0, 35);
         assert!(!steering.correct(99.0));
         assert_eq!((steering.worker_percent(), steering.found_percent), (35.0, 99.0));
     }

@@ -10,7 +10,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use nearcall_os::{clock, cpu, memory, process};
+use nearcall_os::{clock, cpu, memory, nameless, process};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
@@ -138,11 +138,15 @@ fn file_on_disk(board: &Board, folder: &Path) -> io::Result<File> {
 
 /// A file in `folder` that is gone with this process.
 fn nameless_file(folder: &Path) -> io::Result<File> {
-    let name = format!("nearcall-load-{}-{:x}", process::pid(), clock::monotonic_ns());
-    let path = folder.join(name);
     let told = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot write in {}: {error}", folder.display()))
     };
+    if let Some(file) = nameless::create(folder).map_err(told)? {
+        return Ok(file);
+    }
+    // A kill between these two calls leaves the name behind.
+    let name = format!("nearcall-load-{}-{:x}", process::pid(), clock::monotonic_ns());
+    let path = folder.join(name);
     let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(told)?;
     std::fs::remove_file(&path).map_err(told)?;
     Ok(file)

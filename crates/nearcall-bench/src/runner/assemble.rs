@@ -90,7 +90,7 @@ pub(crate) fn cell(
         touch => Some(format!("touch_{touch}")),
     });
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
-    if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.load) {
+    if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.crowds()) {
         cell.grade = Some(graded.grade);
         cell.noise = graded.reasons;
     }

@@ -1,14 +1,14 @@
 //! Adds up what disturbed the launches of one cell, and grades it.
 //!
-//! A load that was asked for is no disturbance. The grade of a loaded cell says how quiet the
-//! machine was apart from it: gaps and neighbours while its workers were gone, steal, throttling.
-//! That the ends waited for their CPU inside is what such a cell is there to show.
+//! A load that was asked for is no disturbance, and several clients are none for each other. The
+//! grade of such a cell says how quiet the machine was apart from it: gaps and neighbours while its
+//! workers were gone, steal, throttling. That the ends waited for their CPU inside is what such a
+//! cell is there to show.
 
 use crate::detector::{self, Counters, CpuWatch, DRIFT_MAX, Watch};
 use crate::exchange::client::Measured;
 use crate::noise::{self, Graded, NoiseFacts};
 use crate::runner::placement::Placed;
-use crate::scene::Load;
 
 /// What was observed around one launch.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +23,13 @@ impl Around {
         before: &(Watch, Counters),
         after: &(Watch, Counters),
         placed: &Placed,
-        load: Load,
+        is_crowded: bool,
     ) -> Self {
         let cpus = placed.cpus();
         let seen = [of_cpus(&before.0, &cpus), of_cpus(&after.0, &cpus)];
         let mut facts = detector::facts(&[&seen[0], &seen[1]], &before.1, &after.1, &cpus);
-        if placed.is_shared() || !load.is_idle() {
-            // Both ends want the CPU by turns, or our workers do: they themselves are the pressure.
+        if placed.is_shared() || is_crowded {
+            // Both ends, our workers or our clients want the CPU by turns: they are the pressure.
             facts.psi_cpu_some_ns = None;
         }
         let drifted = detector::drift(&seen[0], &seen[1]).is_some_and(|drift| drift > DRIFT_MAX);
@@ -52,11 +52,11 @@ fn of_cpus(watch: &Watch, cpus: &[usize]) -> Watch {
 pub(crate) fn grade(
     launches: &[(&Around, &Measured)],
     placed: &Placed,
-    load: Load,
+    is_crowded: bool,
 ) -> Option<Graded> {
     let around = launches.iter().map(|(around, _)| around.facts.clone()).reduce(sum)?;
     let inside = launches.iter().map(|(_, measured)| inside(measured)).reduce(sum)?;
-    let is_ours = placed.is_shared() || !load.is_idle();
+    let is_ours = placed.is_shared() || is_crowded;
     let inside = if is_ours { NoiseFacts::default() } else { inside };
     let (around, inside) = (noise::grade(&around), noise::grade(&inside));
     match (around, inside) {

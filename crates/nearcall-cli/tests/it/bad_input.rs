@@ -123,7 +123,7 @@ fn wrong_words_of_traffic_end_with_2_and_say_what_would_be_right() {
         (&["bench", "gap", "--gap", "2s"], 2, &["the longest is 1s"]),
         (&["bench", "gap", "--gap", "10"], 2, &["give a time such as 10us, 1ms or 0"]),
         (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
-        (&["bench", "clients", "--clients", "0"], 2, &["1..=4096"]),
+        (&["bench", "clients", "--clients", "0"], 2, &["1..=2000"]),
         (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
         (&["bench", "start", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
     ];
