@@ -1,6 +1,7 @@
 //! Real launches with tiny budgets: this test program itself is both processes.
 
 use std::cell::Cell as Flag;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,9 +94,13 @@ fn check_fields(run: &Run) {
         };
         assert!(figure.as_f64().unwrap() > 0.0, "{cell}");
         assert_eq!(cell["launches"], 2);
-        let pids = cell["pids"][0].as_array().unwrap();
-        assert_ne!(pids[0], pids[1]);
+        let pids =
+            cell["pids"].as_array().unwrap().iter().flat_map(|pair| pair.as_array().unwrap());
+        let distinct: BTreeSet<u64> = pids.map(|pid| pid.as_u64().unwrap()).collect();
+        assert_eq!(distinct.len(), 4, "new processes for each launch: {distinct:?}");
+        assert_eq!(cell["order"].as_array().unwrap().len(), 2);
     }
+    assert_eq!(json["settings"]["seed"], run.settings.seed);
 }
 
 #[test]
@@ -136,6 +141,48 @@ fn every_size_gets_through() {
     let sizes = [1, 7, 63, 65, 4_095, 65_537, 4 << 20];
     let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &sizes), &hooks()).unwrap();
     assert_eq!(run.cells.len(), sizes.len(), "{:?}", run.skipped);
+}
+
+/// What works here and can wait as it does by default.
+fn usable() -> Vec<&'static str> {
+    let is_usable = |mechanism: &Mechanism| {
+        let spins = mechanism.waits()[0] == WaitPolicy::Spin;
+        mechanism.supported().is_ok() && (!spins || has_two_cpus())
+    };
+    Mechanism::all().filter(is_usable).map(Mechanism::name).collect()
+}
+
+/// Rule R18: nothing is rounded up, and what hangs would be a failed cell.
+#[test]
+fn every_mechanism_is_measured_with_odd_sizes() {
+    let _alone = alone();
+    let names = usable();
+    // One byte at a time fills a buffer too slowly to be asked for throughput here.
+    let all = [
+        (Kind::Latency, &[1, 63, 65, 4_095, 65_537][..]),
+        (Kind::Throughput, &[4_095, 65_537][..]),
+    ];
+    for (kind, sizes) in all {
+        let plan = BenchPlan { launches: Some(1), ..plan(&names, &[kind], sizes) };
+        let run = bench(&plan, &hooks()).unwrap();
+        let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+        assert_eq!(run.cells.len(), names.len() * sizes.len(), "{:?}", run.skipped);
+    }
+    no_children_are_left();
+}
+
+/// Rule R5, for every mechanism.
+#[test]
+fn a_damaged_byte_fails_the_run_of_every_mechanism() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    for name in usable() {
+        let plan = BenchPlan { launches: Some(1), ..plan(&[name], &[Kind::Latency], &[1_024]) };
+        let error = bench(&plan, &hooks).unwrap_err();
+        assert!(matches!(error, BenchError::Corrupt { .. }), "{name}: {error}");
+    }
+    no_children_are_left();
 }
 
 #[test]
