@@ -10,9 +10,10 @@ use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
+use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
-use nearcall_bench::runner::{BenchError, Hooks, Program, bench};
+use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
@@ -299,6 +300,33 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert!(run.cells.len().is_multiple_of(4));
+}
+
+/// Rule R2: the processor's counter and the kernel's clock, around the same exchanges.
+#[test]
+fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
+    let _alone = alone();
+    let cell = CellSpec {
+        kind: Kind::Latency,
+        subject: Subject::Mechanism(Mechanism::Pipe),
+        shape: Shape::Echo,
+        message_bytes: 4_096,
+        wait: WaitPolicy::Block,
+        scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
+    };
+    let plan = BenchPlan {
+        launches: Some(3),
+        time_budget: Some(Duration::from_secs(10)),
+        ..BenchPlan::default()
+    };
+    let run = bench_specs(&plan, &[cell], &hooks()).unwrap();
+    let [cell] = &run.study_cells[..] else { panic!("{:?}", run.skipped) };
+    let by_clock_ns = &cell.study.as_ref().unwrap().launch_clock_medians_ns;
+    assert_eq!((by_clock_ns.len(), cell.launch_medians_ns.len()), (3, 3));
+    for (by_counter_ns, by_clock_ns) in cell.launch_medians_ns.iter().zip(by_clock_ns) {
+        let apart = (by_counter_ns - by_clock_ns).abs() / by_clock_ns;
+        assert!(apart <= 0.01, "{by_counter_ns} and {by_clock_ns} ns");
+    }
 }
 
 #[test]
