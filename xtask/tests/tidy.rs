@@ -18,6 +18,9 @@ use xtask::tidy::{document, manifest, modules, source};
 /// Functions that were too long when the rule came. They may shrink; the list may not grow.
 const LONG_FUNCTIONS: &[LongFunction] = &[];
 
+/// What checks each rule of measuring.
+const MEASURING: &str = "docs/measuring.md";
+
 #[test]
 fn every_rust_file_keeps_the_house_rules() {
     let files = rust_files();
@@ -68,9 +71,16 @@ fn documents_show_commands_that_exist() {
         is_verb: &|verb| has_verb(&program, verb),
         is_file: &|path| root().join(path).is_file(),
     };
-    for name in ["README.md", "CONTRIBUTING.md"] {
+    for name in ["README.md", "CONTRIBUTING.md", MEASURING] {
         report(document::unknown_commands(name, &read(name), &known));
     }
+}
+
+#[test]
+fn every_rule_of_measuring_has_checks_that_exist() {
+    let text = read(MEASURING);
+    report(document::unknown_tests(MEASURING, &text, &rust_files()));
+    report(document::rules_without_a_row(MEASURING, &text));
 }
 
 #[test]

@@ -1,6 +1,9 @@
-//! Rules for the documents: the map is complete, commands exist, nothing names one machine.
+//! Rules for the documents: the map is complete, commands and tests exist, nothing names one
+//! machine.
 //!
 //! Not here: links and spelling, which a reader sees.
+
+use std::collections::BTreeMap;
 
 /// Top-level folders and crates that ARCHITECTURE.md does not name.
 #[must_use]
@@ -76,6 +79,29 @@ fn exists(command: &str, known: &Commands<'_>) -> bool {
         [program, verb, ..] if program.ends_with("nearcall") => (known.is_verb)(verb),
         _ => false,
     }
+}
+
+/// Tests that `text` names, such as `module::test`, and that no file of `files` (path, text) has.
+///
+/// The file's path has the first part of the name, its text the function of the last part.
+#[must_use]
+pub fn unknown_tests(name: &str, text: &str, files: &BTreeMap<String, String>) -> Vec<String> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | ':')));
+    let unknown = words.filter(|test| {
+        let Some((module, _)) = test.split_once("::") else { return false };
+        let function = format!("fn {}(", test.rsplit("::").next().unwrap_or_default());
+        let parts = |path: &str| path.split(['/', '.']).any(|part| part == module);
+        !files.iter().any(|(path, text)| parts(path) && text.contains(&function))
+    });
+    unknown.map(|test| format!("{name}: no test {test}; name one that there is")).collect()
+}
+
+/// Rules from R1 to R20 that have no row in a table of `text`.
+#[must_use]
+pub fn rules_without_a_row(name: &str, text: &str) -> Vec<String> {
+    let has_row = |rule: u32| text.lines().any(|line| line.starts_with(&format!("| R{rule} ")));
+    let missing = (1..=20).filter(|&rule| !has_row(rule));
+    missing.map(|rule| format!("{name}: rule R{rule} has no row")).collect()
 }
 
 /// Absolute paths of the machine on which somebody wrote the file.
@@ -170,6 +196,27 @@ mod tests {
         ] {
             check_command(command, false);
         }
+    }
+
+    #[test]
+    fn tests_of_a_document_exist() {
+        let file = |path: &str, test: &str| (path.to_owned(), format!("    fn {test}() {{\n"));
+        let files =
+            BTreeMap::from([file("crates/a/src/timers.rs", "one"), file("a/it/load.rs", "two")]);
+        let text = "`timers::tests::one` and `load::two`, `--load` of `nearcall bench`";
+        assert_eq!(unknown_tests("a.md", text, &files), [""; 0]);
+        for wrong in ["timers::tests::on", "load::one", "tim::one", "timers::tests::fn"] {
+            let found = unknown_tests("a.md", &format!("by `{wrong}` only"), &files);
+            assert_eq!(found, [format!("a.md: no test {wrong}; name one that there is")]);
+        }
+    }
+
+    #[test]
+    fn every_rule_has_a_row() {
+        let rows: String = (1..=20).map(|rule| format!("| R{rule} clocks | x |\n")).collect();
+        assert_eq!(rules_without_a_row("a.md", &rows), [""; 0]);
+        let found = rules_without_a_row("a.md", &rows.replace("| R1 ", "| R "));
+        assert_eq!(found, ["a.md: rule R1 has no row"]);
     }
 
     #[test]

@@ -472,7 +472,9 @@ mod tests {
     use super::*;
     use crate::bench_plan::{Place, Shape};
     use crate::cell::Scene;
+    use crate::detector::{Counters, CpuWatch, Watch};
     use crate::floor::Floor;
+    use crate::noise::Gaps;
     use crate::runner::placement::resolve;
 
     fn spec(message_bytes: u64) -> CellSpec {
@@ -548,6 +550,44 @@ mod tests {
         assert!(made(&measured, 100.0).is_ok());
         let batches = Measured { messages_per_sample: 10, ..measured };
         assert_eq!(made(&batches, 1_000.0).unwrap().tags, ["batched"]);
+    }
+
+    /// Rules R7, R8 and R9.
+    #[test]
+    fn an_end_that_moved_or_faulted_or_changed_speed_marks_its_cell() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let place = Place::Pin { client: 0, server: 1 };
+        let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
+        let tags = |change: &dyn Fn(&mut CellLaunch)| {
+            let mut calm = rate(1_000_000, 1_000_000_000);
+            let counts = EndCounts {
+                minor_faults: Some(0),
+                major_faults: Some(0),
+                migrations: Some(0),
+                ..EndCounts::default()
+            };
+            calm.measured.client = EndReport { counts, ..EndReport::default() };
+            calm.measured.server = Some(EndReport { counts, cpu: 1, ..EndReport::default() });
+            let mut disturbed = calm.clone();
+            change(&mut disturbed);
+            cell(&spec, &[calm, disturbed], &pinned, None, 1, 2).unwrap().tags
+        };
+        assert_eq!(tags(&|_| ()), [""; 0]);
+        assert_eq!(tags(&|one| one.measured.client.cpu = 1), ["migrated"]);
+        assert_eq!(tags(&|one| one.measured.client.counts.migrations = Some(1)), ["migrated"]);
+        assert_eq!(tags(&|one| one.measured.client.counts.minor_faults = Some(1)), ["page_faults"]);
+        assert_eq!(tags(&|one| one.measured.client.counts.major_faults = Some(1)), ["page_faults"]);
+        assert_eq!(tags(&|one| one.around = drifted(1_030)), ["clock_drift"]);
+        assert_eq!(tags(&|one| one.around = drifted(1_010)), [""; 0]);
+    }
+
+    /// Around a launch whose fixed work took 1,000 ns before and `after_ns` after it.
+    fn drifted(after_ns: u64) -> Around {
+        let seen = |work_ns| {
+            let cpu = CpuWatch { cpu: 0, gaps: Gaps::default(), work_ns };
+            (Watch { cpus: vec![cpu] }, Counters::default())
+        };
+        Around::of(&seen(1_000), &seen(after_ns), &placed(), crate::scene::Load::default())
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Real launches with tiny budgets: this test program itself is both processes.
 
 use std::cell::Cell as Flag;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,9 +10,10 @@ use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
 use nearcall_bench::budgets::{self, BudgetsPlan};
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
+use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
-use nearcall_bench::runner::{BenchError, Hooks, Program, bench};
+use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
@@ -93,9 +95,13 @@ fn check_fields(run: &Run) {
         };
         assert!(figure.as_f64().unwrap() > 0.0, "{cell}");
         assert_eq!(cell["launches"], 2);
-        let pids = cell["pids"][0].as_array().unwrap();
-        assert_ne!(pids[0], pids[1]);
+        let pids =
+            cell["pids"].as_array().unwrap().iter().flat_map(|pair| pair.as_array().unwrap());
+        let distinct: BTreeSet<u64> = pids.map(|pid| pid.as_u64().unwrap()).collect();
+        assert_eq!(distinct.len(), 4, "new processes for each launch: {distinct:?}");
+        assert_eq!(cell["order"].as_array().unwrap().len(), 2);
     }
+    assert_eq!(json["settings"]["seed"], run.settings.seed);
 }
 
 #[test]
@@ -136,6 +142,48 @@ fn every_size_gets_through() {
     let sizes = [1, 7, 63, 65, 4_095, 65_537, 4 << 20];
     let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &sizes), &hooks()).unwrap();
     assert_eq!(run.cells.len(), sizes.len(), "{:?}", run.skipped);
+}
+
+/// What works here and can wait as it does by default.
+fn usable() -> Vec<&'static str> {
+    let is_usable = |mechanism: &Mechanism| {
+        let spins = mechanism.waits()[0] == WaitPolicy::Spin;
+        mechanism.supported().is_ok() && (!spins || has_two_cpus())
+    };
+    Mechanism::all().filter(is_usable).map(Mechanism::name).collect()
+}
+
+/// Rule R18: nothing is rounded up, and what hangs would be a failed cell.
+#[test]
+fn every_mechanism_is_measured_with_odd_sizes() {
+    let _alone = alone();
+    let names = usable();
+    // One byte at a time fills a buffer too slowly to be asked for throughput here.
+    let all = [
+        (Kind::Latency, &[1, 63, 65, 4_095, 65_537][..]),
+        (Kind::Throughput, &[4_095, 65_537][..]),
+    ];
+    for (kind, sizes) in all {
+        let plan = BenchPlan { launches: Some(1), ..plan(&names, &[kind], sizes) };
+        let run = bench(&plan, &hooks()).unwrap();
+        let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+        assert_eq!(run.cells.len(), names.len() * sizes.len(), "{:?}", run.skipped);
+    }
+    no_children_are_left();
+}
+
+/// Rule R5, for every mechanism.
+#[test]
+fn a_damaged_byte_fails_the_run_of_every_mechanism() {
+    let _alone = alone();
+    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    for name in usable() {
+        let plan = BenchPlan { launches: Some(1), ..plan(&[name], &[Kind::Latency], &[1_024]) };
+        let error = bench(&plan, &hooks).unwrap_err();
+        assert!(matches!(error, BenchError::Corrupt { .. }), "{name}: {error}");
+    }
+    no_children_are_left();
 }
 
 #[test]
@@ -252,6 +300,33 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert!(run.cells.len().is_multiple_of(4));
+}
+
+/// Rule R2: the processor's counter and the kernel's clock, around the same exchanges.
+#[test]
+fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
+    let _alone = alone();
+    let cell = CellSpec {
+        kind: Kind::Latency,
+        subject: Subject::Mechanism(Mechanism::Pipe),
+        shape: Shape::Echo,
+        message_bytes: 4_096,
+        wait: WaitPolicy::Block,
+        scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
+    };
+    let plan = BenchPlan {
+        launches: Some(3),
+        time_budget: Some(Duration::from_secs(10)),
+        ..BenchPlan::default()
+    };
+    let run = bench_specs(&plan, &[cell], &hooks()).unwrap();
+    let [cell] = &run.study_cells[..] else { panic!("{:?}", run.skipped) };
+    let by_clock_ns = &cell.study.as_ref().unwrap().launch_clock_medians_ns;
+    assert_eq!((by_clock_ns.len(), cell.launch_medians_ns.len()), (3, 3));
+    for (by_counter_ns, by_clock_ns) in cell.launch_medians_ns.iter().zip(by_clock_ns) {
+        let apart = (by_counter_ns - by_clock_ns).abs() / by_clock_ns;
+        assert!(apart <= 0.01, "{by_counter_ns} and {by_clock_ns} ns");
+    }
 }
 
 #[test]

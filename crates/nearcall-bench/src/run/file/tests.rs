@@ -142,6 +142,15 @@ fn a_wrong_field_is_refused_with_its_place() {
     check_refused(&"[".repeat(100_000), "recursion limit");
 }
 
+/// Rule R3: nobody has to guess what a time means.
+#[test]
+fn a_cell_without_a_definition_is_refused() {
+    let text = run().to_json();
+    check_refused(&text.replacen("\"definition\"", "\"meaning\"", 1), "missing field `definition`");
+    let unknown = text.replacen("\"definition\":\"rtt\"", "\"definition\":\"about\"", 1);
+    check_refused(&unknown, "unknown variant `about`");
+}
+
 #[test]
 fn unknown_fields_are_left_alone() {
     let text = run().to_json().replacen("{\"schema\"", "{\"later\":{\"x\":[1]},\"schema\"", 1);
