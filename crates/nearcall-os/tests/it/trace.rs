@@ -23,18 +23,23 @@ fn work(role: &str) {
     ask();
 }
 
+/// `None` where ptrace is forbidden; anything else that goes wrong is a fault.
+fn seize(child: &Child) -> Option<Tracer> {
+    match Tracer::seize(child.pid()) {
+        Ok(tracer) => Some(tracer),
+        Err(refusal @ Refusal::Forbidden { .. }) => {
+            partner::say(&format!("skipped: {refusal}\n"));
+            None
+        }
+        Err(refusal) => panic!("{refusal}"),
+    }
+}
+
 /// Calls by number and outcome of a child that was asked to make `times` twice over.
 fn count(times: usize) -> Option<Vec<(u64, i64)>> {
     let test = "trace::system_calls_of_all_threads_are_counted";
     let mut child = partner::start(test, &times.to_string());
-    let mut tracer = match Tracer::seize(child.pid()) {
-        Ok(tracer) => tracer,
-        Err(refusal @ Refusal::Forbidden { .. }) => {
-            partner::say(&format!("skipped: {refusal}\n"));
-            return None;
-        }
-        Err(refusal) => panic!("{refusal}"),
-    };
+    let mut tracer = seize(&child)?;
     let guard = end_in_time(&child);
     drop(child.pipes().stdin.take());
     let _output = child.pipes().stdout.take();
@@ -68,7 +73,7 @@ fn system_calls_of_all_threads_are_counted() {
 fn a_child_that_is_killed_ends_the_watch() {
     let mut command = Command::new("cat");
     let mut child = Child::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null())).unwrap();
-    let Ok(mut tracer) = Tracer::seize(child.pid()) else { return };
+    let Some(mut tracer) = seize(&child) else { return };
     let guard = end_in_time(&child);
     // Until it waits for its input, begun anew if it did so already.
     while let Some(event) = tracer.next_event().unwrap() {
@@ -105,7 +110,7 @@ fn a_process_that_is_gone_is_no_tracee() {
 fn a_second_tracer_is_refused() {
     let mut command = Command::new("cat");
     let child = Child::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null())).unwrap();
-    let Ok(_first) = Tracer::seize(child.pid()) else { return };
+    let Some(_first) = seize(&child) else { return };
     let second = Tracer::seize(child.pid()).unwrap_err();
     assert!(matches!(second, Refusal::Forbidden { .. }), "{second}");
     assert!(second.to_string().contains("ptrace"), "{second}");
