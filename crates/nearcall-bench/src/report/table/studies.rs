@@ -4,7 +4,7 @@
 //! numbers are told only in full.
 
 use super::details::spread;
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clean_to, clip, print_line, print_wrapped};
 use crate::report::number::{self, MISSING};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 use crate::studies::claims::{Judged, Verdict};
@@ -89,7 +89,7 @@ fn print_verdict(out: &mut String, judged: &Judged) {
     let label = format!("  {:<4} {:<13} ", clean(&judged.id), judged.verdict);
     print_wrapped(out, &label, &clean(&judged.statement));
     let indent = " ".repeat(label.chars().count());
-    print_wrapped(out, &indent, &clean(&judged.evidence));
+    print_wrapped(out, &indent, &clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
 }
 
 /// How many of each verdict.
@@ -131,6 +131,9 @@ const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's s
                       95 % interval; ratio: this machine by the paper's statistic to the paper. \
                       closed_loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
                       interval straddles the bound.";
+
+/// The crossovers of X02 have more to tell than any other; a file may claim more.
+const EVIDENCE_CHARS_MAX: usize = 1_200;
 
 /// There are five, and what compares them; a file may claim more.
 const STUDIES_MAX: usize = 20;
