@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
+use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, Place, Shape};
 use crate::profile::launches::Launches;
@@ -246,7 +247,12 @@ impl Look<'_> {
         };
         let exchanges = self.exchanges(HARDWARE);
         match hardware::count(&self.launches, &events, exchanges) {
-            Ok(counts) => profile.hardware = Some(counts),
+            Ok(counts) => {
+                let uncounted = hardware::uncounted(&events, &counts);
+                let told = |event: &perf::Event| failed(event.name(), NO_FREE_COUNTER);
+                profile.missing.extend(uncounted.iter().map(told));
+                profile.hardware = Some(counts);
+            }
             Err(failure) => profile.missing.push(failed("hardware counters", &failure.text)),
         }
     }
@@ -358,3 +364,6 @@ const WATCHED: Duration = Duration::from_millis(400);
 const HARDWARE: Duration = Duration::from_millis(300);
 const HARDWARE_MIN: u32 = 100;
 const HARDWARE_MAX: u32 = 50_000;
+
+/// Why an event is missing that this machine has.
+const NO_FREE_COUNTER: &str = "the processor had no free counter all the time";

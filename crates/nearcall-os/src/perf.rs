@@ -72,7 +72,14 @@ impl Counter {
 
     fn open_with(event: Event, tid: libc::pid_t, flags: u64) -> Result<Self, Refusal> {
         let (kind, config) = event.code();
-        let attr = Attr { kind, size: ATTR_BYTES, config, flags, ..Attr::default() };
+        let attr = Attr {
+            kind,
+            size: ATTR_BYTES,
+            config,
+            read_format: WITH_TIMES,
+            flags,
+            ..Attr::default()
+        };
         let (any_cpu, no_group) = (-1, -1);
         // SAFETY: `attr` is a perf_event_attr of the size it states and outlives the call.
         let fd = unsafe {
@@ -94,17 +101,24 @@ impl Counter {
         }
     }
 
-    /// The count since it was opened. One system call.
+    /// The count since it was opened; `None` if the processor had no free counter for it all the
+    /// time, so that the count is too small. One system call.
     ///
     /// # Errors
     ///
     /// The kernel's; `UnexpectedEof` when the event could not be scheduled.
-    pub fn read(&self) -> io::Result<u64> {
-        let mut count = [0; 8];
-        match rustix::io::retry_on_intr(|| rustix::io::read(&self.fd, &mut count))? {
-            8 => Ok(u64::from_ne_bytes(count)),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    pub fn read(&self) -> io::Result<Option<u64>> {
+        let mut bytes = [0; 24];
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.fd, &mut bytes))?;
+        if read != bytes.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        let mut words = [0; 3];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        let [count, enabled_ns, running_ns] = words;
+        Ok((running_ns >= enabled_ns).then_some(count))
     }
 }
 
@@ -205,6 +219,8 @@ const ATTR_BYTES: u32 = 64;
 const _: () = assert!(size_of::<Attr>() == 64);
 /// The thread that asks.
 const THIS_THREAD: libc::pid_t = 0;
+/// PERF_FORMAT_TOTAL_TIME_ENABLED and PERF_FORMAT_TOTAL_TIME_RUNNING: the count, then both times.
+const WITH_TIMES: u64 = 1 | 2;
 /// Bit 1 of the flags: count also for threads that are started later.
 const INHERIT: u64 = 1 << 1;
 /// Bit 6 of the flags: do not count the hypervisor.

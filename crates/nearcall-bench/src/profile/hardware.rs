@@ -30,7 +30,8 @@ pub(crate) fn available() -> Result<Vec<Event>, Refusal> {
     }
 }
 
-/// What one exchange costs each end.
+/// What one exchange costs each end. An event that was not counted all the time, at either end in
+/// either launch, is left out for both.
 pub(crate) fn count(
     launches: &Launches<'_>,
     events: &[Event],
@@ -38,25 +39,28 @@ pub(crate) fn count(
 ) -> Result<PerEnd<Vec<HardwareCount>>, Failure> {
     let fewer = totals(launches, events, exchanges)?;
     let more = totals(launches, events, 2 * exchanges)?;
-    let each = |more: &[u64], fewer: &[u64]| {
-        let pairs = events.iter().zip(more.iter().zip(fewer));
-        let count = pairs.map(|(event, (&more, &fewer))| HardwareCount {
-            event: event.name().to_owned(),
-            per_exchange: (more as f64 - fewer as f64).max(0.0) / f64::from(exchanges),
-        });
-        count.collect()
+    let each = |more: Option<u64>, fewer: Option<u64>| {
+        Some((more? as f64 - fewer? as f64).max(0.0) / f64::from(exchanges))
     };
-    Ok(PerEnd {
-        client: each(&more.client, &fewer.client),
-        server: each(&more.server, &fewer.server),
-    })
+    let mut counts = PerEnd::<Vec<HardwareCount>>::default();
+    for (index, event) in events.iter().enumerate() {
+        let client = each(more.client[index], fewer.client[index]);
+        let server = each(more.server[index], fewer.server[index]);
+        if let (Some(client), Some(server)) = (client, server) {
+            let count =
+                |per_exchange| HardwareCount { event: event.name().to_owned(), per_exchange };
+            counts.client.push(count(client));
+            counts.server.push(count(server));
+        }
+    }
+    Ok(counts)
 }
 
 fn totals(
     launches: &Launches<'_>,
     events: &[Event],
     exchanges: u32,
-) -> Result<PerEnd<Vec<u64>>, Failure> {
+) -> Result<PerEnd<Vec<Option<u64>>>, Failure> {
     let counters = RefCell::new(PerEnd::<Vec<Counter>>::default());
     let started = |role, pid| {
         let opened: Result<Vec<_>, _> =
@@ -70,10 +74,17 @@ fn totals(
     };
     launches.run(exchanges, TIME_MAX, &started)?;
     let counters = counters.into_inner();
-    let read = |counters: &[Counter]| -> Result<Vec<u64>, Failure> {
+    let read = |counters: &[Counter]| -> Result<Vec<Option<u64>>, Failure> {
         Ok(counters.iter().map(Counter::read).collect::<Result<_, _>>()?)
     };
     Ok(PerEnd { client: read(&counters.client)?, server: read(&counters.server)? })
+}
+
+/// Which of `events` [`count`] left out.
+pub(crate) fn uncounted(events: &[Event], counts: &PerEnd<Vec<HardwareCount>>) -> Vec<Event> {
+    let is_left_out =
+        |event: &&Event| counts.client.iter().all(|count| count.event != event.name());
+    events.iter().filter(is_left_out).copied().collect()
 }
 
 /// For one launch.

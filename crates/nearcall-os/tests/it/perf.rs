@@ -13,8 +13,12 @@ fn every_event_counts_or_says_why_not() {
     for event in Event::ALL {
         match Counter::open(event) {
             Ok(counter) => {
-                let before = counter.read().unwrap();
-                assert!(counter.read().unwrap() >= before, "{event:?}");
+                // A processor whose counters others use counts only some of the time.
+                if let (Some(before), Some(after)) =
+                    (counter.read().unwrap(), counter.read().unwrap())
+                {
+                    assert!(after >= before, "{event:?}");
+                }
             }
             Err(refusal) => {
                 assert!(!matches!(refusal, Refusal::Os(_)), "{event:?}: {refusal}");
@@ -32,7 +36,7 @@ fn the_events_of_a_child_can_be_read_after_its_end() {
     drop(child.pipes().stdin.take());
     assert!(child.wait(PATIENCE).unwrap().is_some());
     match counter {
-        Ok(counter) => assert!(counter.read().unwrap() > 0),
+        Ok(counter) => assert!(counter.read().unwrap().is_some_and(|ns| ns > 0)),
         Err(refusal) => assert!(!matches!(refusal, Refusal::Os(_)), "{refusal}"),
     }
 }
