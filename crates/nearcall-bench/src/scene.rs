@@ -202,7 +202,7 @@ impl Scene {
         match self.traffic {
             Traffic::Gap { ns } => ns.saturating_mul(EXCHANGES_LEAST),
             _ if self.rate_per_s > 0 => EXCHANGES_LEAST * NS_PER_S / u64::from(self.rate_per_s),
-            _ => 0,
+            _ => u64::from(self.exchanges) * u64::from(self.pause_us) * NS_PER_US,
         }
     }
 
@@ -229,6 +229,7 @@ impl Scene {
 /// more, since gaps are longer than asked.
 const EXCHANGES_LEAST: u64 = 30;
 
+const NS_PER_US: u64 = 1_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
 impl fmt::Display for Scene {

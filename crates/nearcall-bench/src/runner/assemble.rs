@@ -587,7 +587,7 @@ mod tests {
             let cpu = CpuWatch { cpu: 0, gaps: Gaps::default(), work_ns };
             (Watch { cpus: vec![cpu] }, Counters::default())
         };
-        Around::of(&seen(1_000), &seen(after_ns), &placed(), crate::scene::Load::default())
+        Around::of(&seen(1_000), &seen(after_ns), &placed(), false)
     }
 
     #[test]
