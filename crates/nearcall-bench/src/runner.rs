@@ -145,7 +145,7 @@ pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
 ///
 /// # Errors
 ///
-/// As [`bench`].
+/// As [`bench()`].
 pub fn bench_specs(
     plan: &BenchPlan,
     cells: &[CellSpec],
