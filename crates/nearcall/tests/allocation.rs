@@ -88,13 +88,25 @@ fn allocations(client: &Client, at: &str) -> (u64, u64) {
     let request = numbers();
     assert!(nearcall::Message::encoded_len(&request) >= 1_024);
     calls(&adder, &request);
-    let there = adder.allocations(&()).unwrap().sum;
-    assert!(there > 0, "it counts there, too");
-    let here = alloc_count::this_thread();
-    calls(&adder, &request);
-    let here = alloc_count::this_thread() - here;
-    (here, adder.allocations(&()).unwrap().sum - there)
+    let mut found = (0, 0);
+    // If the machine pauses one end, a buffer may grow for the first time in a pass that counts:
+    // the next pass has it.
+    for _ in 0..PASSES {
+        let there = adder.allocations(&()).unwrap().sum;
+        assert!(there > 0, "it counts there, too");
+        let here = alloc_count::this_thread();
+        calls(&adder, &request);
+        let here = alloc_count::this_thread() - here;
+        found = (here, adder.allocations(&()).unwrap().sum - there);
+        if found == (0, 0) {
+            break;
+        }
+    }
+    found
 }
+
+/// A path that allocates does so in each of them.
+const PASSES: u32 = 3;
 
 #[test]
 fn calls_allocate_nothing() {
