@@ -474,7 +474,7 @@ pub(crate) struct HowArgs {
     )]
     pub(crate) time: Option<Duration>,
 
-    /// Give up accuracy for speed: fewer launches and sizes, 15 seconds
+    /// Give up accuracy for speed: fewer launches and sizes, less time
     #[arg(long, help_heading = HOW)]
     pub(crate) quick: bool,
 
