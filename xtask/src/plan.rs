@@ -6,6 +6,9 @@ use crate::chore::Chore;
 use crate::facts::{Facts, Presence};
 use crate::step::{Command, Expect, Step};
 
+/// What a run of a study must have.
+const STUDY_FIELDS: &[&str] = &["machine", "timers", "study_cells", "studies"];
+
 /// How long each fuzz target runs in CI: it replays its corpus and tries a little.
 const CI_FUZZ_SECONDS: u32 = 20;
 /// What every stored run has at its top level; see `nearcall.run/1`.
@@ -135,7 +138,8 @@ fn program(facts: &Facts) -> [Command; 11] {
     let generated = folder.join("generated").to_string_lossy().into_owned();
     let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
     let study = "reproduce wisconsin-evaluation --quick --time 10s --json";
-    let study = cargo("reproduce", &format!("{run} {study}")).expect(is_run.clone());
+    let study =
+        cargo("reproduce", &format!("{run} {study}")).expect(Expect::Json { fields: STUDY_FIELDS });
     [
         cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
         // It exits with 1 when this machine is badly set for measuring, which is for it to say.
