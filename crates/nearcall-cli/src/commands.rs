@@ -5,6 +5,7 @@
 
 mod bench;
 mod doctor;
+mod findings;
 mod r#gen;
 mod mechanisms;
 mod profile;

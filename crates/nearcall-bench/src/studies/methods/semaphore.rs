@@ -17,7 +17,7 @@ use crate::floor::carrier::Carrier;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
-use crate::studies::methods::partner::{Partner, SLICE, share};
+use crate::studies::methods::partner::{Partner, SLICE, share_two};
 
 /// One end, with a buffer each way.
 pub(super) struct Semaphores<'a> {
@@ -81,15 +81,8 @@ impl<'a> Semaphores<'a> {
         role: Role,
         message_bytes: usize,
     ) -> Result<Self, Failure> {
-        let second_at = (DATA + message_bytes).next_multiple_of(PAGE_BYTES);
-        let region = share(meeting, role, 2 * second_at, |region| {
-            Buffer::init(region, 0)?;
-            Buffer::init(region, second_at)
-        })?;
-        let (out_at, back_at) = match role {
-            Role::Client => (0, second_at),
-            Role::Server => (second_at, 0),
-        };
+        let (region, out_at, back_at) =
+            share_two(meeting, role, DATA + message_bytes, Buffer::init)?;
         Ok(Self {
             partner: Partner::of(meeting),
             out: Buffer::attach(&region, out_at),
@@ -128,8 +121,5 @@ impl Carrier for Semaphores<'_> {
 const FREE: usize = 0;
 const FULL: usize = 128;
 const DATA: usize = 256;
-
-/// Where the second buffer may begin.
-const PAGE_BYTES: usize = 4 << 10;
 
 const _: () = assert!(Semaphore::SIZE <= FULL);

@@ -7,21 +7,18 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, PROCESS_VERB};
 use nearcall_bench::report::table;
-use nearcall_bench::run::{check_writable, save_text};
 use nearcall_bench::runner::{Hooks, Program};
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 
 use super::distinct;
 use crate::args::MemoryArgs;
-use crate::commands::End;
+use crate::commands::{End, findings};
 use crate::output;
 use crate::progress::Progress;
 
 pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
-    if let Some(file) = &args.out {
-        check_writable(file).with_context(|| format!("cannot store in {}", file.display()))?;
-    }
+    findings::check(args.out.as_deref())?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let mechanisms = args.mechanism.clone().map_or_else(|| USUAL.to_vec(), distinct);
     let mut found = measure(&MemoryPlan { mechanisms, quick: args.quick }, interrupt);
@@ -29,17 +26,8 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: its code takes more memory".to_owned());
     }
-    let text = found.to_json() + "\n";
-    // First, since a closed pipe must not cost what was measured.
-    let stored = args.out.as_ref().map_or(Ok(()), |file| {
-        save_text(file, &text).with_context(|| format!("cannot store in {}", file.display()))
-    });
-    if args.json {
-        output::result(&text)?;
-    } else {
-        output::result(&table::footprint::table(&found))?;
-    }
-    stored?;
+    let table = (!args.json).then(|| table::footprint::table(&found));
+    findings::deliver(found.to_json(), table, args.out.as_deref())?;
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
     }

@@ -1,0 +1,32 @@
+//! What is found and is no run: its file is tried before measuring, stored, then printed.
+//!
+//! Always true: it is stored first, since a closed pipe must not cost what was measured.
+
+use std::path::Path;
+
+use anyhow::Context;
+use nearcall_bench::run::{check_writable, save_text};
+
+use crate::output;
+
+/// Tries whether `out` can be written, if there is one.
+pub(super) fn check(out: Option<&Path>) -> anyhow::Result<()> {
+    out.map_or(Ok(()), |file| check_writable(file).with_context(|| cannot_store(file)))
+}
+
+/// Stores `json` in `out`, if there is one, and prints it or the `table`.
+pub(super) fn deliver(
+    json: String,
+    table: Option<String>,
+    out: Option<&Path>,
+) -> anyhow::Result<()> {
+    let json = json + "\n";
+    let stored =
+        out.map_or(Ok(()), |file| save_text(file, &json).with_context(|| cannot_store(file)));
+    output::result(&table.unwrap_or(json))?;
+    stored
+}
+
+fn cannot_store(file: &Path) -> String {
+    format!("cannot store in {}", file.display())
+}
