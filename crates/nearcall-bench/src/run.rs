@@ -8,6 +8,7 @@ mod budget;
 mod call;
 mod cell;
 mod file;
+mod key;
 mod load;
 mod machine;
 mod matrix;
@@ -25,6 +26,7 @@ pub use cell::{
     Skipped,
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
+pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use load::LoadAchieved;
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use matrix::Matrix;

@@ -205,7 +205,7 @@ pub enum Kind {
 }
 
 /// What one time or rate means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Definition {
     /// From sending until the reply is there, by the client's clock; not halved.
@@ -220,6 +220,53 @@ pub enum Definition {
     SetUp,
     /// One way, until the consumer confirms the last byte.
     OneWayThroughput,
+}
+
+impl Definition {
+    /// The word for it in stored runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rtt => "rtt",
+            Self::FromIntended => "from_intended",
+            Self::RttHalf => "rtt_half",
+            Self::WholeBurst => "whole_burst",
+            Self::SetUp => "set_up",
+            Self::OneWayThroughput => "one_way_throughput",
+        }
+    }
+
+    /// A title for figures of this kind, and what one time or rate means, in words.
+    #[must_use]
+    pub const fn title_and_meaning(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Rtt => (
+                "Round trip",
+                "closed_loop (one exchange at a time); from sending until the reply is there, \
+                 not halved",
+            ),
+            Self::FromIntended => (
+                "Response time",
+                "open_loop (constant rate); from when the exchange was due until the reply is \
+                 there",
+            ),
+            Self::RttHalf => (
+                "Half a round trip",
+                "closed_loop (one exchange at a time); the round trip divided by two",
+            ),
+            Self::WholeBurst => (
+                "Burst",
+                "closed_loop (one burst at a time); from sending the first message until the reply \
+                 to all of them is there",
+            ),
+            Self::SetUp => {
+                ("Set-up", "from the beginning of the rendezvous until the channel can be used")
+            }
+            Self::OneWayThroughput => {
+                ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
+            }
+        }
+    }
 }
 
 /// Where both ends ran.

@@ -58,33 +58,7 @@ impl Title {
     }
 
     fn print(&self, out: &mut String) {
-        let (name, meaning) = match self.definition {
-            Definition::Rtt => (
-                "Round trip",
-                "closed_loop (one exchange at a time); from sending until the reply is there, \
-                 not halved",
-            ),
-            Definition::FromIntended => (
-                "Response time",
-                "open_loop (constant rate); from when the exchange was due until the reply is \
-                 there",
-            ),
-            Definition::RttHalf => (
-                "Half a round trip",
-                "closed_loop (one exchange at a time); the round trip divided by two",
-            ),
-            Definition::WholeBurst => (
-                "Burst",
-                "closed_loop (one burst at a time); from sending the first message until the reply \
-                 to all of them is there",
-            ),
-            Definition::SetUp => {
-                ("Set-up", "from the beginning of the rendezvous until the channel can be used")
-            }
-            Definition::OneWayThroughput => {
-                ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
-            }
-        };
+        let (name, meaning) = self.definition.title_and_meaning();
         let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
         let title = if self.is_cell {
             format!("{name}{}{pace}{}", self.shape, self.traffic.1)
