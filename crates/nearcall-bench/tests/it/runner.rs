@@ -306,7 +306,8 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
         kind: Kind::Latency,
         subject: Subject::Mechanism(Mechanism::Pipe),
         shape: Shape::Echo,
-        message_bytes: 4_096,
+        // Long, so that reading the clocks is a small part of it.
+        message_bytes: 65_536,
         wait: WaitPolicy::Block,
         scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
     };
