@@ -307,7 +307,7 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
         subject: Subject::Mechanism(Mechanism::Pipe),
         shape: Shape::Echo,
         // Long, so that reading the clocks is a small part of it.
-        message_bytes: 65_536,
+        message_bytes: 16_384,
         wait: WaitPolicy::Block,
         scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
     };
