@@ -21,9 +21,11 @@ pub const COLUMNS: &[Column] = &[
     text("run_file", "Where the run lies in a data set; its name has a hash of it", |l| {
         l.run_file.into()
     }),
-    text("run_kind", "tour, calls, budgets, waits, matrix, pace, studies, import, ...", |l| {
-        super::super::kind_of_run(l.run).into()
-    }),
+    text(
+        "run_kind",
+        "What was measured: tour, calls, waits, matrix, studies, import and others",
+        |l| super::super::kind_of_run(l.run).into(),
+    ),
     whole("run_started_unix_s", "When the run began, seconds since 1970 (UTC)", |l| {
         l.run.started_unix_s.into()
     }),
