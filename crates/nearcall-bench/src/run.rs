@@ -27,6 +27,7 @@ pub use cell::{
     Skipped,
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
+pub(crate) use file::{create_beside, read_text};
 pub use imported::Imported;
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use load::LoadAchieved;

@@ -37,7 +37,7 @@ pub(crate) fn publish(run: &mut Run, keep_host_name: bool) {
     }
 }
 
-/// The argument, with only the last part of an absolute path: `--out=/home/me/a.json` becomes
+/// The argument, with only the last part of an absolute path: `--out=/srv/me/a.json` becomes
 /// `--out=a.json`.
 pub(crate) fn without_folders(argument: &str) -> String {
     let start = match argument.split_once('=') {
@@ -99,7 +99,7 @@ mod tests {
     fn host_name_and_folders_are_no_part_of_the_identity() {
         let mut other = run();
         other.machine.state.host_name = "alice-laptop".to_owned();
-        other.settings.arguments = vec!["--out".into(), "/home/alice/a.json".into()];
+        other.settings.arguments = vec!["--out".into(), "/srv/alice/a.json".into()];
         let mut same = run();
         same.settings.arguments = vec!["--out".into(), "/tmp/a.json".into()];
         assert_eq!(identity(&other), identity(&same));
@@ -109,7 +109,7 @@ mod tests {
     fn only_absolute_paths_lose_their_folders() {
         let cases = [
             ("/tmp/a.json", "a.json"),
-            ("--out=/home/me/a.json", "--out=a.json"),
+            ("--out=/srv/me/a.json", "--out=a.json"),
             ("/tmp/dir/", "dir"),
             ("/", ""),
             ("docs/a.json", "docs/a.json"),
