@@ -235,7 +235,7 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-fn imported(run: &nearcall_bench::run::Run, stored: &PathBuf, outcome: &str) -> serde_json::Value {
+fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> serde_json::Value {
     json!({
         "schema": "nearcall.data-import/1",
         "file": stored.display().to_string(),
