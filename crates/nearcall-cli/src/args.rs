@@ -4,6 +4,7 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod data;
 mod load;
 mod matrix;
 mod profile;
@@ -23,6 +24,9 @@ use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 pub(crate) use self::load::LoadArgs;
+pub(crate) use self::data::{
+    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
+};
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
@@ -107,6 +111,19 @@ pub(crate) enum Command {
     /// Print the table of a stored run again
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
+
+    /// Keep runs of many machines in a folder, as plain files that can be sent to others
+    ///
+    /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
+    /// of different machines are never averaged. For questions to many runs there are CSV and
+    /// Parquet, one row per cell.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = data::EXAMPLES,
+        arg_required_else_help = true,
+        verbatim_doc_comment
+    )]
+    Data(DataArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -601,6 +618,7 @@ Examples:
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
+  nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\
