@@ -4,6 +4,7 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod compare;
 mod load;
 mod matrix;
 mod profile;
@@ -22,6 +23,7 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+pub(crate) use self::compare::CompareArgs;
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
@@ -107,6 +109,22 @@ pub(crate) enum Command {
     /// Print the table of a stored run again
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
+
+    /// Tell whether a later run differs from an earlier one: slower, faster, no difference
+    ///
+    /// Cells that measured the same are judged by their launches, corrected for the number of
+    /// cells; what is smaller than --min-effect does not matter. Where launches vary too much it
+    /// says "cannot tell", and how many would be needed. Runs of two machines are compared as
+    /// machines; runs that mean different things are refused.
+    ///
+    /// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy to say anything;
+    /// 2 wrong words.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = compare::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Compare(CompareArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -601,6 +619,7 @@ Examples:
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
+  nearcall compare BEFORE.json AFTER.json        whether a later run differs
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\

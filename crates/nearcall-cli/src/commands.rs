@@ -4,6 +4,7 @@
 //! standard error.
 
 mod bench;
+mod compare;
 mod doctor;
 mod findings;
 mod r#gen;
@@ -37,6 +38,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Profile(args) => profile::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
