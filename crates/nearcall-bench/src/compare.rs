@@ -9,8 +9,8 @@
 //!
 //! Always true: runs that mean different things are refused; runs of two machines are compared as
 //! machines, never as software; of the same two runs the same comparison results. What launches of
-//! one run share (the machine's mood that hour) no test of two runs can see: the floors in both
-//! runs tell it, see [`FloorShift`]. How a comparison looks is in `report/table/compare.rs` and
+//! one run share (the machine's state that hour) no test of two runs can see. The floors of both
+//! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is in `report/table/compare.rs` and
 //! `compare/markdown.rs`.
 
 mod differences;
@@ -43,7 +43,6 @@ pub fn compare(before: &Run, after: &Run, rules: &Rules) -> Result<Comparison, C
     hosts::check(&[before, after]).map_err(CompareError::Mismatch)?;
     let (first, repeated_before) = by_key(before);
     let (mut second, repeated_after) = by_key(after);
-    let same_run = before == after;
     let mut pairs = Vec::new();
     let mut only_before = Vec::new();
     for (key, cell) in first {
@@ -57,19 +56,27 @@ pub fn compare(before: &Run, after: &Run, rules: &Rules) -> Result<Comparison, C
         let cells = [only_before.len(), only_after.len()];
         return Err(CompareError::NothingInCommon { cells });
     }
-    let steps_ns = [step_ns(before), step_ns(after)];
-    let warnings =
-        differences::warnings([before, after], &pairs, repeated_before + repeated_after, same_run);
+    let pair = judge::Pair {
+        steps_ns: [step_ns(before), step_ns(after)],
+        same_run: before == after,
+        same_machine: before.machine.id == after.machine.id,
+    };
+    let warnings = differences::warnings(
+        [before, after],
+        &pairs,
+        repeated_before + repeated_after,
+        pair.same_run,
+    );
     let settings = differences::settings([before, after], &pairs);
-    let cells = judge::all(pairs, steps_ns, rules, same_run);
+    let cells = judge::all(pairs, pair, rules);
     let counts = Counts::of(&cells);
     let mut comparison = Comparison {
         schema: SCHEMA.to_owned(),
         rules: rules.clone(),
         before: RunFacts::of(before),
         after: RunFacts::of(after),
-        same_run,
-        same_machine: before.machine.id == after.machine.id,
+        same_run: pair.same_run,
+        same_machine: pair.same_machine,
         machine: differences::machines(&before.machine, &after.machine),
         settings,
         warnings,
@@ -233,9 +240,10 @@ pub struct CellComparison {
     pub rank_p_value: Option<f64>,
     /// The answer.
     pub verdict: Verdict,
-    /// Why it could not be judged.
+    /// Why it could not be judged, or not told.
     pub reason: Option<String>,
-    /// About how many launches each side would need to tell; only with [`Verdict::CannotTell`].
+    /// About how many launches each side would need to tell the smallest difference that matters;
+    /// only with [`Verdict::CannotTell`].
     pub launches_needed: Option<u32>,
 }
 
@@ -345,7 +353,8 @@ impl Counts {
     }
 }
 
-/// How the exchanges without nearcall moved between the runs. If they moved, the machine did.
+/// How the exchanges without nearcall moved between the runs. If they moved, the machine did: of one
+/// machine, with three floors or more, a cell differs only beyond what their median moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloorShift {
     /// Floors that were judged.

@@ -9,21 +9,33 @@ use crate::run::{Cell, CellKey, Headline, List};
 use crate::stats;
 use crate::stats::two_samples::{self, benjamini_hochberg, mann_whitney};
 
+/// What is known of both runs before their cells are judged.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    /// The step of each run's clock.
+    pub(super) steps_ns: [f64; 2],
+    /// Whether both are the same measurement.
+    pub(super) same_run: bool,
+    /// Whether both measured the same machine.
+    pub(super) same_machine: bool,
+}
+
 /// Judges the cells of both runs; the order is that of [`super::Comparison::cells`].
 pub(super) fn all(
-    pairs: Vec<(CellKey, [&Cell; 2])>,
-    steps_ns: [f64; 2],
+    cells: Vec<(CellKey, [&Cell; 2])>,
+    pair: Pair,
     rules: &Rules,
-    same_run: bool,
 ) -> Vec<CellComparison> {
     let mut found: Vec<(CellComparison, f64)> =
-        pairs.into_iter().map(|(key, cells)| one(key, cells, steps_ns, same_run)).collect();
+        cells.into_iter().map(|(key, cells)| one(key, cells, pair)).collect();
+    let shift = if pair.same_machine { floor_shift(&found) } else { 0.0 };
     let tested = |cell: &&mut (CellComparison, f64)| cell.0.p_value.is_some();
     let p_values: Vec<f64> = found.iter().filter_map(|(cell, _)| cell.p_value).collect();
     let corrected = benjamini_hochberg(&p_values);
     for ((cell, launch_variance), p) in found.iter_mut().filter(tested).zip(corrected) {
         cell.p_corrected = Some(p);
-        judge(cell, *launch_variance, rules);
+        let shift = if cell.key.list == List::Floors { 0.0 } else { shift };
+        judge(cell, *launch_variance, rules, shift);
     }
     let mut cells: Vec<CellComparison> = found.into_iter().map(|(cell, _)| cell).collect();
     // Stable: cells with equal verdict and equal slowdown stay in the order of their keys.
@@ -35,13 +47,16 @@ pub(super) fn all(
     cells
 }
 
+/// By how much the machine itself was slower in the second run, as a logarithm: the median of the
+/// floors, 0 with too few of them.
+fn floor_shift(found: &[(CellComparison, f64)]) -> f64 {
+    let floors = found.iter().filter(|(cell, _)| cell.key.list == List::Floors);
+    let logs: Vec<f64> = floors.filter_map(|(cell, _)| cell.slowdown.map(f64::ln)).collect();
+    if logs.len() < FLOORS_MIN { 0.0 } else { stats::median(&logs).unwrap_or(0.0) }
+}
+
 /// A cell with its ratio and p value, and the variance between its launches.
-fn one(
-    key: CellKey,
-    cells: [&Cell; 2],
-    steps_ns: [f64; 2],
-    same_run: bool,
-) -> (CellComparison, f64) {
+fn one(key: CellKey, cells: [&Cell; 2], pair: Pair) -> (CellComparison, f64) {
     let heads = cells.map(Cell::headline);
     let unit = heads.iter().flatten().map(|head| head.unit).next().unwrap_or_default();
     let [before, after] = [0, 1].map(|index| side(cells[index], heads[index].as_ref()));
@@ -66,7 +81,7 @@ fn one(
         found.reason = Some("no figure".to_owned());
         return (found, 0.0);
     };
-    if same_run {
+    if pair.same_run {
         // Nothing varies between a measurement and itself.
         found.verdict = Verdict::NoDifference;
         (found.ratio, found.slowdown) = (Some(1.0), Some(1.0));
@@ -78,7 +93,7 @@ fn one(
         return (found, 0.0);
     }
     let step = |index: usize| match unit {
-        "ns" => steps_ns[index] / cells[index].messages_per_sample.max(1) as f64,
+        "ns" => pair.steps_ns[index] / cells[index].messages_per_sample.max(1) as f64,
         _ => 0.0,
     };
     let tested = two_samples::ratio(first.launches, second.launches, [step(0), step(1)]);
@@ -98,24 +113,34 @@ fn one(
 }
 
 /// Decides by the corrected p value, which must be there.
-fn judge(cell: &mut CellComparison, launch_variance: f64, rules: &Rules) {
+///
+/// Launches of one run share the machine's state of that hour, which no test of two runs can see.
+/// The floors see it: `shift`, as a logarithm. Who is slower only as much as they are is not told
+/// to be slower.
+fn judge(cell: &mut CellComparison, launch_variance: f64, rules: &Rules, shift: f64) {
     let (Some(slowdown), Some([low, high]), Some(p)) =
         (cell.slowdown, cell.ratio_ci95, cell.p_corrected)
     else {
         return;
     };
-    let margin = rules.min_effect.ln_1p();
-    let matters = slowdown.ln().abs() >= margin * (1.0 - ROUNDING);
-    cell.verdict = if p <= rules.significance && matters {
-        if slowdown > 1.0 { Verdict::Slower } else { Verdict::Faster }
+    let (effect, margin) = (slowdown.ln(), rules.min_effect.ln_1p());
+    let matters = effect.abs() >= margin * (1.0 - ROUNDING);
+    let by_machine = (shift * effect.signum()).max(0.0);
+    let beyond = effect.abs() >= (margin + by_machine) * (1.0 - ROUNDING);
+    let significant = p <= rules.significance;
+    cell.verdict = if significant && beyond {
+        if effect > 0.0 { Verdict::Slower } else { Verdict::Faster }
     } else if low.ln() >= -margin && high.ln() <= margin {
         Verdict::NoDifference
     } else {
         Verdict::CannotTell
     };
     if cell.verdict == Verdict::CannotTell {
-        let effect = slowdown.ln().abs().max(margin).exp();
-        let by_spread = two_samples::launches_needed(launch_variance, effect);
+        if significant && matters {
+            cell.reason = Some("the floors moved about as much".to_owned());
+            return;
+        }
+        let by_spread = two_samples::launches_needed(launch_variance, margin.exp());
         let had = cell.before.launches.max(cell.after.launches);
         cell.launches_needed = Some(round_up(by_spread.max(had as f64 + 1.0)));
     }
@@ -174,6 +199,9 @@ fn round_up(launches: f64) -> u32 {
     // Between 2 and the maximum, so it fits.
     format!("{:.0}", (launches / step).ceil() * step).parse().unwrap_or(u32::MAX)
 }
+
+/// The median of fewer floors is one floor's chance.
+const FLOORS_MIN: usize = 3;
 
 /// Nobody launches more often.
 const LAUNCHES_TOLD_MAX: f64 = 99_000.0;

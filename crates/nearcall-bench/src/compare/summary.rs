@@ -38,12 +38,13 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     }
     let left_out = counts.too_noisy + counts.incomplete;
     if left_out > 0 && comparison.overall != Overall::Unknown {
-        said.push(format!("{left_out} cells were not judged: {}.", left_out_why(comparison)));
+        said.push(format!("Not judged: {}.", left_out_why(comparison)));
     }
     if let Some(floors) = comparison.floors.filter(|_| !comparison.same_run) {
         let moved = floors.slowdown.ln().abs() >= comparison.rules.min_effect.ln_1p();
-        let then = match (moved || floors.flagged > 0, comparison.same_machine) {
-            (true, true) => ": the machine itself changed, so not all of it is the software",
+        let then = match (floors.flagged > 0, moved, comparison.same_machine) {
+            (true, _, true) => ": the machine itself changed between the runs",
+            (false, true, true) => ": so much may be the machine",
             _ => "",
         };
         said.push(format!(

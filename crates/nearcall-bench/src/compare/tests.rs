@@ -90,12 +90,12 @@ fn flagged(world: World, comparisons: u32) -> [f64; 2] {
 
 #[test]
 fn two_runs_of_the_same_are_not_told_apart() {
-    for (launches, spread) in [(3, 0.03), (5, 0.0), (5, 0.03), (5, 0.15), (10, 0.05)] {
-        let world = World { cells: 40, launches, spread, slowdown: 1.0, slowed: 0 };
-        let [cells, any] = flagged(world, 40);
+    for (launches, spread) in [(3, 0.03), (5, 0.0), (5, 0.15), (10, 0.05)] {
+        let world = World { cells: 30, launches, spread, slowdown: 1.0, slowed: 0 };
+        let [cells, any] = flagged(world, 25);
         assert!(cells <= 0.005, "{launches} launches, spread {spread}: {cells} of cells");
-        // 5 % are promised; 40 comparisons may show up to 6 of them.
-        assert!(any <= 0.15, "{launches} launches, spread {spread}: {any} of comparisons");
+        // 5 % are promised; 25 comparisons may well show three of them.
+        assert!(any <= 0.13, "{launches} launches, spread {spread}: {any} of comparisons");
     }
 }
 
@@ -114,14 +114,14 @@ fn power(world: World, comparisons: u32) -> f64 {
 #[test]
 fn ten_percent_more_time_is_found() {
     let all = World { cells: 40, launches: 5, spread: 0.03, slowdown: 1.1, slowed: 40 };
-    let found = power(all, 10);
+    let found = power(all, 4);
     assert!(found > 0.95, "all of 40 cells, 5 launches, 3 % spread: {found}");
     // One among many must pass the whole correction.
     let one = World { launches: 10, slowed: 1, ..all };
-    let found = power(one, 40);
+    let found = power(one, 20);
     assert!(found > 0.9, "one of 40 cells, 10 launches, 3 % spread: {found}");
     let noisy = World { launches: 40, spread: 0.15, ..all };
-    let found = power(noisy, 4);
+    let found = power(noisy, 1);
     assert!(found > 0.7, "all of 40 cells, 40 launches, 15 % spread: {found}");
 }
 
@@ -254,19 +254,26 @@ fn what_else_differs_is_told() {
 }
 
 #[test]
-fn floors_that_moved_are_told_and_do_not_fail_a_check() {
+fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
     let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
-    let slow = quiet.map(|ns| ns * 1.5).to_vec();
-    let (mut before, mut after) =
-        (run(vec![cell(8, quiet.to_vec())]), later(vec![cell(8, slow.clone())]));
-    before.floors = vec![cell(8, quiet.to_vec())];
-    after.floors = vec![cell(8, slow)];
+    let slow = |factor: f64| quiet.map(|ns| ns * factor).to_vec();
+    let mut before = run((0..2).map(|size| cell(size, slow(1.0))).collect());
+    let mut after = later(vec![cell(0, slow(1.5)), cell(1, slow(2.0))]);
+    before.floors = (0..3).map(|size| cell(size, slow(1.0))).collect();
+    after.floors = (0..3).map(|size| cell(size, slow(1.5))).collect();
     let found = compared(&before, &after);
     let floors = found.floors.unwrap();
-    assert_eq!((floors.floors, floors.flagged), (1, 1));
+    assert_eq!((floors.floors, floors.flagged), (3, 3));
     assert!((floors.slowdown - 1.5).abs() < 1e-9);
     assert!(found.summary.last().unwrap().contains("the machine itself changed"));
-    assert_eq!(found.slower_by(0.05).count(), 1);
+    // A check judges what is nearcall.
+    let sizes: Vec<u64> = found.slower_by(0.05).map(|cell| cell.key.message_bytes).collect();
+    assert_eq!(sizes, [1]);
+    let reason = found.cells.iter().find_map(|cell| cell.reason.as_deref());
+    assert_eq!(reason, Some("the floors moved about as much"));
+    // Of two machines everything is told.
+    after.machine.id = "two".to_owned();
+    assert_eq!(compared(&before, &after).counts.slower, 5);
 }
 
 fn stored(name: &str) -> Run {
@@ -287,10 +294,10 @@ fn a_stored_run_compared_with_itself_has_no_difference() {
     }
 }
 
-/// The run as it would be if every exchange took `factor` times as long.
+/// The run as it would be if every exchange of nearcall took `factor` times as long.
 fn slowed(mut run: Run, factor: f64) -> Run {
     run.started_unix_s += 60;
-    for cell in run.cells.iter_mut().chain(&mut run.floors).chain(&mut run.bare) {
+    for cell in run.cells.iter_mut().chain(&mut run.bare) {
         cell.launch_medians_ns.iter_mut().for_each(|ns| *ns *= factor);
         cell.launch_messages_per_s.iter_mut().for_each(|rate| *rate /= factor);
     }
@@ -302,7 +309,7 @@ fn a_stored_run_made_slower_is_slower_wherever_its_launches_allow_to_tell() {
     let before = stored("epyc-2cpu-calls.json");
     let found = compared(&before, &slowed(before.clone(), 1.1));
     assert_eq!(found.counts.faster, 0);
-    for cell in &found.cells {
+    for cell in found.cells.iter().filter(|cell| cell.key.list != List::Floors) {
         let slowdown = cell.slowdown.unwrap();
         assert!((slowdown - 1.1).abs() < 1e-9, "{}: {slowdown}", cell.name);
         let [low, high] = cell.ratio_ci95.unwrap();

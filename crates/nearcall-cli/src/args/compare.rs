@@ -15,15 +15,15 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "AFTER.json")]
     pub(crate) after: PathBuf,
 
-    /// The smallest difference that matters, in time per message [default: 3%]
+    /// The smallest difference in time that matters [default: 3%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) min_effect: Option<f64>,
 
-    /// End with 1 if any cell is slower by at least this, corrected for the number of cells
+    /// End with 1 if a cell is slower by this or more, with significance
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) fail_if_slower: Option<f64>,
 
-    /// Show also the cells without a difference, and those of which nothing can be told
+    /// Show every cell, not only those that differ
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
 

@@ -203,7 +203,7 @@ fn print_only(out: &mut String, title: &str, keys: &[crate::run::CellKey], all: 
 }
 
 /// What the figures leave of a line.
-const NAME_COLUMNS: usize = 38;
+const NAME_COLUMNS: usize = 36;
 
 /// Cells of one run only are told; more than this would push the answer out of sight.
 const ONLY_MAX: usize = 8;
