@@ -5,6 +5,7 @@
 //! `commands/bench.rs`.
 
 mod data;
+mod compare;
 mod load;
 mod matrix;
 mod profile;
@@ -27,6 +28,8 @@ pub(crate) use self::load::LoadArgs;
 pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
+pub(crate) use self::compare::CompareArgs;
+use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
@@ -124,6 +127,21 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Data(DataArgs),
+    /// Tell whether a later run differs from an earlier one: slower, faster, no difference
+    ///
+    /// Cells that measured the same are judged by their launches, corrected for the number of
+    /// cells; what is smaller than --min-effect does not matter. Where launches vary too much it
+    /// says "cannot tell", and how many would be needed. Runs of two machines are compared as
+    /// machines; runs that mean different things are refused.
+    ///
+    /// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy to say anything;
+    /// 2 wrong words.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = compare::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Compare(CompareArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -619,6 +637,7 @@ Examples:
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
   nearcall data add RUN.json                     keep it among the runs of many machines
+  nearcall compare BEFORE.json AFTER.json        whether a later run differs
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\

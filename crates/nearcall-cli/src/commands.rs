@@ -5,6 +5,7 @@
 
 mod bench;
 mod data;
+mod compare;
 mod doctor;
 mod findings;
 mod r#gen;
@@ -39,6 +40,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Data(args) => data::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
