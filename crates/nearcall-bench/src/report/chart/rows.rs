@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 
-use super::axis::Axis;
+use super::axis::{Axis, tame};
 use super::mark::{Look, Mark, legend, mark};
 use super::{Frame, Width, num, svg, text};
 
@@ -53,6 +53,16 @@ pub struct Dot {
     pub hollow: bool,
     /// What it says of itself.
     pub label: String,
+}
+
+/// All numbers of these rows that an axis should hold: values, and intervals as far as they are
+/// not wild.
+#[must_use]
+pub fn extent(rows: &[Row]) -> Vec<f64> {
+    let dots = || rows.iter().flat_map(|row| &row.dots);
+    let values: Vec<f64> = dots().map(|dot| dot.value).collect();
+    let ends = dots().filter_map(|dot| dot.interval).flat_map(|ends| tame(ends, &values));
+    values.iter().copied().chain(ends.collect::<Vec<_>>()).collect()
 }
 
 impl Rows {
@@ -128,7 +138,8 @@ impl Rows {
 
     fn dot(&self, row: &Row, dot: &Dot, y: f64, room: &Room, width: Width) -> Markup {
         let Some(x) = self.axis.place(dot.value).map(|at| room.x(at)) else { return html! {} };
-        let ends = dot.interval.map(|ends| ends.map(|end| self.axis.place(end)));
+        let inside = |end: f64| self.axis.within(end).and_then(|end| self.axis.place(end));
+        let ends = dot.interval.map(|ends| ends.map(inside));
         html! {
             g class=(dot.look.class()) {
                 @if let Some([Some(low), Some(high)]) = ends {

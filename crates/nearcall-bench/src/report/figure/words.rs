@@ -114,7 +114,7 @@ pub(super) fn disturbed<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) ->
 pub(super) fn floor(name: &str) -> String {
     match name {
         "floor-spin" => "cache line there and back".to_owned(),
-        "floor-futex" => "futex wake-ups (two context switches)".to_owned(),
+        "floor-futex" => "futex: two context switches".to_owned(),
         "floor-eventfd" => "eventfd wake-ups".to_owned(),
         "floor-unix" => "bare UNIX socket".to_owned(),
         "floor-unix-epoll" => "bare UNIX socket, epoll".to_owned(),
