@@ -11,6 +11,7 @@
 //! memory. [`mod@compare`] tells whether a later run differs from an earlier one.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod awake;
 pub mod bench_plan;
 pub mod budgets;
