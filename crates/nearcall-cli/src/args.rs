@@ -4,9 +4,9 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
-mod data;
-mod compare;
 mod advise;
+mod compare;
+mod data;
 mod load;
 mod matrix;
 mod profile;
@@ -25,13 +25,12 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-pub(crate) use self::load::LoadArgs;
+pub(crate) use self::advise::AdviseArgs;
+pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
-pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::advise::AdviseArgs;
-use self::load::LoadArgs;
+pub(crate) use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::reproduce::ReproduceArgs;

@@ -5,8 +5,8 @@
 
 mod advise;
 mod bench;
-mod data;
 mod compare;
+mod data;
 mod doctor;
 mod findings;
 mod r#gen;
