@@ -4,6 +4,7 @@
 mod bad_input;
 mod bench;
 mod commands;
+mod data;
 mod r#gen;
 mod load;
 mod memory;
