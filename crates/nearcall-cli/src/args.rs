@@ -757,7 +757,9 @@ mod tests {
         let mut command = Words::command();
         command.build();
         let bench = command.find_subcommand("bench").expect("there is one").clone();
-        let all = command.get_subcommands().chain(bench.get_subcommands());
+        let data = command.find_subcommand("data").expect("there is one").clone();
+        let inner = bench.get_subcommands().chain(data.get_subcommands());
+        let all = command.get_subcommands().chain(inner);
         for command in std::iter::once(&command).chain(all) {
             if command.is_hide_set() {
                 continue;

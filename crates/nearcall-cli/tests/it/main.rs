@@ -6,6 +6,7 @@ mod bad_input;
 mod bench;
 mod commands;
 mod compare;
+mod data;
 mod r#gen;
 mod load;
 mod memory;
