@@ -10,8 +10,8 @@
 //! Always true: runs that mean different things are refused; runs of two machines are compared as
 //! machines, never as software; of the same two runs the same comparison results. What launches of
 //! one run share (the machine's state that hour) no test of two runs can see. The floors of both
-//! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is in `report/table/compare.rs` and
-//! `compare/markdown.rs`.
+//! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is
+//! in `report/table/compare.rs` and `compare/markdown.rs`.
 
 mod differences;
 mod judge;
@@ -20,6 +20,7 @@ pub(crate) mod shown;
 mod summary;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -353,8 +354,10 @@ impl Counts {
     }
 }
 
-/// How the exchanges without nearcall moved between the runs. If they moved, the machine did: of one
-/// machine, with three floors or more, a cell differs only beyond what their median moved.
+/// How the exchanges without nearcall moved between the runs.
+///
+/// If they moved, the machine did: of one machine, with three floors or more, a cell differs only
+/// beyond what their median moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloorShift {
     /// Floors that were judged.
@@ -437,10 +440,9 @@ fn by_key(run: &Run) -> (BTreeMap<CellKey, &Cell>, usize) {
     let mut found = BTreeMap::new();
     let mut repeated = 0;
     for (key, cell) in run.keyed_cells() {
-        if found.contains_key(&key) {
-            repeated += 1;
-        } else {
-            found.insert(key, cell);
+        match found.entry(key) {
+            Entry::Vacant(place) => _ = place.insert(cell),
+            Entry::Occupied(_) => repeated += 1,
         }
     }
     (found, repeated)
