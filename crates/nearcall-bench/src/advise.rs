@@ -7,9 +7,11 @@
 
 mod advice;
 mod candidates;
+pub mod check;
 mod needs;
 mod requirements;
 mod specs;
+pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};
 pub use candidates::{Candidate, Excluded, Violation, candidates, conflict, eligible};

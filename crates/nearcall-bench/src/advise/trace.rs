@@ -14,7 +14,6 @@ use std::io::{self, BufRead};
 use serde::{Deserialize, Serialize};
 
 use self::buckets::Buckets;
-use self::classes::Class;
 use self::line::Lines;
 use self::reader::Reader;
 
@@ -29,6 +28,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use self::classes::{Class, requirements};
 /// What was recorded, as figures. A message is what one end wrote at once, a request where the
 /// other end answered it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
