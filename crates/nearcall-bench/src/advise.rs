@@ -11,6 +11,7 @@ pub mod check;
 mod needs;
 mod requirements;
 mod specs;
+pub mod store;
 pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};

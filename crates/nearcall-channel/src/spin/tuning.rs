@@ -21,9 +21,12 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 use std::{env, io};
 
 use nearcall_os::process;
+
+use super::WAKE_UPS_PER_SPIN;
 
 /// What is stored of a machine for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +127,15 @@ pub fn machine() -> String {
 }
 
 impl Tuning {
+    /// Of this machine, for what a wake-up was measured to cost.
+    #[must_use]
+    pub fn of_wake_up(cost: Duration) -> Self {
+        let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+        let wake_up_ns = cost_ns.clamp(WAKE_UP_NS_MIN, WAKE_UP_NS_MAX);
+        let spin_ns = Some(wake_up_ns * WAKE_UPS_PER_SPIN);
+        Self { machine: machine(), wake_up_ns, spin_ns }
+    }
+
     /// Reads the text of a file. Keys that it does not know are skipped.
     ///
     /// # Errors
