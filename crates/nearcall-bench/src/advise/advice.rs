@@ -24,6 +24,9 @@ pub struct Advice {
     pub machine_id: String,
     /// When the run that decided began, in seconds since 1970 (UTC).
     pub measured_unix_s: u64,
+    /// The files of the runs that were judged, where who asked knows them.
+    #[serde(default)]
+    pub runs: Vec<String>,
     /// The first choice; it also heads the ranking.
     pub choice: Candidate,
     /// What a client puts into its program, for a service called NAME.
