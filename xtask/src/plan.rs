@@ -96,7 +96,7 @@ fn advise_check(sets: u32, seed: u32) -> Command {
     cargo("advise-check", "run --release -- advise")
         .argument("--check")
         .argument(&sets.to_string())
-        .argument("--seed")
+        .argument("--check-seed")
         .argument(&seed.to_string())
 }
 
@@ -257,7 +257,7 @@ mod tests {
     fn the_advice_is_tested_by_the_program() {
         let steps = steps(&Chore::AdviseCheck { sets: 3, seed: 9 }, &nothing());
         let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
-        assert_eq!(command.to_string(), "cargo run --release -- advise --check 3 --seed 9");
+        assert_eq!(command.to_string(), "cargo run --release -- advise --check 3 --check-seed 9");
     }
 
     #[test]

@@ -36,8 +36,8 @@ mod refusal;
 mod requirements;
 mod specs;
 pub mod store;
-pub mod trace;
 mod text;
+pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};
 pub use candidates::{Candidate, Excluded, Violation, candidates, conflict, eligible};

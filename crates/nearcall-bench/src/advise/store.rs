@@ -80,8 +80,7 @@ pub fn measure(run: Option<&Run>, now_unix_s: u64) -> Option<Stored> {
 /// plain messages, one after the other on an idle machine; cells of grade D do not count.
 #[must_use]
 pub fn crossovers(run: &Run) -> Vec<Crossover> {
-    // By place, shape and size: the shortest time and whose it is.
-    let mut fastest: Vec<((String, String, u64), (f64, String))> = Vec::new();
+    let mut fastest: Vec<(Place, Fastest)> = Vec::new();
     for (key, cell) in run.keyed_cells() {
         let plain = key.list == List::Cells && key.kind == Kind::Latency && key.caller.is_empty();
         let usual = key.rhythm == Rhythm::Steady && key.load == "idle" && key.pair.is_none();
@@ -109,7 +108,13 @@ pub fn crossovers(run: &Run) -> Vec<Crossover> {
     found
 }
 
-fn place(key: CellKey) -> (String, String, u64) {
+/// Class of placement, shape, size.
+type Place = (String, String, u64);
+
+/// The shortest time, and whose it is.
+type Fastest = (f64, String);
+
+fn place(key: CellKey) -> Place {
     (key.class, key.shape, key.message_bytes)
 }
 

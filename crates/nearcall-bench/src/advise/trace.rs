@@ -13,6 +13,8 @@ use std::io::{self, BufRead};
 
 use serde::{Deserialize, Serialize};
 
+use super::Requirements;
+
 use self::buckets::Buckets;
 use self::line::Lines;
 use self::reader::Reader;
@@ -21,14 +23,18 @@ mod buckets;
 mod classes;
 mod conclude;
 mod line;
+mod mixture;
 mod reader;
 mod strace;
 mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use self::classes::{Class, requirements};
+pub use self::mixture::{Kind, TrafficAdvice, combine};
+pub use self::text::summary;
 /// What was recorded, as figures. A message is what one end wrote at once, a request where the
 /// other end answered it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,6 +177,27 @@ pub fn read(input: &mut dyn BufRead) -> Result<Recording, TraceError> {
         reader.line(&line);
     }
     reader.conclude(lines.was_cut())
+}
+
+/// Any bytes are a recording or are refused; a recording's figures agree with each other, and what
+/// follows from it can be wanted. Called by `fuzz/`, and by a test with the corpus that is committed
+/// there.
+///
+/// # Panics
+///
+/// If that is not so.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    let mut input = bytes;
+    let Ok(found) = read(&mut input) else { return };
+    assert!(found.garbage_lines <= found.lines && found.messages > 0);
+    assert_eq!(found.garbage_lines > 0, found.first_garbage.is_some());
+    assert!(found.span_s >= 0.0 && found.answered.is_none_or(|share| (0.0..=1.0).contains(&share)));
+    let sizes = found.sizes_bytes;
+    assert!(sizes.min <= sizes.p50 && sizes.p50 <= sizes.p99 && sizes.p99 <= sizes.max);
+    let wanted = requirements(&found, &Requirements::default());
+    assert!(wanted.iter().all(|(wanted, share)| wanted.check().is_ok() && *share > 0.0));
+    assert!((wanted.iter().map(|kind| kind.1).sum::<f64>() - 1.0).abs() < 1e-6);
 }
 
 impl Quantiles {

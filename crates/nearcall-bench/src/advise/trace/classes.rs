@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Recording;
 use crate::advise::{Pattern, Requirements};
 use crate::plan::MESSAGE_BYTES_MAX;
+use crate::report::number;
 
 /// The messages of one range of sizes. Sums, so that classes of many streams can be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +115,18 @@ pub fn requirements(recording: &Recording, base: &Requirements) -> Vec<(Requirem
     kinds.truncate(KINDS_MAX);
     let kept: u64 = kinds.iter().map(|kind| kind.1).sum();
     kinds.into_iter().map(|(wanted, count)| (wanted, count as f64 / kept as f64)).collect()
+}
+
+/// A kind of message in words: "calls of 100 B with replies of 30 B".
+pub(super) fn words(wanted: &Requirements) -> String {
+    let size = number::size(wanted.message_bytes);
+    match (wanted.pattern, wanted.reply_bytes) {
+        (Pattern::OneWay, _) => format!("one-way messages of {size}"),
+        (Pattern::Call, None | Some(0)) => format!("calls of {size}"),
+        (Pattern::Call, Some(reply)) => {
+            format!("calls of {size} with replies of {}", number::size(reply))
+        }
+    }
 }
 
 /// A size that can be measured.

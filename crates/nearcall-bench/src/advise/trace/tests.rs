@@ -1,5 +1,8 @@
 //! Whole recordings: what real ones give, and that no text makes it panic.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 
 fn recording(text: &str) -> Recording {
@@ -114,6 +117,17 @@ fn a_thousand_descriptors_are_told_apart_and_the_rest_is_counted() {
 }
 
 #[test]
+fn the_corpus_of_the_fuzzer_is_harmless() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/trace");
+    let mut tried = 0;
+    for file in fs::read_dir(&corpus).unwrap() {
+        fuzz(&fs::read(file.unwrap().path()).unwrap());
+        tried += 1;
+    }
+    assert!(tried > 5);
+}
+
+#[test]
 fn no_text_makes_it_panic_and_every_line_is_counted() {
     let real = include_str!("../../../tests/data/trace/echo-terminal.txt");
     let words: Vec<&str> = real.split_inclusive([' ', '(', '\n', ',']).collect();
@@ -129,6 +143,7 @@ fn no_text_makes_it_panic_and_every_line_is_counted() {
             }
         }
         let lines = text.split_inclusive(|&byte| byte == b'\n').count() as u64;
+        fuzz(&text);
         match read(&mut &text[..]) {
             Ok(found) => {
                 assert_eq!(found.lines, lines, "seed {seed}");
