@@ -94,7 +94,7 @@ fn refusals_are_one_line_and_end_with_1() {
             "no mechanism does both multi-machine and shared-memory: ",
         ),
         (&["--load", "cpu", "--run", &calls], "this would: nearcall advise --size 64 --load cpu"),
-        (&["--optimise", "memory", "--run", &tour], "no memory per connection that fits"),
+        (&["--optimise", "memory", "--run", &tour], "no memory per connection"),
         (&["--rate", "100000000", "--run", &calls], "nothing keeps 100 M/s here; the fastest is"),
         (&["--run", "missing.json"], "missing.json"),
     ];
