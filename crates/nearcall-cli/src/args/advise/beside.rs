@@ -14,14 +14,14 @@ pub(crate) struct BesideArgs {
     ///
     /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Sizes, rate
     /// and the share of calls come from the recording; - reads standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "check"])]
+    #[arg(long, value_name = "FILE", help_heading = super::WANTED, conflicts_with_all = ["profile", "check"])]
     pub(crate) trace: Option<PathBuf>,
 
     /// Store what the runtime needs of this machine, where it finds it
     ///
     /// What a wake-up costs, how long to spin, and with --run which mechanism is the fastest from
     /// which size on: $NEARCALL_TUNING, else nearcall/tuning.conf in the configuration directory.
-    #[arg(long, conflicts_with = "check")]
+    #[arg(long, help_heading = crate::args::RESULT, conflicts_with = "check")]
     pub(crate) profile: bool,
 
     /// Test the advice blind, with N random sets of requirements
@@ -41,6 +41,13 @@ pub(crate) struct BesideArgs {
     /// How long the test may take [default: a quarter of a minute for each set]
     #[arg(long, value_name = "BUDGET", hide = true, value_parser = value::budget, requires = "check")]
     pub(crate) check_time: Option<Duration>,
+}
+
+impl BesideArgs {
+    /// Whether something else than an advice for requirements is wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.trace.is_some() || self.profile || self.check.is_some()
+    }
 }
 
 /// A set takes about a quarter of a minute.

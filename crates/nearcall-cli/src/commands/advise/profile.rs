@@ -45,10 +45,7 @@ fn table(stored: &Stored, path: &Path) -> String {
     );
     for one in &stored.crossovers {
         let from = number::size(one.from_bytes);
-        out.push_str(&format!(
-            "  {} {} from {from}: {}\n",
-            one.class, one.shape, one.fastest
-        ));
+        out.push_str(&format!("  {} {} from {from}: {}\n", one.class, one.shape, one.fastest));
     }
     out.push_str(&format!("\nStored in {}\n", path.display()));
     out

@@ -30,7 +30,8 @@ pub(super) fn run(
     let mut parts = Vec::new();
     for (wanted, share) in &wanted {
         let advice = if runs.is_empty() {
-            let effort = Effort { time_budget: effort.time_budget.mul_f64(*share), ..effort.clone() };
+            let effort =
+                Effort { time_budget: effort.time_budget.mul_f64(*share), ..effort.clone() };
             let measured = bench::hooked(interrupt, |hooks| measure(wanted, &effort, hooks));
             if interrupt.interrupted() {
                 output::aside("interrupted; there is no advice for a part of the traffic");
