@@ -50,6 +50,8 @@ pub struct Crossover {
     pub shape: String,
     /// The smallest size that was measured to be so.
     pub from_bytes: u64,
+    /// Whether only those were compared that never spin.
+    pub sleeps: bool,
     /// The mechanism and how its client waits.
     pub fastest: String,
 }
@@ -76,16 +78,22 @@ pub fn measure(run: Option<&Run>, now_unix_s: u64) -> Option<Stored> {
     })
 }
 
-/// Which candidate has the shortest median from which size on, for each place and shape. Only of
-/// plain messages, one after the other on an idle machine; cells of grade D do not count.
+/// Which candidate has the shortest median from which size on, for each place and shape: of all,
+/// and of those that never spin. Only of plain messages, one after the other on an idle machine;
+/// cells of grade D do not count.
 #[must_use]
 pub fn crossovers(run: &Run) -> Vec<Crossover> {
+    [false, true].into_iter().flat_map(|sleeps| crossovers_of(run, sleeps)).collect()
+}
+
+fn crossovers_of(run: &Run, sleeps: bool) -> Vec<Crossover> {
     let mut fastest: Vec<(Place, Fastest)> = Vec::new();
     for (key, cell) in run.keyed_cells() {
         let plain = key.list == List::Cells && key.kind == Kind::Latency && key.caller.is_empty();
         let usual = key.rhythm == Rhythm::Steady && key.load == "idle" && key.pair.is_none();
         let known = key.definition == Definition::Rtt && cell.grade != Some(Grade::D);
-        let Some(time) = cell.headline().filter(|_| plain && usual && known) else { continue };
+        let fits = plain && usual && known && (!sleeps || ["block", "poll"].contains(&&*key.wait));
+        let Some(time) = cell.headline().filter(|_| fits) else { continue };
         let name = format!("{} {}", key.mechanism, key.wait);
         let at = place(key);
         match fastest.iter_mut().find(|one| one.0 == at) {
@@ -97,7 +105,7 @@ pub fn crossovers(run: &Run) -> Vec<Crossover> {
     fastest.sort_by(|a, b| a.0.cmp(&b.0));
     let mut found: Vec<Crossover> = Vec::new();
     for ((class, shape, from_bytes), (_, fastest)) in fastest {
-        let next = Crossover { class, shape, from_bytes, fastest };
+        let next = Crossover { class, shape, from_bytes, sleeps, fastest };
         let goes_on = found.last().is_some_and(|last| {
             (&last.class, &last.shape, &last.fastest) == (&next.class, &next.shape, &next.fastest)
         });
@@ -136,9 +144,10 @@ impl Stored {
             self.measured_unix_s
         );
         for one in &self.crossovers {
+            let key = if one.sleeps { "fastest_asleep" } else { "fastest" };
             let _ = writeln!(
                 text,
-                "fastest.{}.{}.from_bytes.{} = {}",
+                "{key}.{}.{}.from_bytes.{} = {}",
                 one.class, one.shape, one.from_bytes, one.fastest
             );
         }
@@ -192,9 +201,19 @@ mod tests {
         }
         let noisy = Cell { grade: Some(Grade::D), ..cell("tcp", 8, 0.1) };
         run.cells.push(noisy);
-        let found: Vec<(u64, String)> =
-            crossovers(&run).into_iter().map(|one| (one.from_bytes, one.fastest)).collect();
-        assert_eq!(found, [(8, "pipe block".to_owned()), (4_096, "cma block".to_owned())]);
+        run.cells.push(Cell { wait: "spin".to_owned(), ..cell("shm", 8, 0.5) });
+        let found: Vec<(u64, bool, String)> = crossovers(&run)
+            .into_iter()
+            .map(|one| (one.from_bytes, one.sleeps, one.fastest))
+            .collect();
+        let expected = [
+            (8, false, "shm spin"),
+            (64, false, "pipe block"),
+            (4_096, false, "cma block"),
+            (8, true, "pipe block"),
+            (4_096, true, "cma block"),
+        ];
+        assert_eq!(found, expected.map(|(bytes, sleeps, name)| (bytes, sleeps, name.to_owned())));
     }
 
     #[test]
@@ -204,6 +223,7 @@ mod tests {
             class: "same_llc".into(),
             shape: "echo".into(),
             from_bytes: 8,
+            sleeps: true,
             fastest: "pipe block".into(),
         };
         let stored = Stored { crossovers: vec![one], ..stored };

@@ -85,7 +85,7 @@ const FROM_BYTES: [u64; CLASSES] = [1, 64, 512, 4 << 10, 32 << 10, 256 << 10];
 /// reply are those of `base` too. Kinds of less than a hundredth are left out.
 #[must_use]
 pub fn requirements(recording: &Recording, base: &Requirements) -> Vec<(Requirements, f64)> {
-    let rate_per_s = recording.rate_per_s.map(|rate| rate.clamp(RATE_PER_S_MIN, RATE_PER_S_MAX));
+    let rate_per_s = recording.rate_per_s.map(rate);
     let base = Requirements { rate_per_s: rate_per_s.or(base.rate_per_s), ..base.clone() };
     let mut kinds: Vec<(Requirements, u64)> = Vec::new();
     for class in &recording.classes {
@@ -127,6 +127,19 @@ pub(super) fn words(wanted: &Requirements) -> String {
             format!("calls of {size} with replies of {}", number::size(reply))
         }
     }
+}
+
+/// Three digits: no recording knows more.
+fn rate(rate_per_s: f64) -> f64 {
+    let rate = rate_per_s.clamp(RATE_PER_S_MIN, RATE_PER_S_MAX);
+    let unit = 10_f64.powf(rate.log10().floor() - 2.0);
+    // Whole units are exact above 1; below, digits are cut by the factor.
+    let rounded = if unit >= 1.0 {
+        (rate / unit).round() * unit
+    } else {
+        (rate / unit).round() / (1.0 / unit).round()
+    };
+    rounded.clamp(RATE_PER_S_MIN, RATE_PER_S_MAX)
 }
 
 /// A size that can be measured.
@@ -174,6 +187,15 @@ mod tests {
                 (Pattern::OneWay, 9_000, None, 0.25)
             ]
         );
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        for (given, expected) in
+            [(76.344_854, 76.3), (12_345.6, 12_300.0), (0.012_34, 0.012_3), (1.0, 1.0), (1e12, 1e9)]
+        {
+            assert_eq!(rate(given), expected);
+        }
     }
 
     #[test]

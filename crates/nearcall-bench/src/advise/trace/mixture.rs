@@ -11,8 +11,9 @@ use super::Recording;
 use super::classes::words;
 use crate::advise::{
     Advice, Candidate, Confidence, Figure, Objective, Ranked, Refusal, Requirements, RunnerUp,
-    Unmeasured, command,
+    Unmeasured, advise, command,
 };
+use crate::run::Run;
 
 /// An advice for recorded traffic (`nearcall.advice/1` with two more fields). Its requirements are
 /// those of the most frequent kind of message.
@@ -38,6 +39,27 @@ pub struct Kind {
     pub choice: Candidate,
     /// How many times the cost of that the choice for the mixture has here.
     pub cost_ratio: f64,
+}
+
+/// Advises for one kind of message as [`advise`] does. Where the runs say nothing of its rate, it is
+/// judged as if messages came one after the other, and the advice says so.
+///
+/// # Errors
+///
+/// As [`advise`].
+pub fn advise_kind(wanted: &Requirements, runs: &[&Run]) -> Result<Advice, Refusal> {
+    let refusal = match advise(wanted, runs) {
+        Err(refusal @ Refusal::Missing { .. }) => refusal,
+        outcome => return outcome,
+    };
+    let Some(rate) = wanted.rate_per_s else { return Err(refusal) };
+    let unpaced = Requirements { rate_per_s: None, ..wanted.clone() };
+    let mut advice = advise(&unpaced, runs).map_err(|_| refusal)?;
+    advice.evidence.push(format!(
+        "Nothing was measured at {rate} per second, as it was recorded: judged by messages that \
+         come one after the other."
+    ));
+    Ok(advice)
 }
 
 /// Puts the advices for the kinds together, each with its share of the messages; the shares add up

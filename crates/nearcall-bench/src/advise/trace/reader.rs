@@ -18,6 +18,8 @@ pub(super) struct Reader {
     pub(super) garbage_lines: u64,
     pub(super) first_garbage: Option<Garbage>,
     pub(super) streams: BTreeMap<Id, Stream>,
+    /// Of descriptors whose number meant something else before: thread and number.
+    generations: BTreeMap<(u32, u32), u32>,
     /// Lines whose time was before that of the line before in their stream.
     pub(super) lines_back: u64,
     /// Messages of streams beyond the limit.
@@ -76,6 +78,10 @@ impl Reader {
             },
             Form::Strace(strace) => match strace.line(text) {
                 Said::Moved(moves) => moves,
+                Said::Opened(pid, made) => {
+                    made.into_iter().for_each(|descriptor| self.renew(pid, descriptor));
+                    return true;
+                }
                 Said::Nothing => return true,
                 Said::Garbage => return false,
             },
@@ -94,7 +100,19 @@ impl Reader {
         }
     }
 
+    /// What comes now over this number is another stream.
+    fn renew(&mut self, pid: u32, descriptor: u32) {
+        let generation = self.generations.get(&(pid, descriptor)).copied().unwrap_or(0);
+        // So there are no more of these than streams.
+        if self.streams.contains_key(&Id { pid, descriptor, generation }) {
+            self.generations.insert((pid, descriptor), generation.saturating_add(1));
+        }
+    }
+
     fn count(&mut self, moved: &Move) {
+        let at = (moved.id.pid, moved.id.descriptor);
+        let generation = self.generations.get(&at).copied().unwrap_or(0);
+        let moved = &Move { id: Id { generation, ..moved.id }, ..*moved };
         if !self.streams.contains_key(&moved.id) && self.streams.len() >= STREAMS_MAX {
             self.messages_beyond += 1;
             return;

@@ -16,6 +16,8 @@ use super::table::time_ns;
 pub(super) enum Said {
     /// Bytes were moved, usually by one message.
     Moved(Vec<Move>),
+    /// This thread has new sockets: what their numbers meant before is over.
+    Opened(u32, Vec<u32>),
     /// Something that strace prints and that moved nothing.
     Nothing,
     /// Not from `strace -ttt`.
@@ -79,7 +81,7 @@ impl Strace {
         match (result(arguments), begun) {
             (None, _) => Said::Garbage,
             (Some(result), Some(begun)) => moved(pid, &begun, at_ns, result, arguments),
-            (Some(_), None) => Said::Nothing,
+            (Some(result), None) => opened(pid, name, result, arguments),
         }
     }
 
@@ -89,9 +91,25 @@ impl Strace {
         match begun {
             Some(begun) => moved(pid, &begun, at_ns, result, end),
             // It began before the recording, so nobody knows its descriptor.
-            None => Said::Nothing,
+            None => opened(pid, name, result, end),
         }
     }
+}
+
+/// The descriptors that a call has made, if it makes some.
+fn opened(pid: u32, name: &str, result: Outcome, arguments: &str) -> Said {
+    let Outcome::Bytes(number) = result else { return Said::Nothing };
+    let made: Vec<u32> = match name {
+        "socket" | "accept" | "accept4" => u32::try_from(number).into_iter().collect(),
+        // "..., [3, 4]) = 0"
+        "socketpair" => {
+            let pair = arguments.split_once(", [").map_or("", |(_, pair)| pair);
+            let numbers = pair.split(", ").take(2);
+            numbers.filter_map(|word| u32::try_from(leading_number(word.trim())?).ok()).collect()
+        }
+        _ => Vec::new(),
+    };
+    if made.is_empty() { Said::Nothing } else { Said::Opened(pid, made) }
 }
 
 fn moved(pid: u32, begun: &Begun, ended_ns: u64, result: Outcome, arguments: &str) -> Said {
@@ -101,7 +119,7 @@ fn moved(pid: u32, begun: &Begun, ended_ns: u64, result: Outcome, arguments: &st
         Direction::In => ended_ns,
     };
     let one = |bytes| Move {
-        id: Id { pid, descriptor: begun.descriptor },
+        id: Id { pid, descriptor: begun.descriptor, generation: 0 },
         direction: begun.what.direction,
         bytes,
         at_ns,
@@ -254,7 +272,8 @@ mod tests {
             "1.5 read(4, 0x7f42a94c3e00, 10) = -1 EAGAIN (Resource temporarily unavailable)",
             "1.5 recvfrom(4, \"\", 65536, 0, NULL, NULL) = 0",
             "1.5 read(4, 0x7f42a94c3e00, 10) = ? ERESTARTSYS (To be restarted)",
-            "1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0",
+            "1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, 0x7ffe) = -1 EMFILE (Too many open files)",
+            "1.5 getsockname(9, {sa_family=AF_UNIX}, [110 => 2]) = 0",
             "12 1.5 --- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED} ---",
             "12 1.5 +++ exited with 0 +++",
             "1.5 +++ killed by SIGKILL +++",
@@ -264,6 +283,18 @@ mod tests {
         ] {
             check(&[line], Some(&[]));
         }
+    }
+
+    #[test]
+    fn new_sockets_are_told() {
+        let check = |line: &str, expected: &[u32]| {
+            assert_eq!(Strace::default().line(line), Said::Opened(12, expected.to_vec()), "{line}");
+        };
+        check("12 1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0", &[3, 4]);
+        check("12 1.5 socket(AF_UNIX, SOCK_STREAM, 0) = 7", &[7]);
+        check("12 1.5 accept4(3, NULL, NULL, SOCK_CLOEXEC) = 8", &[8]);
+        check("12 1.5 <... accept4 resumed>NULL, NULL, SOCK_CLOEXEC) = 8", &[8]);
+        check("12 1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, [3<socket:[1]>, 4]) = 0", &[3, 4]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) enum Direction {
 pub(super) struct Id {
     pub(super) pid: u32,
     pub(super) descriptor: u32,
+    /// How often its number was given to something else before.
+    pub(super) generation: u32,
 }
 
 /// Bytes that were moved by one call.
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     fn play(moves: &[(u64, Direction, u64)]) -> (Stream, u64) {
-        let id = Id { pid: 1, descriptor: 5 };
+        let id = Id { pid: 1, descriptor: 5, generation: 0 };
         let of = |&(at_ns, direction, bytes): &(u64, Direction, u64)| Move {
             id,
             direction,

@@ -50,7 +50,7 @@ impl Columns {
             _ => return None,
         };
         let moved = Move {
-            id: Id { pid: 0, descriptor: 0 },
+            id: Id { pid: 0, descriptor: 0, generation: 0 },
             direction: direction.unwrap_or(Direction::Out),
             bytes,
             at_ns,

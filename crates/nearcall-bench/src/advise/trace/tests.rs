@@ -99,6 +99,16 @@ fn files_and_the_terminal_are_left_out_where_there_is_anything_else() {
 }
 
 #[test]
+fn a_number_that_means_something_else_now_is_another_stream() {
+    let text = "1.0 read(3, \"# a file\"..., 4096) = 4096\n\
+                1.1 socket(AF_UNIX, SOCK_STREAM, 0) = 3\n\
+                1.2 sendto(3, \"x\", 1, 0, NULL, 0) = 1\n\
+                1.3 recvfrom(3, \"yy\", 9, 0, NULL, NULL) = 2\n";
+    let found = recording(text);
+    assert_eq!((found.messages, found.answered, found.sizes_bytes.max), (1, Some(1.0), 1));
+}
+
+#[test]
 fn who_passes_messages_on_is_not_taken_for_the_other_end() {
     let text = "12 1.0 recvfrom(4, \"x\", 9, 0, NULL, NULL) = 1\n\
                 12 1.1 sendto(5, \"x\", 1, 0, NULL, 0) = 1\n\

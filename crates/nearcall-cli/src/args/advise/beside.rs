@@ -12,16 +12,28 @@ use crate::args::value;
 pub(crate) struct BesideArgs {
     /// Advise for recorded traffic: a table of time_s,bytes[,direction], or what strace printed
     ///
-    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Sizes, rate
-    /// and the share of calls come from the recording; - reads standard input.
-    #[arg(long, value_name = "FILE", help_heading = super::WANTED, conflicts_with_all = ["profile", "check"])]
+    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Sizes,
+    /// rate and the share of calls come from the recording; - reads standard input.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = super::WANTED,
+        conflicts_with_all = ["profile", "check"],
+        verbatim_doc_comment
+    )]
     pub(crate) trace: Option<PathBuf>,
 
     /// Store what the runtime needs of this machine, where it finds it
     ///
-    /// What a wake-up costs, how long to spin, and with --run which mechanism is the fastest from
-    /// which size on: $NEARCALL_TUNING, else nearcall/tuning.conf in the configuration directory.
-    #[arg(long, help_heading = crate::args::RESULT, conflicts_with = "check")]
+    /// What a wake-up costs, how long to spin, and with --run which mechanism is the fastest
+    /// from which size on. Goes to $NEARCALL_TUNING, else to nearcall/tuning.conf in
+    /// $XDG_CONFIG_HOME or ~/.config; the runtime looks there and then in /etc.
+    #[arg(
+        long,
+        help_heading = crate::args::RESULT,
+        conflicts_with = "check",
+        verbatim_doc_comment
+    )]
     pub(crate) profile: bool,
 
     /// Test the advice blind, with N random sets of requirements

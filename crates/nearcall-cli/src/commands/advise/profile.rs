@@ -45,7 +45,8 @@ fn table(stored: &Stored, path: &Path) -> String {
     );
     for one in &stored.crossovers {
         let from = number::size(one.from_bytes);
-        out.push_str(&format!("  {} {} from {from}: {}\n", one.class, one.shape, one.fastest));
+        let of = if one.sleeps { ", of those that never spin" } else { "" };
+        out.push_str(&format!("  {} {} from {from}: {}{of}\n", one.class, one.shape, one.fastest));
     }
     out.push_str(&format!("\nStored in {}\n", path.display()));
     out

@@ -7,8 +7,8 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use anyhow::Context;
-use nearcall_bench::advise::trace::{self, Recording, combine, requirements, summary};
-use nearcall_bench::advise::{Effort, MeasureError, Requirements, advise, measure, text};
+use nearcall_bench::advise::trace::{self, Recording, advise_kind, combine, requirements, summary};
+use nearcall_bench::advise::{Effort, MeasureError, Requirements, measure, text};
 use nearcall_bench::run::Run;
 use nearcall_os::signal::Interrupt;
 
@@ -38,12 +38,12 @@ pub(super) fn run(
                 return Ok(End::Interrupted);
             }
             match measured {
-                Ok(run) => advise(wanted, &[&run])?,
+                Ok(run) => advise_kind(wanted, &[&run])?,
                 Err(MeasureError::Refused(refusal)) => return Err(refusal.into()),
                 Err(error) => return Err(error.into()),
             }
         } else {
-            advise(wanted, &runs.iter().collect::<Vec<_>>())?
+            advise_kind(wanted, &runs.iter().collect::<Vec<_>>())?
         };
         parts.push((advice, *share));
     }
