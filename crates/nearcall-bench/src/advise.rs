@@ -197,8 +197,8 @@ fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<Strin
         let away = found.map(|found| found.away).fold(0.0, f64::max);
         if away > 0.0 {
             words.push(format!(
-                "Up to {away:.1} doublings of the size away from what was measured: read off \
-                 between the sizes on both sides."
+                "Up to {away:.1} doublings of the size away from what was measured: read off from \
+                 the nearest sizes."
             ));
         }
     }
