@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod advise;
+mod advise_trace;
 mod bad_input;
 mod bench;
 mod commands;
