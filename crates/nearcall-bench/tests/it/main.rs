@@ -3,6 +3,8 @@
 
 mod dataset;
 mod dataset_import;
+mod figures;
+mod figures_random;
 mod footprint;
 mod load;
 mod profile;

@@ -71,7 +71,7 @@ impl Rows {
     pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
         let names = self.rows.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
         let texts = self.rows.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
-        let left = (names + 12.0).clamp(40.0, width.units() * 0.36);
+        let left = (names + 12.0).clamp(40.0, width.units() * 0.42);
         let right = width.units() - (texts + 14.0).clamp(14.0, width.units() * 0.3);
         let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
         let top = key_height + 6.0;
@@ -130,7 +130,10 @@ impl Rows {
                 } @else {
                     path class="grid" d={ "M" (num(room.left)) " " (num(y)) "H" (num(room.right)) } {}
                 }
-                @for dot in &row.dots { (self.dot(row, dot, y, room, width)) }
+                @for (index, dot) in row.dots.iter().enumerate() {
+                    @let aside = index as f64 - (row.dots.len() as f64 - 1.0) / 2.0;
+                    (self.dot(row, dot, y + aside * APART.min(ROW / row.dots.len() as f64), room, width))
+                }
                 text class=(tone) x=(num(width.units() - 4.0)) y=(num(y + 4.0)) { (row.text) }
             }
         }
@@ -172,5 +175,7 @@ impl Room {
     }
 }
 
+/// Between the dots of one row, so that their intervals can be told apart.
+const APART: f64 = 4.0;
 /// From one row to the next.
 const ROW: f64 = 18.0;

@@ -95,7 +95,8 @@ fn one(
     let chart = Rows { axis, rows: bounds, rule: None, key: legend, remark };
     let load = text::clean(&group.setting.load);
     let size = pairs.first().map(|(idle, _)| idle.key.message_bytes).unwrap_or_default();
-    let statistic = "Hollow: idle; full: beside the load. Bars: 95 % confidence intervals over \
+    let statistic = "Hollow: idle; full: beside the load; at the right: how \
+        many times the idle median that is. Bars: 95 % confidence intervals over \
         launches. What the workers really did stands in the notes. Bounds are of the idle machine.";
     let drawn = pairs.iter().flat_map(|(idle, loaded)| [*idle, *loaded]);
     let parts = Parts {
