@@ -7,6 +7,7 @@
 mod load;
 mod matrix;
 mod profile;
+mod report;
 mod reproduce;
 mod rules;
 pub(crate) mod traffic;
@@ -25,6 +26,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
+pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
 use self::rules::RulesArgs;
 use self::traffic::{
@@ -107,6 +109,18 @@ pub(crate) enum Command {
     /// Print the table of a stored run again
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
+
+    /// Make one page of stored runs: figures, tables, what is fast and what to use
+    ///
+    /// One HTML file that needs nothing else and no network. Runs of one machine complete each
+    /// other, those of several stand side by side and are never averaged. Runs that mean different
+    /// things by the same words are refused.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = report::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Report(ReportArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///

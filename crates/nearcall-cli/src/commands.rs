@@ -9,6 +9,7 @@ mod findings;
 mod r#gen;
 mod mechanisms;
 mod profile;
+mod report;
 mod reproduce;
 mod show;
 mod timers;
@@ -37,6 +38,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Profile(args) => profile::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),

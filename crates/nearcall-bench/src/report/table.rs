@@ -9,7 +9,7 @@ mod cells;
 pub mod clocks;
 mod details;
 pub mod footprint;
-mod grid;
+pub(super) mod grid;
 mod head;
 mod matrix;
 mod notes;

@@ -1,0 +1,115 @@
+//! The first screen as HTML: what each machine is, what is fast on it, and the first figure.
+
+use maud::{Markup, html};
+
+use super::figures::{self, Shown};
+use super::summary::{Summary, summary};
+use super::table::grade_mark;
+use super::{Answer, Found, name};
+use crate::report::hosts::Host;
+use crate::report::number;
+
+/// The page's name.
+pub(super) fn heading(hosts: &[Host<'_>]) -> String {
+    match hosts {
+        [] => "IPC: no machine".to_owned(),
+        [host] => format!("IPC on {}", name(host, 0, 1)),
+        hosts => format!("IPC on {} machines", hosts.len()),
+    }
+}
+
+pub(super) fn title(hosts: &[Host<'_>]) -> Markup {
+    let latest = super::runs(hosts).map(|run| run.started_unix_s).max();
+    html! {
+        p.kicker {
+            "nearcall report"
+            @if let Some(latest) = latest { " · measured " (number::date(latest)) }
+        }
+        h1 { (heading(hosts)) }
+    }
+}
+
+/// What one sees before scrolling.
+pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
+    let count = hosts.len();
+    let summaries: Vec<Summary> =
+        hosts.iter().enumerate().map(|(index, host)| summary(host, index, count)).collect();
+    html! {
+        div class={ "first " @if count > 1 { "many" } } {
+            @for (index, summary) in summaries.iter().enumerate() {
+                (machine(summary, index, count))
+            }
+            @if let Some(picture) = figures::picture(shown) { (picture) }
+        }
+    }
+}
+
+fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
+    let id = if count == 1 { "here".to_owned() } else { format!("here-{}", index + 1) };
+    html! {
+        section.card aria-labelledby=(id) {
+            h2 id=(id) { @if count == 1 { "This machine" } @else { (summary.name) } }
+            p.lead { (summary.sentence) }
+            dl.facts {
+                @for (label, text) in &summary.facts {
+                    div { dt { (label) } dd { (text) } }
+                }
+            }
+        }
+        section.card aria-labelledby={ (id) "-use" } {
+            h2 id={ (id) "-use" } {
+                "What is fast here, and what to use"
+                @if count > 1 { span.of { " (machine " (index + 1) ")" } }
+            }
+            (nothing(summary))
+            ul.answers { @for answer in &summary.answers { li { (one(answer)) } } }
+        }
+    }
+}
+
+fn nothing(summary: &Summary) -> Markup {
+    let none = summary.answers.iter().all(|answer| answer.found.is_none());
+    html! {
+        @if none {
+            p { "These runs have no cell that answers one of these questions." }
+        }
+    }
+}
+
+fn one(answer: &Answer) -> Markup {
+    html! {
+        @match &answer.found {
+            Some(found) => (told(answer.question, found)),
+            None => {
+                p.question { (answer.question) }
+                p.words { "Not measured here: " code { (answer.command) } }
+            }
+        }
+    }
+}
+
+fn told(question: &str, found: &Found) -> Markup {
+    html! {
+        p.question { (question) }
+        p.figure {
+            strong { (found.figure()) } " over " b { (found.mechanism) } " "
+            (grade_mark(found.grade))
+        }
+        p.words {
+            (capital(&found.what)) ". " (capital(&found.trust())) ". " (found.next())
+        }
+        @if let Some(address) = &found.address {
+            p.use { "Use: " code { "NAME" (address) } }
+        }
+        p.definition { "What is counted: " (found.definition) "." }
+    }
+}
+
+/// The text as a sentence begins.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}

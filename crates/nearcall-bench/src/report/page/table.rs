@@ -1,0 +1,149 @@
+//! Tables of the page: wide ones scroll in a box of their own and keep their first column.
+//!
+//! Always true: every table has a caption and heads with a scope; each row begins with its head.
+//! The page's script makes the heads buttons that sort; without it the order is ours.
+
+use maud::{Markup, Render, html};
+
+use super::text::{interval, optional};
+use crate::noise::Grade;
+use crate::report::number::MISSING;
+use crate::studies::claims::Verdict;
+
+/// One table.
+pub(super) struct Table {
+    id: String,
+    caption: String,
+    heads: Vec<(String, bool)>,
+    rows: Vec<Vec<Slot>>,
+    sortable: bool,
+}
+
+/// What stands in one place of a table.
+pub(super) enum Slot {
+    /// Words.
+    Text(String),
+    /// A figure as it is read, and what it is sorted by.
+    Figure(String, Option<f64>),
+    /// A noise grade.
+    Grade(Option<Grade>),
+    /// A verdict.
+    Verdict(Verdict),
+}
+
+impl Slot {
+    /// A value in its unit.
+    pub(super) fn value(value: Option<f64>, unit: &str) -> Self {
+        Self::Figure(optional(value, unit), value.filter(|value| value.is_finite()))
+    }
+
+    /// Where a value lies, sorted by how wide that is.
+    pub(super) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> Self {
+        Self::Figure(interval(ci95, unit), ci95.map(|[low, high]| (high - low) / (high + low)))
+    }
+
+    /// Words.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl Table {
+    /// An empty table. Heads that begin with `#` are above figures.
+    pub(super) fn new(id: &str, caption: impl Into<String>, heads: &[&str]) -> Self {
+        let heads = heads.iter().map(|head| match head.strip_prefix('#') {
+            Some(head) => (head.to_owned(), true),
+            None => ((*head).to_owned(), false),
+        });
+        let heads = heads.collect();
+        let (id, caption) = (id.to_owned(), caption.into());
+        Self { id, caption, heads, rows: Vec::new(), sortable: true }
+    }
+
+    /// Keeps the order that the rows have.
+    pub(super) fn in_order(mut self) -> Self {
+        self.sortable = false;
+        self
+    }
+
+    pub(super) fn row(&mut self, row: Vec<Slot>) {
+        self.rows.push(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Render for Table {
+    fn render(&self) -> Markup {
+        let sortable = self.sortable && self.rows.len() > 1;
+        let caption_id = format!("{}-caption", self.id);
+        html! {
+            div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
+                table id=(self.id) data-sort[sortable] {
+                    caption id=(caption_id) { (self.caption) }
+                    thead {
+                        tr {
+                            @for (head, figures) in &self.heads {
+                                th scope="col" class=[figures.then_some("n")] { (head) }
+                            }
+                        }
+                    }
+                    tbody { @for row in &self.rows { tr { (cells(row)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn cells(row: &[Slot]) -> Markup {
+    let (head, rest) = match row {
+        [head, rest @ ..] => (Some(head), rest),
+        [] => (None, row),
+    };
+    html! {
+        @if let Some(head) = head { th scope="row" { (inner(head)) } }
+        @for slot in rest {
+            @match slot {
+                Slot::Figure(text, Some(by)) => td.n data-v=(short(*by)) { (text) },
+                Slot::Figure(text, None) => td.n { (text) },
+                _ => td { (inner(slot)) },
+            }
+        }
+    }
+}
+
+fn inner(slot: &Slot) -> Markup {
+    match slot {
+        Slot::Text(text) | Slot::Figure(text, _) => html! { (text) },
+        Slot::Grade(grade) => grade_mark(*grade),
+        Slot::Verdict(verdict) => verdict_mark(*verdict),
+    }
+}
+
+/// Enough digits to sort by.
+fn short(value: f64) -> String {
+    format!("{value:.4e}")
+}
+
+/// A grade as a letter in a shape of its colour; the letter says it, not the colour.
+pub(super) fn grade_mark(grade: Option<Grade>) -> Markup {
+    match grade {
+        Some(grade) => html! { span class={ "g g" (grade) } { (grade) } },
+        None => html! { (MISSING) },
+    }
+}
+
+/// A verdict by sign and word.
+pub(super) fn verdict_mark(verdict: Verdict) -> Markup {
+    let (class, sign) = match verdict {
+        Verdict::Confirmed => ("yes", "✓"),
+        Verdict::Refuted => ("no", "✗"),
+        Verdict::Inconclusive => ("open", "?"),
+        Verdict::Skipped => ("skipped", "–"),
+    };
+    html! {
+        span class={ "v " (class) } { span aria-hidden="true" { (sign) } " " (verdict) }
+    }
+}
