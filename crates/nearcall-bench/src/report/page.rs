@@ -21,8 +21,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::answers::{Answer, Found};
 pub use self::summary::{Summary, summary};
+pub(crate) use self::studies::{VERDICTS, count, studies, title};
 pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
 
+use super::chart;
+use super::figure::{self, Shown};
 use super::hosts::Host;
 use crate::run::Run;
 
@@ -38,7 +41,7 @@ pub struct PageFacts {
 /// Renders the page.
 #[must_use]
 pub fn page(hosts: &[Host<'_>], facts: &PageFacts) -> String {
-    let shown = figures::all(hosts);
+    let shown = figure::figures(hosts);
     let sections = sections(hosts, &shown);
     let document = html! {
         (DOCTYPE)
@@ -86,15 +89,16 @@ fn head(hosts: &[Host<'_>]) -> Markup {
             meta http-equiv="Content-Security-Policy" content=(POLICY);
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
+            meta name="generator" content="nearcall";
             meta name="referrer" content="no-referrer";
             title { (first::heading(hosts)) " · nearcall" }
             link rel="icon" href=(ICON);
-            style { (PreEscaped(STYLE)) (PreEscaped(figures::STYLE)) }
+            style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) }
         }
     }
 }
 
-fn sections(hosts: &[Host<'_>], shown: &[figures::Shown]) -> Vec<Section> {
+fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
     let mut sections = vec![Section {
         id: "figures".to_owned(),
         title: "Figures".to_owned(),

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::figures::{self, Shown};
+use super::figures;
 use super::summary::{Summary, summary};
 use super::table::grade_mark;
 use super::{Answer, Found, name};
+use crate::report::figure::Shown;
 use crate::report::hosts::Host;
 use crate::report::number;
 
@@ -39,7 +40,7 @@ pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
             @for (index, summary) in summaries.iter().enumerate() {
                 (machine(summary, index, count))
             }
-            @if let Some(picture) = figures::picture(shown) { (picture) }
+            (figures::pictures(shown))
         }
     }
 }

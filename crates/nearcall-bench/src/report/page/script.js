@@ -37,6 +37,56 @@
     }, table);
   });
 
+  // What a mark says of itself, for mouse and finger; its series stands out meanwhile.
+  const tip = document.createElement('div');
+  tip.id = 'tip';
+  tip.hidden = true;
+  document.body.append(tip);
+  const highlight = (chart, name) => {
+    each('.on', (mark) => mark.classList.remove('on'), chart);
+    each('[data-series],[data-key]', (mark) => {
+      const own = mark.dataset.series === name || mark.dataset.key === name;
+      mark.classList.toggle('on', own);
+    }, chart);
+    chart.classList.toggle('hl', chart.querySelector('[data-series].on') !== null);
+  };
+  const quiet = () => {
+    tip.hidden = true;
+    each('.chart.hl', (chart) => chart.classList.remove('hl'));
+  };
+  document.addEventListener('pointerover', (event) => {
+    const mark = event.target.closest?.('.chart [data-label], .chart [data-key]');
+    if (!mark) return quiet();
+    mark.querySelector('title')?.remove();
+    highlight(mark.closest('.chart'), mark.dataset.series ?? mark.dataset.key);
+    tip.hidden = !mark.dataset.label;
+    if (tip.hidden) return;
+    tip.textContent = `${mark.dataset.series ?? ''}: ${mark.dataset.label}`.replace(/^: /, '');
+    const box = mark.getBoundingClientRect();
+    const left = Math.min(box.right + 8, innerWidth - tip.offsetWidth - 8);
+    tip.style.left = `${Math.max(8, left)}px`;
+    const below = box.bottom + 6;
+    const fits = below + tip.offsetHeight < innerHeight;
+    tip.style.top = `${fits ? below : Math.max(8, box.top - tip.offsetHeight - 6)}px`;
+  });
+  addEventListener('scroll', quiet, { passive: true });
+  addEventListener('keydown', (event) => { if (event.key === 'Escape') quiet(); });
+
+  // Light or dark against the system's choice, until the page is left.
+  const root = document.documentElement;
+  const theme = document.createElement('button');
+  theme.id = 'theme';
+  theme.type = 'button';
+  const isDark = () => (root.dataset.theme
+    ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+  const label = () => { theme.textContent = isDark() ? 'Light colours' : 'Dark colours'; };
+  theme.addEventListener('click', () => {
+    root.dataset.theme = isDark() ? 'light' : 'dark';
+    label();
+  });
+  label();
+  document.querySelector('header').append(theme);
+
   // Paper cannot be opened: tables that are meant for it open themselves while it is made.
   let opened = [];
   addEventListener('beforeprint', () => {
@@ -48,5 +98,5 @@
     opened = [];
   });
 
-  document.documentElement.dataset.ready = '1';
+  root.dataset.ready = '1';
 })();

@@ -27,8 +27,6 @@ pub(super) enum Slot {
     Figure(String, Option<f64>),
     /// A noise grade.
     Grade(Option<Grade>),
-    /// A verdict.
-    Verdict(Verdict),
 }
 
 impl Slot {
@@ -118,7 +116,6 @@ fn inner(slot: &Slot) -> Markup {
     match slot {
         Slot::Text(text) | Slot::Figure(text, _) => html! { (text) },
         Slot::Grade(grade) => grade_mark(*grade),
-        Slot::Verdict(verdict) => verdict_mark(*verdict),
     }
 }
 
