@@ -11,7 +11,7 @@ use super::page::text::{self, plain, plain_long};
 use super::page::{
     Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
 };
-use crate::run::{Kind, List, Rhythm};
+use crate::run::{CellKey, Kind, List, Rhythm};
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
 #[must_use]
@@ -77,14 +77,14 @@ fn small_messages(out: &mut String, host: &Host<'_>) {
     let wanted = |entry: &&Entry<'_>| {
         let key = &entry.key;
         let steady = key.kind == Kind::Latency && key.rhythm == Rhythm::Steady;
-        key.list == List::Cells && steady && matches!(key.shape.as_str(), "echo" | "call")
+        key.list == List::Cells && steady && is_between_processes(key)
     };
     let mut entries: Vec<&Entry<'_>> = host.entries.iter().filter(wanted).collect();
     let Some(least) = entries.iter().map(|entry| entry.key.message_bytes).min() else { return };
     entries.retain(|entry| entry.key.message_bytes == least);
     let by = |entry: &Entry<'_>| text::figure(entry.cell).map_or(f64::INFINITY, |(value, ..)| value);
     entries.sort_by(|a, b| by(a).total_cmp(&by(b)));
-    let _ = writeln!(out, "### Round trips of {}, the fastest first\n", number::size(least));
+    let _ = writeln!(out, "### Round trips of {} between two processes, the fastest first\n", number::size(least));
     out.push_str("| mechanism | wait | where | conditions | median | 95 % | to floor | grade |\n");
     out.push_str("|---|---|---|---|--:|--:|--:|---|\n");
     for entry in entries.iter().take(ROWS_MAX) {
@@ -94,6 +94,11 @@ fn small_messages(out: &mut String, host: &Host<'_>) {
         let _ = writeln!(out, "\n{} more are in the whole report.", entries.len() - ROWS_MAX);
     }
     out.push('\n');
+}
+
+fn is_between_processes(key: &CellKey) -> bool {
+    let caller = matches!(key.caller.as_str(), "" | "blocking" | "loop");
+    caller && !key.by_reference && matches!(key.shape.as_str(), "echo" | "call")
 }
 
 fn row(entry: &Entry<'_>) -> String {
@@ -128,7 +133,7 @@ fn verdicts(out: &mut String, host: &Host<'_>) {
 /// Text that stays text, also in a table.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -136,7 +141,7 @@ fn escape(text: &str) -> String {
             // Nobody is told, no issue is linked, and no address becomes a link.
             '@' => out.push_str("&#64;"),
             '#' => out.push_str("&#35;"),
-            ':' => out.push_str("&#58;"),
+            ':' if text[at..].starts_with("://") => out.push_str("&#58;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '!' => out.extend(['\\', c]),
             c => out.push(c),
         }

@@ -39,14 +39,15 @@ pub struct Found {
     pub grade: Option<Grade>,
     /// What was exchanged and where, in words.
     pub what: String,
-    /// What one time or rate means, in words.
-    pub definition: &'static str,
+    /// What one time or rate means.
+    pub definition: Definition,
     /// What to put behind a place in an address; `None` if nearcall has no such mechanism.
     pub address: Option<String>,
     /// The mechanism that came next, with its figure in words.
     pub runner_up: Option<String>,
-    /// Whether both intervals overlap, so that the order of the two is open.
-    pub close: bool,
+    /// How many other mechanisms have an interval that overlaps, so that the order is open; the
+    /// next one too if either has no interval.
+    pub close: usize,
 }
 
 impl Found {
@@ -70,8 +71,12 @@ impl Found {
     #[must_use]
     pub fn next(&self) -> String {
         match &self.runner_up {
-            Some(next) if self.close => {
+            Some(next) if self.close == 1 => {
                 format!("Not told apart from {next}: the intervals overlap.")
+            }
+            Some(next) if self.close > 1 => {
+                let more = self.close - 1;
+                format!("Not told apart from {next} and {more} more: the intervals overlap.")
             }
             Some(next) => format!("Next: {next}."),
             None => "Nothing else was measured for it.".to_owned(),
@@ -119,10 +124,18 @@ impl Question {
 fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
     let (best, value) = *group.first()?;
     let (_, ci95, unit) = text::figure(best.cell)?;
-    let other = |entry: &Entry<'_>| entry.key.mechanism != best.key.mechanism;
-    let next = group.iter().find(|(entry, _)| other(entry));
-    let next_ci95 = next.and_then(|(entry, _)| text::figure(entry.cell)?.1);
-    let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
+    let mut names = vec![best.key.mechanism.as_str()];
+    let (mut next, mut close) = (None, 0);
+    for (entry, value) in &group[1..] {
+        if names.contains(&entry.key.mechanism.as_str()) {
+            continue;
+        }
+        names.push(&entry.key.mechanism);
+        next = next.or(Some((entry, value)));
+        let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
+        let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
+        close += usize::from(ci95.zip(other).is_none_or(|(a, b)| overlap(a, b)));
+    }
     Some(Found {
         mechanism: text::plain(&best.key.mechanism),
         value,
@@ -130,7 +143,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         unit,
         grade: best.cell.grade,
         what: exchange(&best.key),
-        definition: best.key.definition.title_and_meaning().1,
+        definition: best.key.definition,
         address: address(&best.key),
         runner_up: next.map(|(entry, value)| {
             format!(
@@ -141,7 +154,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
                 text::grade(entry.cell.grade),
             )
         }),
-        close: ci95.zip(next_ci95).is_none_or(|(a, b)| overlap(a, b)),
+        close,
     })
 }
 

@@ -5,10 +5,12 @@ use maud::{Markup, html};
 use super::figures;
 use super::summary::{Summary, summary};
 use super::table::grade_mark;
+use super::text::capital;
 use super::{Answer, Found, name};
 use crate::report::figure::Shown;
 use crate::report::hosts::Host;
 use crate::report::number;
+use crate::run::Definition;
 
 /// The page's name.
 pub(super) fn heading(hosts: &[Host<'_>]) -> String {
@@ -36,7 +38,7 @@ pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
     let summaries: Vec<Summary> =
         hosts.iter().enumerate().map(|(index, host)| summary(host, index, count)).collect();
     html! {
-        div class={ "first " @if count > 1 { "many" } } {
+        div class={ "first" @if count > 1 { " many" } } {
             @for (index, summary) in summaries.iter().enumerate() {
                 (machine(summary, index, count))
             }
@@ -48,7 +50,7 @@ pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
 fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
     let id = if count == 1 { "here".to_owned() } else { format!("here-{}", index + 1) };
     html! {
-        section.card aria-labelledby=(id) {
+        section.card.what aria-labelledby=(id) {
             h2 id=(id) { @if count == 1 { "This machine" } @else { (summary.name) } }
             p.lead { (summary.sentence) }
             dl.facts {
@@ -57,13 +59,14 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
                 }
             }
         }
-        section.card aria-labelledby={ (id) "-use" } {
+        section.card.use-here aria-labelledby={ (id) "-use" } {
             h2 id={ (id) "-use" } {
                 "What is fast here, and what to use"
                 @if count > 1 { span.of { " (machine " (index + 1) ")" } }
             }
             (nothing(summary))
             ul.answers { @for answer in &summary.answers { li { (one(answer)) } } }
+            (definitions(summary))
         }
     }
 }
@@ -96,21 +99,30 @@ fn told(question: &str, found: &Found) -> Markup {
             strong { (found.figure()) } " over " b { (found.mechanism) } " "
             (grade_mark(found.grade))
         }
-        p.words {
-            (capital(&found.what)) ". " (capital(&found.trust())) ". " (found.next())
-        }
+        p.trust { (found.trust()) ", " a href="#counted" { (found.definition.name()) } }
+        p.words { (capital(&found.what)) ". " (found.next()) }
         @if let Some(address) = &found.address {
             p.use { "Use: " code { "NAME" (address) } }
         }
-        p.definition { "What is counted: " (found.definition) "." }
     }
 }
 
-/// The text as a sentence begins.
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => String::new(),
+/// What is counted: one line for each definition that the answers have.
+fn definitions(summary: &Summary) -> Markup {
+    let found = summary.answers.iter().filter_map(|answer| answer.found.as_ref());
+    let mut seen: Vec<Definition> = found.map(|found| found.definition).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    html! {
+        @if !seen.is_empty() {
+            p.definition {
+                "Counted: "
+                @for (index, definition) in seen.into_iter().enumerate() {
+                    @if index > 0 { "; " }
+                    (definition.name()) ", " (definition.title_and_meaning().1)
+                }
+                ". NAME is your server's."
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::table::{Slot, Table, verdict_mark};
-use super::text::{plain, plain_long};
+use super::text::{capital, plain, plain_long};
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
@@ -78,8 +78,8 @@ fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
     html! {
         h3 id=(id) { (title(study)) }
         p {
-            (plain_long(&study.title)) " Measured " (number::date(run.started_unix_s)) ", "
-            (run.settings.launches) " launches, seed " (run.settings.seed) "."
+            (capital(&plain_long(&study.title))) ". Measured " (number::date(run.started_unix_s)) ", "
+            (run.settings.launches) " launches per cell, seed " (run.settings.seed) "."
         }
         @if !study.verdicts.is_empty() {
             ul.claims {
@@ -116,9 +116,9 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
     html! {
         details.paper[table.table != PICTURES] {
             summary {
-                (plain(&table.table)) ": " (plain(&table.statistic)) ", " (table.rows.len())
-                @if table.table == PICTURES { " figures that the paper shows as pictures only" }
-                @else { " figures" }
+                (plain(&table.table)) ": " (plain(&table.statistic)) ", "
+                @match table.rows.len() { 1 => "1 row", rows => (rows) " rows" }
+                @if table.table == PICTURES { " of what the paper shows as pictures only" }
             }
             (shown)
         }

@@ -73,8 +73,20 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Whether a column says anything.
+    fn is_used(&self, column: usize) -> bool {
+        let says = |slot: &Slot| match slot {
+            Slot::Text(text) | Slot::Figure(text, _) => !text.is_empty(),
+            Slot::Grade(_) => true,
+        };
+        column == 0 || self.rows.iter().any(|row| row.get(column).is_some_and(says))
+    }
+}
+
 impl Render for Table {
     fn render(&self) -> Markup {
+        let used: Vec<bool> = (0..self.heads.len()).map(|column| self.is_used(column)).collect();
         let sortable = self.sortable && self.rows.len() > 1;
         let caption_id = format!("{}-caption", self.id);
         html! {
@@ -83,26 +95,26 @@ impl Render for Table {
                     caption id=(caption_id) { (self.caption) }
                     thead {
                         tr {
-                            @for (head, figures) in &self.heads {
+                            @for ((head, figures), _) in self.heads.iter().zip(&used).filter(|(_, used)| **used) {
                                 th scope="col" class=[figures.then_some("n")] { (head) }
                             }
                         }
                     }
-                    tbody { @for row in &self.rows { tr { (cells(row)) } } }
+                    tbody { @for row in &self.rows { tr { (cells(row, &used)) } } }
                 }
             }
         }
     }
 }
 
-fn cells(row: &[Slot]) -> Markup {
+fn cells(row: &[Slot], used: &[bool]) -> Markup {
     let (head, rest) = match row {
         [head, rest @ ..] => (Some(head), rest),
         [] => (None, row),
     };
     html! {
         @if let Some(head) = head { th scope="row" { (inner(head)) } }
-        @for slot in rest {
+        @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
             @match slot {
                 Slot::Figure(text, Some(by)) => td.n data-v=(short(*by)) { (text) },
                 Slot::Figure(text, None) => td.n { (text) },

@@ -28,6 +28,15 @@ pub(crate) fn known(text: &str) -> String {
     }
 }
 
+/// The text as a sentence begins.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
 /// A value in its unit.
 pub(crate) fn in_unit(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
