@@ -17,6 +17,7 @@ pub mod budgets;
 pub mod calls;
 pub mod cell;
 pub mod clocks;
+pub mod dataset;
 pub mod detector;
 pub mod doctor;
 mod exchange;
