@@ -6,8 +6,12 @@
 //! command would give it. How it is drawn is in `chart.rs`, the page around it in `page.rs`.
 
 mod choose;
+mod cost;
+mod curves;
+mod distribution;
 mod family;
 mod overview;
+mod sizes;
 mod words;
 
 use maud::{Markup, PreEscaped, html};
@@ -69,6 +73,10 @@ pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
     for (index, host) in hosts.iter().take(HOSTS_DRAWN_MAX).enumerate() {
         let place = Place { index, alone: hosts.len() == 1 };
         shown.extend(overview::shown(host, &place));
+        shown.extend(sizes::latency(host, &place));
+        shown.extend(sizes::throughput(host, &place));
+        shown.push(distribution::shown(host, &place));
+        shown.push(cost::shown(host, &place));
     }
     shown
 }

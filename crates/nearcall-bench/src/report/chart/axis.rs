@@ -3,6 +3,7 @@
 //! Always true: a place is between 0 and 1 and finite; a number that has none (not finite, outside,
 //! or not positive on a logarithmic axis) gives `None`. An axis is never empty: its ends differ.
 
+use super::lines::Bound;
 use super::unit::Unit;
 
 /// One direction of a chart.
@@ -79,6 +80,23 @@ impl Axis {
         if values.len() <= TICKS_OWN_MAX {
             self.ticks = values;
         }
+        self
+    }
+
+    /// The same axis, long enough for these bounds too.
+    #[must_use]
+    pub fn holding(mut self, bounds: &[Bound]) -> Self {
+        let Scale::Log([low, high]) = &mut self.scale else { return self };
+        for bound in bounds.iter().filter(|bound| drawable(bound.value)) {
+            (*low, *high) = (low.min(bound.value / ROOM), high.max(bound.value * ROOM));
+        }
+        self
+    }
+
+    /// The same axis with room for 0 in front of it.
+    #[must_use]
+    pub fn with_zero(mut self) -> Self {
+        self.zero = matches!(self.scale, Scale::Log(_));
         self
     }
 

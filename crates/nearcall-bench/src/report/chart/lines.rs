@@ -1,1 +1,215 @@
-//! To come.
+//! Lines over an axis that is continuous, with bands and names at their ends.
+//!
+//! Always true: a line connects measured points only, in the order of the axis; where a point is
+//! missing it is broken, and nothing leads to the 0 that has no place on a logarithm. A few series
+//! are singled out by colour, dash and mark and have their name beside them; the others are grey,
+//! and their marks tell their name.
+
+use maud::{Markup, html};
+
+use super::axis::Axis;
+use super::label::spread;
+use super::mark::{Look, Mark, mark};
+use super::plane::Plane;
+use super::{Frame, Width, num, path, svg, text};
+
+/// The whole chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lines {
+    /// From left to right; continuous.
+    pub x: Axis,
+    /// From bottom to top.
+    pub y: Axis,
+    /// What was found.
+    pub series: Vec<Series>,
+    /// Lines from edge to edge: bounds that do not depend on x.
+    pub bounds: Vec<Bound>,
+    /// Said under the axis.
+    pub remark: Option<String>,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its colour, dash and mark; [`Look::Floor`] for a bound that depends on x.
+    pub look: Look,
+    /// Whether each point has a mark; a curve of many points has none.
+    pub marked: bool,
+    /// In the order of x.
+    pub points: Vec<Point>,
+}
+
+/// One value of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Where on the axis.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// Where it lies with 95 % confidence.
+    pub interval: Option<[f64; 2]>,
+    /// Only the outline of its mark.
+    pub hollow: bool,
+    /// What it says of itself.
+    pub label: String,
+}
+
+/// A bound that is the same everywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Lines {
+    /// Draws it.
+    #[must_use]
+    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
+        let named = self.series.iter().filter(|series| is_named(series));
+        let names = named.map(|series| text::width(&series.name)).fold(0.0, f64::max);
+        let beside = (names + 20.0).clamp(12.0, width.units() * 0.32);
+        let plane = Plane::new([&self.x, &self.y], width, 0.0, beside);
+        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
+        let remark = remark.unwrap_or_default();
+        let height = plane.height() + remark.len() as f64 * 15.0;
+        let body = html! {
+            (plane.draw(width))
+            @for bound in self.spread_bounds(&plane) { (bound) }
+            // What is singled out comes last and lies on top.
+            @for series in self.series.iter().filter(|s| !s.look.is_singled_out()) {
+                (line(series, &plane, width))
+            }
+            @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
+                (line(series, &plane, width))
+            }
+            (self.names(&plane, width))
+            @for (index, line) in remark.iter().enumerate() {
+                text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
+                    (line)
+                }
+            }
+        };
+        svg(frame, width, height, &body)
+    }
+
+    /// Each bound with its name above it at the left, where lines over sizes are lowest.
+    fn spread_bounds(&self, plane: &Plane<'_>) -> Vec<Markup> {
+        let found = self.bounds.iter().filter_map(|bound| Some((bound, plane.y(bound.value)?)));
+        let found: Vec<(&Bound, f64)> = found.collect();
+        let wanted: Vec<f64> = found.iter().map(|(_, y)| y - 4.0).collect();
+        let places = spread(&wanted, 13.0, [plane.top + 10.0, plane.bottom - 3.0]);
+        let drawn = found.into_iter().zip(places).map(|((bound, y), base)| {
+            let room = plane.right - plane.left - 8.0;
+            html! {
+                g class="floor" data-series=(text::clean(&bound.name)) {
+                    path class="line" d={ "M" (num(plane.left)) " " (num(y)) "H" (num(plane.right)) } {}
+                    text class="muted halo" x=(num(plane.left + 5.0)) y=(num(base)) {
+                        (text::fit(&text::clean(&bound.name), room))
+                    }
+                }
+            }
+        });
+        drawn.collect()
+    }
+
+    /// Names at the ends of the lines that have one, moved apart, with a thin line where that was
+    /// far.
+    fn names(&self, plane: &Plane<'_>, width: Width) -> Markup {
+        let end = |series: &Series| {
+            let last =
+                series.points.iter().filter_map(|point| plane.at(point.x, point.y)).next_back()?;
+            Some((text::clean(&series.name), series.look, last))
+        };
+        let ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
+        let wanted: Vec<f64> = ends.iter().map(|(_, _, at)| at[1] + 4.0).collect();
+        let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
+        let left = plane.right + 14.0;
+        html! {
+            @for ((name, look, [x, y]), base) in ends.iter().zip(places) {
+                g class=(look.class()) data-series=(name) {
+                    path class="lead" d=(path(&[[x + 5.0, *y], [left - 2.0, base - 4.0]])) {}
+                    text class=(if *look == Look::Floor { "muted" } else { "" }) x=(num(left))
+                        y=(num(base)) { (text::fit(name, width.units() - left)) }
+                }
+            }
+        }
+    }
+}
+
+fn is_named(series: &Series) -> bool {
+    series.look != Look::Other
+}
+
+fn line(series: &Series, plane: &Plane<'_>, width: Width) -> Markup {
+    let stretches = stretches(series, plane);
+    let banded = series.look.is_singled_out() && series.marked;
+    html! {
+        g class=(series.look.class()) data-series=(text::clean(&series.name)) {
+            @if banded {
+                @for stretch in &stretches { (band(stretch, plane)) }
+            }
+            @for stretch in stretches.iter().filter(|stretch| stretch.len() > 1) {
+                @let places: Vec<[f64; 2]> = stretch.iter().map(|(_, at)| *at).collect();
+                @if series.marked || width == Width::Narrow {
+                    path class="line" d=(path(&places)) {}
+                } @else {
+                    path class="line" d=(path(&places)) { title { (text::clean(&series.name)) } }
+                }
+            }
+            @if series.marked {
+                @for (point, at) in stretches.iter().flatten() {
+                    (mark(&Mark {
+                        at: *at,
+                        look: series.look,
+                        hollow: point.hollow,
+                        series: &series.name,
+                        values: [Some(point.x), Some(point.y)],
+                        label: &point.label,
+                    }, width))
+                }
+            }
+        }
+    }
+}
+
+/// Neighbours that a line may connect.
+fn stretches<'s>(series: &'s Series, plane: &Plane<'_>) -> Vec<Vec<(&'s Point, [f64; 2])>> {
+    let mut found: Vec<Vec<(&Point, [f64; 2])>> = vec![Vec::new()];
+    for point in &series.points {
+        let after_zero = plane.x.zero
+            && found.last().and_then(|stretch| stretch.last()).is_some_and(|(p, _)| p.x == 0.0);
+        if after_zero {
+            found.push(Vec::new());
+        }
+        match (plane.at(point.x, point.y), found.last_mut()) {
+            (Some(at), Some(stretch)) => stretch.push((point, at)),
+            _ => found.push(Vec::new()),
+        }
+    }
+    found.retain(|stretch| !stretch.is_empty());
+    found
+}
+
+/// From the lower ends of the intervals to the upper ones. What lies outside of the axis ends at
+/// its edge.
+fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
+    let edge = |value: f64, or: f64| plane.y(value).unwrap_or(or);
+    let ends = stretch.iter().map(|(point, [x, y])| {
+        let [low, high] = point.interval.unwrap_or([point.y; 2]);
+        ([*x, edge(low, *y)], [*x, edge(high, *y)])
+    });
+    let (mut low, high): (Vec<[f64; 2]>, Vec<[f64; 2]>) = ends.unzip();
+    match low.len() {
+        0 => html! {},
+        // A single point has no width: a bar.
+        1 => html! { path class="bar" d=(path(&[low[0], high[0]])) {} },
+        _ => {
+            low.extend(high.iter().rev());
+            html! { path class="band" d={ (path(&low)) "Z" } {} }
+        }
+    }
+}

@@ -34,6 +34,8 @@ pub struct Row {
     pub look: Look,
     /// What was found, one or several.
     pub dots: Vec<Dot>,
+    /// Whether the place of a bound runs through all rows.
+    pub through: bool,
     /// Stands at the right edge, such as the value.
     pub text: String,
 }
@@ -108,7 +110,7 @@ impl Rows {
         let is_floor = row.look == Look::Floor;
         let name = text::fit(&text::clean(&row.name), room.left - 10.0);
         let tone = if is_floor { "muted end" } else { "end" };
-        let through = row.dots.first().filter(|_| is_floor);
+        let through = row.dots.first().filter(|_| is_floor && row.through);
         let through = through.and_then(|dot| self.axis.place(dot.value)).map(|at| num(room.x(at)));
         html! {
             g class=(row.look.class()) data-series=(text::clean(&row.name)) {
