@@ -82,9 +82,14 @@ fn small_messages(out: &mut String, host: &Host<'_>) {
     let mut entries: Vec<&Entry<'_>> = host.entries.iter().filter(wanted).collect();
     let Some(least) = entries.iter().map(|entry| entry.key.message_bytes).min() else { return };
     entries.retain(|entry| entry.key.message_bytes == least);
-    let by = |entry: &Entry<'_>| text::figure(entry.cell).map_or(f64::INFINITY, |(value, ..)| value);
+    let by =
+        |entry: &Entry<'_>| text::figure(entry.cell).map_or(f64::INFINITY, |(value, ..)| value);
     entries.sort_by(|a, b| by(a).total_cmp(&by(b)));
-    let _ = writeln!(out, "### Round trips of {} between two processes, the fastest first\n", number::size(least));
+    let _ = writeln!(
+        out,
+        "### Round trips of {} between two processes, the fastest first\n",
+        number::size(least)
+    );
     out.push_str("| mechanism | wait | where | conditions | median | 95 % | to floor | grade |\n");
     out.push_str("|---|---|---|---|--:|--:|--:|---|\n");
     for entry in entries.iter().take(ROWS_MAX) {
@@ -122,7 +127,9 @@ fn verdicts(out: &mut String, host: &Host<'_>) {
         return;
     }
     out.push_str("### Claims of published studies on this machine\n\n");
-    out.push_str("| study | confirmed | refuted | inconclusive | skipped |\n|---|--:|--:|--:|--:|\n");
+    out.push_str(
+        "| study | confirmed | refuted | inconclusive | skipped |\n|---|--:|--:|--:|--:|\n",
+    );
     for (_, study) in studies {
         let counts = VERDICTS.map(|verdict| count(study, verdict).to_string());
         let _ = writeln!(out, "| {} | {} |", escape(&title(study)), counts.join(" | "));

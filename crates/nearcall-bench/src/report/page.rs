@@ -20,9 +20,9 @@ pub(crate) mod text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::answers::{Answer, Found};
-pub use self::summary::{Summary, summary};
 pub(crate) use self::studies::{VERDICTS, count, studies, title};
 pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
+pub use self::summary::{Summary, summary};
 
 use super::chart;
 use super::figure::{self, Shown};
@@ -122,7 +122,13 @@ fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
     ];
     for (id, title, part) in kinds {
         for (index, host) in hosts.iter().enumerate() {
-            sections.extend(of_host(hosts, index, id, title, part(host, &suffix(hosts, id, index))));
+            sections.extend(of_host(
+                hosts,
+                index,
+                id,
+                title,
+                part(host, &suffix(hosts, id, index)),
+            ));
         }
     }
     sections.push(Section {

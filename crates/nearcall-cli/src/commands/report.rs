@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use nearcall_bench::dataset::flat::csv;
 use nearcall_bench::report::figure::{self, Shown};
 use nearcall_bench::report::hosts::{Host, hosts};
 use nearcall_bench::report::markdown::markdown;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
         write(path, &markdown(&hosts), &mut written)?;
     }
     if let Some(path) = &args.csv {
-        write(path, &csv(&hosts)?, &mut written)?;
+        write(path, &csv(&hosts), &mut written)?;
     }
     if let Some(folder) = &args.svg {
         write_figures(folder, &hosts, &mut written)?;
@@ -93,11 +94,6 @@ fn facts(args: &ReportArgs) -> PageFacts {
     }
 }
 
-fn csv(hosts: &[Host<'_>]) -> anyhow::Result<String> {
-    let _ = hosts;
-    bail!("--csv is not there yet")
-}
-
 fn write_figures(
     folder: &Path,
     hosts: &[Host<'_>],
@@ -142,12 +138,9 @@ fn document<'a>(hosts: &[Host<'_>], written: &'a [String]) -> Document<'a> {
     let machines = hosts.iter().enumerate();
     let machines = machines.map(|(index, host)| summary(host, index, hosts.len())).collect();
     let figures = figure::figures(hosts).into_iter().map(|shown| match shown {
-        Shown::Figure(figure) => FigureFacts {
-            id: figure.id,
-            title: figure.title,
-            missing: None,
-            command: None,
-        },
+        Shown::Figure(figure) => {
+            FigureFacts { id: figure.id, title: figure.title, missing: None, command: None }
+        }
         Shown::Missing { id, title, reason, command } => {
             FigureFacts { id, title, missing: Some(reason), command: Some(command) }
         }

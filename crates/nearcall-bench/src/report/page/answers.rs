@@ -116,7 +116,8 @@ impl Question {
             .filter_map(|entry| Some((*entry, text::figure(entry.cell)?.0)))
             .collect();
         let more_is_better = first.key.kind == Kind::Throughput;
-        group.sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
+        group
+            .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
         found(&group)
     }
 }

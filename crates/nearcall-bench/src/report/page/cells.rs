@@ -1,22 +1,25 @@
 //! Tables of cells: the floors, every figure of a machine, and machines beside each other.
+//!
+//! Always true: a table holds figures of one definition, which it states; times stand as medians,
+//! rates as messages per second, so that a column has one unit.
 
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
 use super::table::{Slot, Table};
+use super::text::capital;
 use super::{name, text};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, Kind, List};
+use crate::run::{CellKey, Definition, List};
 
 /// The same exchanges without nearcall.
 pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
-    let floors: Vec<&Entry<'_>> =
-        host.entries.iter().filter(|entry| entry.key.list == List::Floors).collect();
     if host.entries.is_empty() {
         return None;
     }
+    let floors = of_lists(host, &[List::Floors]);
     if floors.is_empty() {
         return Some(html! {
             p.missing {
@@ -25,150 +28,171 @@ pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
             }
         });
     }
-    let title = "What the machine itself takes for the same exchange, without nearcall";
-    let mut table = Table::new(&format!("{id}-table"), title, &HEADS);
-    floors.iter().for_each(|entry| table.row(row(entry)));
     Some(html! {
         p {
-            "A floor is the bare exchange: what a mechanism costs above it is the price of the \
-             mechanism. Where a cell names its floor, the ratio to it stands in the table of every \
-             figure; 1.00× is as good as it gets."
+            "A floor is the bare exchange, without nearcall: what a mechanism takes above it is \
+             the price of the mechanism. Where a cell has a floor, the ratio to it stands in the \
+             tables of every figure; 1.00× is as good as it gets."
         }
-        (table)
-        (definitions(&floors))
+        @for (definition, floors) in by_definition(&floors) {
+            (of_definition(definition, &floors, id))
+        }
     })
 }
 
 /// Every cell but those of studies, which stand in the tables of the studies.
 pub(super) fn all(host: &Host<'_>, id: &str) -> Option<Markup> {
-    let shown = |list| matches!(list, List::Cells | List::Bare | List::Parts);
-    let entries: Vec<&Entry<'_>> =
-        host.entries.iter().filter(|entry| shown(entry.key.list)).collect();
+    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts]);
     if entries.is_empty() {
         return Some(html! { p.missing { "These runs have no cells of their own." } });
     }
-    let mut table = Table::new(
-        &format!("{id}-table"),
-        "Medians of times, and rates, with 95 % confidence intervals over launches",
-        &HEADS,
-    );
-    entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
     Some(html! {
         p {
             (entries.len()) " cells"
             @if host.superseded > 0 {
                 "; " (host.superseded) " more were measured again by a later run, which counts"
             }
-            @if entries.len() > ROWS_MAX { "; the first " (ROWS_MAX) " are shown" }
-            ". Times are closed_loop round trips, not halved, unless the column says otherwise."
+            ". A table holds what is counted in the same way."
         }
-        details.long { summary { "Show all of them" } (table) }
-        (definitions(&entries))
+        @for (definition, entries) in by_definition(&entries) {
+            details.long {
+                summary { (definition.title_and_meaning().0) ": " (entries.len()) " cells" }
+                (of_definition(definition, &entries, id))
+            }
+        }
     })
 }
 
-const HEADS: [&str; 13] = [
-    "mechanism",
-    "exchange",
-    "#size",
-    "wait",
-    "where",
-    "conditions",
-    "counted",
-    "#figure",
-    "#95 % interval",
-    "#p99",
-    "#CPU per message",
-    "#to floor",
-    "grade",
-];
+fn of_lists<'a>(host: &'a Host<'a>, lists: &[List]) -> Vec<&'a Entry<'a>> {
+    host.entries.iter().filter(|entry| lists.contains(&entry.key.list)).collect()
+}
+
+fn by_definition<'a>(entries: &[&'a Entry<'a>]) -> BTreeMap<Definition, Vec<&'a Entry<'a>>> {
+    let mut found: BTreeMap<Definition, Vec<&Entry<'_>>> = BTreeMap::new();
+    for entry in entries {
+        found.entry(entry.key.definition).or_default().push(entry);
+    }
+    found
+}
+
+fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Markup {
+    let (title, meaning) = definition.title_and_meaning();
+    let figure = if is_rate(definition) { "messages per second" } else { "median" };
+    let cut = match entries.len() {
+        count if count > ROWS_MAX => format!("; the first {ROWS_MAX} of {count}"),
+        _ => String::new(),
+    };
+    let caption = format!(
+        "{title} ({}): {meaning}. {}, 95 % interval over launches{cut}",
+        definition.name(),
+        capital(figure),
+    );
+    let heads = if is_rate(definition) { RATES } else { TIMES };
+    let heads: Vec<&str> = BEGIN.into_iter().chain(heads).chain(END).collect();
+    let mut table = Table::new(&format!("{id}-{}", definition.name()), caption, &heads);
+    entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
+    html! { (table) }
+}
+
+const fn is_rate(definition: Definition) -> bool {
+    matches!(definition, Definition::OneWayThroughput)
+}
+
+const BEGIN: [&str; 6] = ["mechanism", "exchange", "#size", "wait", "where", "conditions"];
+const TIMES: [&str; 4] = ["#median", "#95 % interval", "#p99", "#calls per second"];
+const RATES: [&str; 4] = ["#messages per second", "#95 % interval", "#bytes per second", ""];
+const END: [&str; 3] = ["#CPU per message", "#to floor", "grade"];
 
 fn row(entry: &Entry<'_>) -> Vec<Slot> {
     let (key, cell) = (&entry.key, entry.cell);
-    let figure = text::figure(cell);
-    let unit = figure.map_or("", |(_, _, unit)| unit);
-    let shape = match key.kind {
-        Kind::Latency => text::plain(&key.shape),
-        Kind::Throughput => "one way".to_owned(),
-    };
     let list = match key.list {
         List::Bare => " (bare)",
         List::Parts => " (part)",
         _ => "",
     };
     let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
-    let p99 = cell.rtt_ns.as_ref().and_then(|times| times.p99);
-    vec![
+    let mut row = vec![
         Slot::text(text::plain(&key.mechanism) + list),
-        Slot::text(shape),
+        Slot::text(text::plain(&key.shape)),
         Slot::Figure(number::size(key.message_bytes), Some(key.message_bytes as f64)),
         Slot::text(text::plain(&key.wait)),
         Slot::text(text::plain(&key.class)),
         Slot::text(text::conditions(key)),
-        Slot::text(key.definition.name()),
-        Slot::value(figure.map(|(value, ..)| value), unit),
-        Slot::interval(figure.and_then(|(_, ci95, _)| ci95), unit),
-        Slot::value(p99, "ns"),
+    ];
+    let (value, ci95, unit) = figure(entry);
+    row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
+    if is_rate(key.definition) {
+        row.extend([Slot::value(cell.bytes_per_s, "bytes/s"), Slot::text("")]);
+    } else {
+        let rate = cell.clients.as_ref().and_then(|clients| clients.calls_per_s);
+        row.push(Slot::value(cell.rtt_ns.as_ref().and_then(|times| times.p99), "ns"));
+        row.push(rate.map_or(Slot::text(""), |rate| Slot::value(Some(rate), "/s")));
+    }
+    row.extend([
         Slot::value(cell.cpu_ns(), "ns"),
         Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio), ratio),
         Slot::Grade(cell.grade),
-    ]
+    ]);
+    row
 }
 
-/// What the figures of a table mean: one line for each definition that occurs.
-fn definitions(entries: &[&Entry<'_>]) -> Markup {
-    let mut seen: Vec<Definition> = entries.iter().map(|entry| entry.key.definition).collect();
-    seen.sort_unstable();
-    seen.dedup();
-    html! {
-        ul.definitions {
-            @for definition in seen {
-                @let (title, meaning) = definition.title_and_meaning();
-                li { code { (definition.name()) } ": " (title) ", " (meaning) "." }
-            }
-        }
+/// The figure of a definition: one unit for all cells that have it.
+fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
+    let cell = entry.cell;
+    if is_rate(entry.key.definition) {
+        return (cell.messages_per_s, cell.messages_per_s_ci95, "/s");
     }
+    let times = cell.rtt_ns.as_ref();
+    (times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95), "ns")
 }
 
 /// What was measured on more than one machine, one column per machine.
 pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
     let rows = shared(hosts);
+    let mut definitions: Vec<Definition> = rows.iter().map(|(key, _)| key.definition).collect();
+    definitions.sort_unstable();
+    definitions.dedup();
+    html! {
+        @if rows.is_empty() {
+            p.missing { "No measurement was made on more than one of these machines." }
+        } @else {
+            p {
+                (rows.len()) " measurements were made on more than one machine; nothing is \
+                 averaged. Whether a difference is more than chance, "
+                code { "nearcall compare A.json B.json" } " tells."
+            }
+        }
+        @for definition in definitions { (beside(hosts, definition, &rows)) }
+    }
+}
+
+fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Table {
     let mut heads = vec!["what was measured".to_owned()];
     for (index, host) in hosts.iter().enumerate() {
         let name = name(host, index, hosts.len());
         heads.extend([format!("#{name}"), "#95 % interval".to_owned(), "grade".to_owned()]);
     }
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let title = "The same measurement on each machine; nothing is averaged";
-    let mut table = Table::new("machines-table", title, &heads);
-    for (key, cells) in rows.iter().take(ROWS_MAX) {
+    let (title, meaning) = definition.title_and_meaning();
+    let caption = format!("{title}: {meaning}");
+    let mut table = Table::new(&format!("machines-{}", definition.name()), caption, &heads);
+    for (key, cells) in rows.iter().filter(|(key, _)| key.definition == definition).take(ROWS_MAX) {
         let mut row = vec![Slot::text(text::plain(&key.to_string()))];
         for entry in cells {
-            let figure = entry.and_then(|entry| text::figure(entry.cell));
-            let unit = figure.map_or("", |(_, _, unit)| unit);
-            row.push(Slot::value(figure.map(|(value, ..)| value), unit));
-            row.push(Slot::interval(figure.and_then(|(_, ci95, _)| ci95), unit));
+            let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
+            row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
             row.push(Slot::Grade(entry.and_then(|entry| entry.cell.grade)));
         }
         table.row(row);
     }
-    html! {
-        @if table.is_empty() {
-            p.missing { "No measurement was made on more than one of these machines." }
-        } @else {
-            p {
-                (rows.len()) " measurements were made on more than one machine. Whether a \
-                 difference is more than chance, " code { "nearcall compare A.json B.json" }
-                " tells."
-            }
-            (table)
-        }
-    }
+    table
 }
 
-/// Keys of more than one machine with the entry of each. Pairs of CPUs have no counterpart on
-/// another machine; their class has.
-fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<(&'a CellKey, Vec<Option<&'a Entry<'a>>>)> {
+/// A key, and what each machine has of it.
+type Shared<'a> = (&'a CellKey, Vec<Option<&'a Entry<'a>>>);
+
+/// Keys of more than one machine with the entry of each.
+fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<Shared<'a>> {
     let mut found: BTreeMap<&CellKey, Vec<Option<&Entry<'_>>>> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate() {
         for entry in host.entries.iter().filter(|entry| entry.key.list != List::StudyCells) {

@@ -40,7 +40,7 @@ pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
     html! {
         div class={ "first" @if count > 1 { " many" } } {
             @for (index, summary) in summaries.iter().enumerate() {
-                (machine(summary, index, count))
+                div.machine { (machine(summary, index, count)) }
             }
             (figures::pictures(shown))
         }

@@ -35,10 +35,11 @@ pub(super) fn body() -> Markup {
     }
 }
 
-const DEFINITIONS: [Definition; 6] = [
+const DEFINITIONS: [Definition; 7] = [
     Definition::Rtt,
     Definition::FromIntended,
     Definition::RttHalf,
+    Definition::TwoRtt,
     Definition::WholeBurst,
     Definition::SetUp,
     Definition::OneWayThroughput,

@@ -74,9 +74,8 @@ fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
         Some(false) => "no".to_owned(),
         None => UNKNOWN.to_owned(),
     };
-    let khz = |value: Option<u64>| {
-        value.map_or_else(|| UNKNOWN.to_owned(), |khz| format!("{khz} kHz"))
-    };
+    let khz =
+        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |khz| format!("{khz} kHz"));
     let list = |values: &[String]| match values {
         [] => UNKNOWN.to_owned(),
         values => values.iter().map(|value| plain(value)).collect::<Vec<_>>().join("; "),

@@ -44,7 +44,9 @@ pub(crate) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
             }
         }
     }
-    found.sort_by(|(_, a), (_, b)| (a.number.is_empty(), &a.number).cmp(&(b.number.is_empty(), &b.number)));
+    found.sort_by(|(_, a), (_, b)| {
+        (a.number.is_empty(), &a.number).cmp(&(b.number.is_empty(), &b.number))
+    });
     found
 }
 
@@ -117,7 +119,7 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
         details.paper[table.table != PICTURES] {
             summary {
                 (plain(&table.table)) ": " (plain(&table.statistic)) ", "
-                @match table.rows.len() { 1 => "1 row", rows => (rows) " rows" }
+                @match table.rows.len() { 1 => "1 row", rows => { (rows) " rows" } }
                 @if table.table == PICTURES { " of what the paper shows as pictures only" }
             }
             (shown)

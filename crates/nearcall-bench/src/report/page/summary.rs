@@ -70,7 +70,9 @@ fn sentence(machine: &Machine) -> String {
     let place = match (machine.hypervisor.as_str(), machine.container.as_str()) {
         (UNKNOWN | "", _) => "it is unknown whether under a hypervisor".to_owned(),
         ("none", "none" | UNKNOWN | "") => "on the bare machine".to_owned(),
-        ("none", container) => format!("on the bare machine, in a container ({})", plain(container)),
+        ("none", container) => {
+            format!("on the bare machine, in a container ({})", plain(container))
+        }
         (guest, "none" | UNKNOWN | "") => format!("as a guest of {}", plain(guest)),
         (guest, container) => {
             format!("as a guest of {}, in a container ({})", plain(guest), plain(container))
