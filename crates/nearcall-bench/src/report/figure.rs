@@ -10,7 +10,11 @@ mod cost;
 mod curves;
 mod distribution;
 mod family;
+mod load;
+mod machines;
+mod matrix;
 mod overview;
+mod rhythm;
 mod sizes;
 mod words;
 
@@ -76,8 +80,13 @@ pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
         shown.extend(sizes::latency(host, &place));
         shown.extend(sizes::throughput(host, &place));
         shown.push(distribution::shown(host, &place));
-        shown.push(cost::shown(host, &place));
+        shown.extend(cost::shown(host, &place));
+        shown.extend(matrix::shown(host, &place));
+        shown.extend(load::shown(host, &place));
+        shown.extend(rhythm::gaps(host, &place));
+        shown.extend(rhythm::paces(host, &place));
     }
+    shown.extend(machines::shown(hosts));
     shown
 }
 

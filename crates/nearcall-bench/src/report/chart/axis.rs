@@ -3,7 +3,6 @@
 //! Always true: a place is between 0 and 1 and finite; a number that has none (not finite, outside,
 //! or not positive on a logarithmic axis) gives `None`. An axis is never empty: its ends differ.
 
-use super::lines::Bound;
 use super::unit::Unit;
 
 /// One direction of a chart.
@@ -85,10 +84,10 @@ impl Axis {
 
     /// The same axis, long enough for these bounds too.
     #[must_use]
-    pub fn holding(mut self, bounds: &[Bound]) -> Self {
+    pub fn holding(mut self, bounds: impl IntoIterator<Item = f64>) -> Self {
         let Scale::Log([low, high]) = &mut self.scale else { return self };
-        for bound in bounds.iter().filter(|bound| drawable(bound.value)) {
-            (*low, *high) = (low.min(bound.value / ROOM), high.max(bound.value * ROOM));
+        for bound in bounds.into_iter().filter(|bound| drawable(*bound)) {
+            (*low, *high) = (low.min(bound / ROOM), high.max(bound * ROOM));
         }
         self
     }

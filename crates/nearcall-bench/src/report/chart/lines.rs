@@ -78,7 +78,7 @@ impl Lines {
         let height = plane.height() + remark.len() as f64 * 15.0;
         let body = html! {
             (plane.draw(width))
-            @for bound in self.spread_bounds(&plane) { (bound) }
+            (self.bounds(&plane))
             // What is singled out comes last and lies on top.
             @for series in self.series.iter().filter(|s| !s.look.is_singled_out()) {
                 (line(series, &plane, width))
@@ -86,6 +86,7 @@ impl Lines {
             @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
                 (line(series, &plane, width))
             }
+            (self.bound_names(&plane))
             (self.names(&plane, width))
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
@@ -96,46 +97,100 @@ impl Lines {
         svg(frame, width, height, &body)
     }
 
-    /// Each bound with its name above it at the left, where lines over sizes are lowest.
-    fn spread_bounds(&self, plane: &Plane<'_>) -> Vec<Markup> {
-        let found = self.bounds.iter().filter_map(|bound| Some((bound, plane.y(bound.value)?)));
-        let found: Vec<(&Bound, f64)> = found.collect();
-        let wanted: Vec<f64> = found.iter().map(|(_, y)| y - 4.0).collect();
-        let places = spread(&wanted, 13.0, [plane.top + 10.0, plane.bottom - 3.0]);
-        let drawn = found.into_iter().zip(places).map(|((bound, y), base)| {
-            let room = plane.right - plane.left - 8.0;
-            html! {
-                g class="floor" data-series=(text::clean(&bound.name)) {
-                    path class="line" d={ "M" (num(plane.left)) " " (num(y)) "H" (num(plane.right)) } {}
-                    text class="muted halo" x=(num(plane.left + 5.0)) y=(num(base)) {
-                        (text::fit(&text::clean(&bound.name), room))
+    /// The bounds as lines from edge to edge.
+    fn bounds(&self, plane: &Plane<'_>) -> Markup {
+        html! {
+            @for bound in &self.bounds {
+                @if let Some(y) = plane.y(bound.value) {
+                    g class="floor" data-series=(text::clean(&bound.name)) {
+                        path class="line"
+                            d={ "M" (num(plane.left)) " " (num(y)) "H" (num(plane.right)) } {}
                     }
                 }
             }
-        });
-        drawn.collect()
+        }
+    }
+
+    /// Their names, above or below where the fewest lines run.
+    fn bound_names(&self, plane: &Plane<'_>) -> Markup {
+        let mut taken = self.samples(plane);
+        let mut placed = Vec::new();
+        for bound in &self.bounds {
+            let Some(y) = plane.y(bound.value) else { continue };
+            let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
+            let wide = text::width(&name);
+            let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
+            let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
+            let places = (0..=PLACES_TRIED).flat_map(|index| {
+                let left = first + f64::from(index) * step;
+                [[left, y - 4.0], [left, y + 13.0]]
+            });
+            let covered = |[left, base]: &[f64; 2]| {
+                let inside = |[x, y]: &&[f64; 2]| {
+                    (*left - 4.0..=left + wide + 4.0).contains(x)
+                        && (base - 12.0..=base + 4.0).contains(y)
+                };
+                let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
+                taken.iter().filter(inside).count() + if outside { 1_000 } else { 0 }
+            };
+            if let Some([left, base]) = places.min_by_key(covered) {
+                let steps = 0..=10;
+                taken.extend(steps.map(|i| [left + wide * f64::from(i) / 10.0, base - 4.0]));
+                placed.push((name, left, base));
+            }
+        }
+        html! {
+            @for (name, left, base) in &placed {
+                text class="muted halo" x=(num(*left)) y=(num(*base)) { (name) }
+            }
+        }
+    }
+
+    /// Places along all lines, close enough to see what a name would cover.
+    fn samples(&self, plane: &Plane<'_>) -> Vec<[f64; 2]> {
+        let mut samples = Vec::new();
+        for stretch in self.series.iter().flat_map(|series| stretches(series, plane)) {
+            samples.extend(stretch.iter().map(|(_, at)| *at));
+            for pair in stretch.windows(2) {
+                let (from, to) = (pair[0].1, pair[1].1);
+                let between = |i: i32, axis: usize| {
+                    from[axis] + (to[axis] - from[axis]) * f64::from(i) / 24.0
+                };
+                samples.extend((1..24).map(|i| [between(i, 0), between(i, 1)]));
+            }
+        }
+        samples
     }
 
     /// Names at the ends of the lines that have one, moved apart, with a thin line where that was
-    /// far.
+    /// far. Lines that end early have theirs there.
     fn names(&self, plane: &Plane<'_>, width: Width) -> Markup {
         let end = |series: &Series| {
             let last =
                 series.points.iter().filter_map(|point| plane.at(point.x, point.y)).next_back()?;
             Some((text::clean(&series.name), series.look, last))
         };
-        let ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
-        let wanted: Vec<f64> = ends.iter().map(|(_, _, at)| at[1] + 4.0).collect();
-        let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
-        let left = plane.right + 14.0;
+        let mut ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
+        ends.sort_by(|(_, _, a), (_, _, b)| a[0].total_cmp(&b[0]));
         html! {
-            @for ((name, look, [x, y]), base) in ends.iter().zip(places) {
-                g class=(look.class()) data-series=(name) {
-                    path class="lead" d=(path(&[[x + 5.0, *y], [left - 2.0, base - 4.0]])) {}
-                    text class=(if *look == Look::Floor { "muted" } else { "" }) x=(num(left))
-                        y=(num(base)) { (text::fit(name, width.units() - left)) }
+            @for group in ends.chunk_by(|(_, _, a), (_, _, b)| b[0] - a[0] < NAMES_APART) {
+                @let wanted: Vec<f64> = group.iter().map(|(_, _, at)| at[1] + 4.0).collect();
+                @let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
+                @let left = group.iter().map(|(_, _, at)| at[0] + 14.0).fold(0.0, f64::max);
+                @for ((name, look, at), base) in group.iter().zip(places) {
+                    (end_name(name, *look, *at, [left, base], width))
                 }
             }
+        }
+    }
+}
+
+fn end_name(name: &str, look: Look, at: [f64; 2], [left, base]: [f64; 2], width: Width) -> Markup {
+    let tone = if look == Look::Floor { "muted halo" } else { "halo" };
+    html! {
+        g class=(look.class()) data-series=(name) {
+            path class="lead" d=(path(&[[at[0] + 5.0, at[1]], [left - 2.0, base - 4.0]])) {}
+            text class=(tone) x=(num(left)) y=(num(base)) { (text::fit(name, width.units() - left)) }
         }
     }
 }
@@ -213,3 +268,8 @@ fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
         }
     }
 }
+
+/// Places along a bound at which its name is tried.
+const PLACES_TRIED: i32 = 12;
+/// Lines whose ends are closer than this have their names in one column.
+const NAMES_APART: f64 = 110.0;

@@ -48,7 +48,7 @@ macro_rules! rules {
          .chart .s4 .line{stroke-dasharray:9 3 2 3}.chart .s5 .line{stroke-dasharray:4 2}\
          .chart .s6 .line{stroke-dasharray:12 3}.chart .s7 .line{stroke-dasharray:1 3}\
          .chart .s8 .line{stroke-dasharray:6 2 1 2 1 2}\
-         .chart .band{fill:var(--c);fill-opacity:.18;stroke:none}\
+         .chart .band{fill:var(--c);fill-opacity:.13;stroke:none}\
          .chart .bar{stroke:var(--c);stroke-width:2;fill:none;stroke-opacity:.55}\
          .chart .mark{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
          .chart .hollow{fill:var(--paper)}\

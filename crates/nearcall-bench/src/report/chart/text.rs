@@ -25,7 +25,7 @@ pub fn clean_to(text: &str, chars_max: usize) -> String {
 /// Units that `text` takes.
 #[must_use]
 pub fn width(text: &str) -> f64 {
-    text.chars().map(char_width).sum()
+    text.chars().map(char_width).sum::<f64>()
 }
 
 /// Shortens `text` to `units`, marked by an ellipsis.
@@ -66,12 +66,12 @@ pub fn wrap(text: &str, units: f64) -> Vec<String> {
 
 fn char_width(c: char) -> f64 {
     match c {
-        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 3.4,
-        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' => 4.4,
-        'm' | 'w' | 'M' | 'W' | '%' => 10.2,
-        'A'..='Z' => 8.2,
-        c if c.is_ascii() => 6.9,
-        'µ' | '–' | '×' | '·' => 7.0,
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 3.8,
+        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' => 5.0,
+        'm' | 'w' | 'M' | 'W' | '%' => 11.0,
+        'A'..='Z' => 8.6,
+        c if c.is_ascii() => 7.4,
+        'µ' | '–' | '×' | '·' => 7.6,
         // Ideographs and the like.
         _ => 12.0,
     }

@@ -13,18 +13,39 @@ use super::family::{Family, key};
 use super::overview::smallest_exchange;
 use super::{FigureTable, Parts, Place, Shown, figure, words};
 
-/// The scatter of the smallest exchange.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Shown {
+/// The scatter of the smallest exchange; where a few outliers press the others together, these
+/// once more by themselves.
+pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
     let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
-    found.and_then(|(group, _)| one(host, place, &group)).unwrap_or_else(|| Shown::Missing {
-        id: place.id(ID),
-        title: place.title("CPU time against latency", host),
-        reason: "no cell has both a median and the CPU time of both ends".to_owned(),
-        command: "nearcall bench latency --sizes 8 --out run.json".to_owned(),
-    })
+    let whole = found.as_ref().and_then(|(group, _)| one(host, place, group, ID, ""));
+    let Some(whole) = whole else {
+        return vec![Shown::Missing {
+            id: place.id(ID),
+            title: place.title("CPU time against latency", host),
+            reason: "no cell has both a median and the CPU time of both ends".to_owned(),
+            command: "nearcall bench latency --sizes 8 --out run.json".to_owned(),
+        }];
+    };
+    let near = found.as_ref().and_then(|(group, _)| crowd(group));
+    let near = near.and_then(|group| one(host, place, &group, ID_NEAR, ", enlarged"));
+    std::iter::once(whole).chain(near).collect()
 }
 
-fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
+/// The cells around the median one, if they share a small part of the axes with several others.
+fn crowd<'a>(group: &Group<'a>) -> Option<Group<'a>> {
+    let latency = |entry: &Entry<'_>| costs(entry).map(|[latency, _]| latency);
+    let mut all: Vec<f64> = group.entries.iter().filter_map(|entry| latency(entry)).collect();
+    all.sort_by(f64::total_cmp);
+    let middle = *all.get(all.len() / 2)?;
+    let near = |latency: f64| (middle / NEAR..=middle * NEAR).contains(&latency);
+    let span = all.last()? / all.first()?;
+    let entries: Vec<&Entry<'_>> =
+        group.entries.iter().copied().filter(|entry| latency(entry).is_some_and(near)).collect();
+    let worth = span > SPAN_WIDE && entries.len() >= CROWD_MIN && entries.len() < all.len();
+    worth.then(|| Group { setting: group.setting.clone(), entries })
+}
+
+fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str) -> Option<Shown> {
     let sets = group.series();
     let best = looks(&sets, |set| set.entries.first().and_then(|entry| Some(costs(entry)?[0])));
     let mut spots = Vec::new();
@@ -36,10 +57,15 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
     if spots.is_empty() {
         return None;
     }
+    let [left, right] = spots.iter().fold([f64::INFINITY, 0.0_f64], |[low, high], spot| {
+        [low.min(spot.at[0]), high.max(spot.at[0])]
+    });
     for name in ["floor-spin", "floor-futex"] {
         let floors = group.floors(host);
         let floor = floors.iter().find(|entry| entry.key.mechanism == name);
-        spots.extend(floor.and_then(|e| spot(e, words::floor(name), Look::Floor, true)));
+        let floor = floor.and_then(|e| spot(e, words::floor(name), Look::Floor, true));
+        let within = left / NEAR..=right * NEAR;
+        spots.extend(floor.filter(|floor| within.contains(&floor.at[0])));
     }
     let families = sets.iter().filter(|set| spots.iter().any(|s| s.name == set.name));
     let mut legend = key(families.map(|set| set.family));
@@ -56,12 +82,12 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
     let on_front: Vec<&str> =
         chart.front().into_iter().map(|index| chart.spots[index].name.as_str()).collect();
     let size = group.sizes().first().copied().unwrap_or_default();
-    let title = format!("CPU time against latency, {}", number::size(size));
+    let title = format!("CPU time against latency, {}{suffix}", number::size(size));
     let statistic = "From left to right: the median of all round trips. From bottom to top: user \
         and system time of client and server, divided by the round trips. Dashed: the Pareto \
         front, around all that is beaten in one without being better in the other.";
     let parts = Parts {
-        id: place.id(ID),
+        id: place.id(id),
         title: place.title(&title, host),
         desc: format!("Nothing beats these in both costs: {}.", on_front.join(", ")),
         about: words::about(statistic, group),
@@ -123,3 +149,10 @@ fn table(group: &Group<'_>, on_front: &[&str]) -> FigureTable {
 }
 
 const ID: &str = "cpu-latency";
+const ID_NEAR: &str = "cpu-latency-near";
+/// So many times around the median is near.
+const NEAR: f64 = 3.0;
+/// An axis of which the crowd takes less than half.
+const SPAN_WIDE: f64 = 50.0;
+/// Fewer can be read where they are.
+const CROWD_MIN: usize = 5;

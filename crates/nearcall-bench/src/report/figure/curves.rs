@@ -143,7 +143,7 @@ pub(super) fn describe(chart: &Lines, unit_x: Unit, unit_y: Unit, more_is_better
 }
 
 /// What bands, colours and grey lines are, for every chart of lines.
-pub(super) const READING: &str = "Bands: 95 % confidence intervals of the medians over launches. \
+pub(super) const READING: &str = "Bands: where the figure of a typical launch lies with 95 % confidence. \
     In colour the best of each family, in grey the others. Dotted: bounds, measured without \
     nearcall.";
 

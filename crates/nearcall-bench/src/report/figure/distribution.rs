@@ -54,7 +54,13 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
     let x = Axis::nines("share of all round trips that were at most that long", share_max);
     let floor = super::sizes::word_bounds(group, host);
     let remark = floor.is_empty().then(|| words::NO_FLOORS.to_owned());
-    let chart = Lines { x, y: y.holding(&floor), series, bounds: floor, remark };
+    let chart = Lines {
+        x,
+        y: y.holding(floor.iter().map(|bound| bound.value)),
+        series,
+        bounds: floor,
+        remark,
+    };
     let size = group.sizes().first().copied().unwrap_or_default();
     let what = match group.setting.shape.as_str() {
         "call" => "calls",
