@@ -11,7 +11,7 @@ use super::page::text::{self, plain, plain_long};
 use super::page::{
     Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
 };
-use crate::run::{CellKey, Kind, List, Rhythm};
+use crate::run::{CellKey, Definition, List, Rhythm};
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
 #[must_use]
@@ -76,7 +76,7 @@ fn answered(out: &mut String, answer: &Answer) {
 fn small_messages(out: &mut String, host: &Host<'_>) {
     let wanted = |entry: &&Entry<'_>| {
         let key = &entry.key;
-        let steady = key.kind == Kind::Latency && key.rhythm == Rhythm::Steady;
+        let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
         key.list == List::Cells && steady && is_between_processes(key)
     };
     let mut entries: Vec<&Entry<'_>> = host.entries.iter().filter(wanted).collect();

@@ -3,7 +3,9 @@
 
 mod footprint;
 mod load;
+mod page_reader;
 mod profile;
+mod report;
 mod runner;
 mod study_calls;
 mod study_methods;

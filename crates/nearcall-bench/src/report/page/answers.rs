@@ -45,8 +45,7 @@ pub struct Found {
     pub address: Option<String>,
     /// The mechanism that came next, with its figure in words.
     pub runner_up: Option<String>,
-    /// How many other mechanisms have an interval that overlaps, so that the order is open; the
-    /// next one too if either has no interval.
+    /// How many other mechanisms have an interval that overlaps, so that the order is open.
     pub close: usize,
 }
 
@@ -63,7 +62,7 @@ impl Found {
         let grade = text::grade(self.grade);
         match self.ci95 {
             Some(ci95) => format!("95 %: {}, {grade}", text::interval(Some(ci95), self.unit)),
-            None => format!("no interval (one launch), {grade}"),
+            None => format!("no interval, {grade}"),
         }
     }
 
@@ -135,7 +134,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         next = next.or(Some((entry, value)));
         let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
         let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
-        close += usize::from(ci95.zip(other).is_none_or(|(a, b)| overlap(a, b)));
+        close += usize::from(ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)));
     }
     Some(Found {
         mechanism: text::plain(&best.key.mechanism),

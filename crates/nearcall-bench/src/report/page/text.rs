@@ -170,7 +170,9 @@ pub(crate) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str
         && cell.message_bytes >= IN_BYTES_MIN
         && let Some(rate) = cell.bytes_per_s
     {
-        return Some((rate, cell.bytes_per_s_ci95, "bytes/s"));
+        let bytes = cell.message_bytes as f64;
+        let of_messages = cell.messages_per_s_ci95.map(|ci95| ci95.map(|per_s| per_s * bytes));
+        return Some((rate, cell.bytes_per_s_ci95.or(of_messages), "bytes/s"));
     }
     let headline = cell.headline()?;
     headline.value.is_finite().then_some((headline.value, headline.ci95, headline.unit))
