@@ -11,6 +11,7 @@
 //! memory.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod awake;
 pub mod bench_plan;
 pub mod budgets;

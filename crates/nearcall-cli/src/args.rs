@@ -4,6 +4,7 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod advise;
 mod load;
 mod matrix;
 mod profile;
@@ -23,6 +24,7 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+pub(crate) use self::advise::AdviseArgs;
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
@@ -101,6 +103,21 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Profile(Box<ProfileArgs>),
+
+    /// Advise a mechanism for what is wanted, by measuring it here, with the reasons
+    ///
+    /// Excludes what lacks a need, measures all that is left by calls of the wanted size, rate,
+    /// placement and load, and ranks it. Prints the address to put into the program, the expected
+    /// figures with their intervals, and when the runner-up would be better.
+    ///
+    /// Exit code: 0 advised; 1 refused, as needs contradict each other, evidence is missing, or the
+    /// machine was too noisy; 2 wrong words; 130 interrupted.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = advise::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Advise(Box<AdviseArgs>),
 
     /// List the mechanisms: how data travels, how a sleeper is woken, what works here
     #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]
@@ -609,6 +626,7 @@ Examples:
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
   nearcall bench pace                            open loop at constant rates
+  nearcall advise --size 4KiB --needs pollable   which mechanism to use here, and why
   nearcall profile shm-futex                     where the time of one message goes
   nearcall reproduce all                         five published studies, and which claims hold here
   nearcall mechanisms                            what there is, and what works here

@@ -3,6 +3,7 @@
 //! 0: done. 1: something failed. 2: the words are wrong. 130: interrupted. A failure is one line on
 //! standard error.
 
+mod advise;
 mod bench;
 mod doctor;
 mod findings;
@@ -36,6 +37,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Bench(args) => bench::run(&args, &words),
         Command::Reproduce(args) => reproduce::run(&args, &words),
         Command::Profile(args) => profile::run(&args, &words),
+        Command::Advise(args) => advise::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Report(args) => report::run(&args),

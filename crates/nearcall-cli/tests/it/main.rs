@@ -1,6 +1,7 @@
 //! Runs the real program in an empty folder.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod advise;
 mod bad_input;
 mod bench;
 mod commands;
