@@ -5,6 +5,7 @@
 //! `commands/bench.rs`.
 
 mod advise;
+mod compare;
 mod load;
 mod matrix;
 mod profile;
@@ -25,6 +26,7 @@ use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 pub(crate) use self::advise::AdviseArgs;
+pub(crate) use self::compare::CompareArgs;
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
@@ -138,6 +140,22 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Report(ReportArgs),
+
+    /// Tell whether a later run differs from an earlier one: slower, faster, no difference
+    ///
+    /// Cells that measured the same are judged by their launches, corrected for the number of
+    /// cells; what is smaller than --min-effect does not matter. Where launches vary too much it
+    /// says "cannot tell", and how many would be needed. Runs of two machines are compared as
+    /// machines; runs that mean different things are refused.
+    ///
+    /// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy to say anything;
+    /// 2 wrong words.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = compare::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Compare(CompareArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -633,6 +651,7 @@ Examples:
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
+  nearcall compare BEFORE.json AFTER.json        whether a later run differs
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\

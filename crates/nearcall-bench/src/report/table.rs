@@ -7,6 +7,7 @@ mod budgets;
 mod calls;
 mod cells;
 pub mod clocks;
+pub mod compare;
 mod details;
 pub mod footprint;
 pub(super) mod grid;

@@ -11,6 +11,7 @@ mod study_calls;
 mod study_methods;
 mod table;
 mod table_budgets;
+mod table_compare;
 mod table_matrix;
 mod table_studies;
 mod table_traffic;

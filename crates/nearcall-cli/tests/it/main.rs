@@ -5,6 +5,7 @@ mod advise;
 mod bad_input;
 mod bench;
 mod commands;
+mod compare;
 mod r#gen;
 mod load;
 mod memory;
