@@ -6,6 +6,7 @@
 
 mod advise;
 mod compare;
+mod data;
 mod load;
 mod matrix;
 mod profile;
@@ -27,6 +28,9 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::compare::CompareArgs;
+pub(crate) use self::data::{
+    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
+};
 use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
@@ -156,6 +160,18 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Compare(CompareArgs),
+    /// Keep runs of many machines in a folder, as plain files that can be sent to others
+    ///
+    /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
+    /// of different machines are never averaged. For questions to many runs there are CSV and
+    /// Parquet, one row per cell.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = data::EXAMPLES,
+        arg_required_else_help = true,
+        verbatim_doc_comment
+    )]
+    Data(DataArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -652,6 +668,7 @@ Examples:
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
   nearcall compare BEFORE.json AFTER.json        whether a later run differs
+  nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\

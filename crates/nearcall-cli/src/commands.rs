@@ -6,6 +6,7 @@
 mod advise;
 mod bench;
 mod compare;
+mod data;
 mod doctor;
 mod findings;
 mod r#gen;
@@ -43,6 +44,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),

@@ -21,6 +21,11 @@ pub fn place(run: &Run) -> String {
 pub fn identity(run: &Run) -> String {
     let mut published = run.clone();
     publish(&mut published, false);
+    if let Some(imported) = &mut published.imported {
+        // The same archive under another name is the same run.
+        imported.file.clear();
+        published.settings.arguments.clear();
+    }
     let hash = fnv1a(published.to_json().as_bytes());
     // Two different runs of one name are told apart by their content (`dataset/store.rs`).
     format!("{:012x}", hash >> 16)

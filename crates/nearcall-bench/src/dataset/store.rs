@@ -110,7 +110,7 @@ impl DataSet {
         }
         let mut arrivals = Vec::new();
         for file in files {
-            match self.take_in(&mut known, file, keep_host_name) {
+            match self.take_in_file(&mut known, file, keep_host_name) {
                 Ok(arrival) => arrivals.push(arrival),
                 Err(error) => {
                     self.take_back(&arrivals);
@@ -119,6 +119,15 @@ impl DataSet {
             }
         }
         Ok(arrivals)
+    }
+
+    /// Takes one run in that is no file yet; `from` is what it was made of.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; the data set is as it was then.
+    pub fn add_run(&self, run: &Run, from: &Path) -> Result<Arrival, StoreError> {
+        self.take_in(&mut Known::default(), run, &run.to_json(), from, false)
     }
 
     /// Takes in every run of another data set, as [`add`](Self::add) does, without taking anything
@@ -180,7 +189,7 @@ impl DataSet {
         Ok(())
     }
 
-    fn take_in(
+    fn take_in_file(
         &self,
         known: &mut Known,
         file: &Path,
@@ -189,16 +198,27 @@ impl DataSet {
         let load = |error| StoreError::load(file, error);
         let text = read_text(file).map_err(load)?;
         let run = Run::parse(&text).map_err(|error| load(LoadError::Parse(error)))?;
+        self.take_in(known, &run, &text, file, keep_host_name)
+    }
+
+    fn take_in(
+        &self,
+        known: &mut Known,
+        run: &Run,
+        text: &str,
+        file: &Path,
+        keep_host_name: bool,
+    ) -> Result<Arrival, StoreError> {
         // Once more: the file may be another one by now.
-        self.check(known, &run, file)?;
-        let key = (run.machine.id.clone(), identity(&run));
+        self.check(known, run, file)?;
+        let key = (run.machine.id.clone(), identity(run));
         let from = file.to_owned();
         if let Some(place) = known.runs.get(&key) {
             return Ok(Arrival { from, place: place.clone(), outcome: Outcome::Duplicate });
         }
-        let text = publish::text(&text, keep_host_name)
+        let text = publish::text(text, keep_host_name)
             .map_err(|error| StoreError::Io { file: file.to_owned(), error: error.into() })?;
-        let first = place(&run);
+        let first = place(run);
         let stem = first.trim_end_matches(".json");
         for number in 1..NAMES_TRIED_MAX {
             let place = match number {

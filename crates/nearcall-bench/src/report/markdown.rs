@@ -9,7 +9,7 @@ use super::hosts::{Entry, Host};
 use super::number;
 use super::page::text::{self, plain, plain_long};
 use super::page::{
-    Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
+    Advised, Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
 };
 use crate::run::{CellKey, Definition, List, Rhythm};
 
@@ -67,8 +67,9 @@ fn answered(out: &mut String, answer: &Answer) {
         found.trust(),
         escape(&found.next()),
     );
-    let address = found.address.as_ref().map(|address| format!(" Use `NAME{address}`."));
-    out.push_str(&address.unwrap_or_default());
+    if let Advised::Use { address, confidence, .. } = &answer.advice {
+        let _ = write!(out, " Use `{address}` (confidence {confidence}).");
+    }
     out.push('\n');
 }
 

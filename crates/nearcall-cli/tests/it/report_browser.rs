@@ -27,7 +27,8 @@ fn browser() -> Option<PathBuf> {
     });
     if found.is_none() {
         use std::io::Write as _;
-        let line = format!("SKIPPED: none of {} is in PATH: apt install chromium", NAMES.join(", "));
+        let line =
+            format!("SKIPPED: none of {} is in PATH: apt install chromium", NAMES.join(", "));
         // Around the capture of the test harness, so that it is seen.
         let _ = writeln!(std::io::stderr(), "{line}");
     }

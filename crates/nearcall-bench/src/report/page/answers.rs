@@ -1,13 +1,13 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
 //! Always true: an answer compares cells of one exchange only (same shape, size, rhythm and
-//! definition), none beside a load and none of grade D; the address is one that nearcall accepts.
-//! What to use for a user's own needs is the business of `advise.rs`.
+//! definition), none beside a load and none of grade D. What
+//! to use is what `advise.rs` says to fixed requirements.
 
-use nearcall_channel::{Mechanism, WaitPolicy};
 use serde::Serialize;
 
 use super::text;
+use crate::advise::{Need, Objective, Pattern, Placement, Requirements, Weights, advise};
 use crate::noise::Grade;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
@@ -20,8 +20,27 @@ pub struct Answer {
     pub question: &'static str,
     /// What was found; `None` if nothing was measured for it.
     pub found: Option<Found>,
+    /// What to use, by the advice for such messages.
+    pub advice: Advised,
     /// What to run where nothing was measured.
     pub command: &'static str,
+}
+
+/// What the advice says, in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advised {
+    /// Use this.
+    Use {
+        /// What a client puts into its program, for a service called NAME.
+        address: String,
+        /// How far to trust it: "low", "medium", "high".
+        confidence: &'static str,
+        /// The reasons, the most important first.
+        reasons: Vec<String>,
+    },
+    /// Nothing can be advised, for this reason.
+    Refused(String),
 }
 
 /// The best cell.
@@ -41,8 +60,6 @@ pub struct Found {
     pub what: String,
     /// What one time or rate means.
     pub definition: Definition,
-    /// What to put behind a place in an address; `None` if nearcall has no such mechanism.
-    pub address: Option<String>,
     /// The mechanism that came next, with its figure in words.
     pub runner_up: Option<String>,
     /// How many other mechanisms have an interval that overlaps, so that the order is open.
@@ -91,6 +108,8 @@ pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
 struct Question {
     words: &'static str,
     command: &'static str,
+    /// What is asked of the advice.
+    requirements: fn() -> Requirements,
     wanted: fn(&CellKey) -> bool,
     /// Which of the groups that were measured is asked about: the greatest counts.
     group: fn(&CellKey) -> i64,
@@ -98,7 +117,15 @@ struct Question {
 
 impl Question {
     fn answer(&self, host: &Host<'_>) -> Answer {
-        Answer { question: self.words, found: self.find(host), command: self.command }
+        let advice = match advise(&(self.requirements)(), &host.runs) {
+            Ok(advice) => Advised::Use {
+                address: advice.address,
+                confidence: advice.confidence.name(),
+                reasons: advice.reasons,
+            },
+            Err(refusal) => Advised::Refused(refusal.to_string()),
+        };
+        Answer { question: self.words, found: self.find(host), advice, command: self.command }
     }
 
     fn find(&self, host: &Host<'_>) -> Option<Found> {
@@ -144,7 +171,6 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         grade: best.cell.grade,
         what: exchange(&best.key),
         definition: best.key.definition,
-        address: address(&best.key),
         runner_up: next.map(|(entry, value)| {
             format!(
                 "{} ({}, {}, {})",
@@ -174,15 +200,6 @@ fn exchange(key: &CellKey) -> String {
         _ => String::new(),
     };
     format!("{what}{pace}; {}; {}", text::wait(&key.wait), text::class(&key.class))
-}
-
-/// `?via=MECHANISM&wait=POLICY`.
-fn address(key: &CellKey) -> Option<String> {
-    let mechanism: Mechanism = key.mechanism.parse().ok()?;
-    // Of "block/poll" the first is the client's, and the client has the address.
-    let wait: WaitPolicy = key.wait.split('/').next()?.parse().ok()?;
-    let has = mechanism.waits().contains(&wait);
-    has.then(|| format!("?via={}&wait={}", mechanism.name(), wait.name()))
 }
 
 /// A message between two processes with nothing special about it.
@@ -225,18 +242,21 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Small messages, as fast as it gets",
         command: "nearcall bench calls",
+        requirements: Requirements::default,
         wanted: |key| is_small_round_trip(key) && key.class != "same_cpu",
         group: smallest,
     },
     Question {
         words: "Small messages, when both ends sleep",
         command: "nearcall bench calls",
+        requirements: || Requirements { needs: vec![Need::NoSpin], ..Requirements::default() },
         wanted: |key| is_small_round_trip(key) && key.class != "same_cpu" && sleeps(key),
         group: smallest,
     },
     Question {
         words: "Large messages, until they are there",
         command: "nearcall bench latency --sizes 1MiB",
+        requirements: || Requirements { message_bytes: 1 << 20, ..Requirements::default() },
         wanted: |key| {
             let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
             large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
@@ -246,6 +266,12 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Bytes in a stream",
         command: "nearcall bench throughput --sizes 64KiB",
+        requirements: || Requirements {
+            message_bytes: 64 << 10,
+            pattern: Pattern::OneWay,
+            optimise: Weights::only(Objective::Throughput),
+            ..Requirements::default()
+        },
         wanted: |key| {
             let large = key.message_bytes >= text::IN_BYTES_MIN && key.class != "same_cpu";
             large && key.kind == Kind::Throughput && key.rhythm == Rhythm::Steady
@@ -255,6 +281,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Both ends on one CPU",
         command: "nearcall bench latency --placement same",
+        requirements: || Requirements { placement: Placement::SameCpu, ..Requirements::default() },
         wanted: |key| {
             let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
             let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;

@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::figures;
 use super::summary::{Summary, summary};
 use super::table::grade_mark;
-use super::text::capital;
-use super::{Answer, Found, name};
+use super::text::{capital, plain_long};
+use super::{Advised, Answer, Found, name};
 use crate::report::figure::Shown;
 use crate::report::hosts::Host;
 use crate::report::number;
@@ -82,28 +82,33 @@ fn nothing(summary: &Summary) -> Markup {
 
 fn one(answer: &Answer) -> Markup {
     html! {
+        p.question { (answer.question) }
         @match &answer.found {
-            Some(found) => (told(answer.question, found)),
-            None => {
-                p.question { (answer.question) }
-                p.words { "Not measured here: " code { (answer.command) } }
-            }
+            Some(found) => (told(found)),
+            None => p.words { "Not measured here: " code { (answer.command) } },
+        }
+        @match &answer.advice {
+            Advised::Use { address, confidence, reasons } => {
+                p.use {
+                    "Use " code { (address) } " (confidence " (confidence) "). "
+                    @for reason in reasons.iter().take(REASONS_MAX) { (plain_long(reason)) " " }
+                }
+            },
+            Advised::Refused(why) => @if answer.found.is_some() {
+                p.use { "No advice: " (plain_long(why)) "." }
+            },
         }
     }
 }
 
-fn told(question: &str, found: &Found) -> Markup {
+fn told(found: &Found) -> Markup {
     html! {
-        p.question { (question) }
         p.figure {
             strong { (found.figure()) } " over " b { (found.mechanism) } " "
             (grade_mark(found.grade))
         }
         p.trust { (found.trust()) ", " a href="#counted" { (found.definition.name()) } }
         p.words { (capital(&found.what)) ". " (found.next()) }
-        @if let Some(address) = &found.address {
-            p.use { "Use: " code { "NAME" (address) } }
-        }
     }
 }
 
@@ -126,3 +131,6 @@ fn definitions(summary: &Summary) -> Markup {
         }
     }
 }
+
+/// The advice has more to say than fits on one screen.
+const REASONS_MAX: usize = 2;
