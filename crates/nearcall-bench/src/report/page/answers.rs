@@ -228,10 +228,15 @@ fn smallest(key: &CellKey) -> i64 {
     i64::from(key.shape == "call") * i64::from(u32::MAX) - bytes
 }
 
-/// One way or with an empty reply before both ways, the largest first.
+/// The largest first; of those calls before bare messages, and an empty reply before a full one.
 fn largest(key: &CellKey) -> i64 {
     let bytes = i64::try_from(key.message_bytes).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
-    2 * bytes + i64::from(key.shape == "sink")
+    let shape = match key.shape.as_str() {
+        "call" => 2,
+        "sink" => 1,
+        _ => 0,
+    };
+    bytes * 3 + shape
 }
 
 fn sleeps(key: &CellKey) -> bool {

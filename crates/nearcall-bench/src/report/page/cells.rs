@@ -114,7 +114,7 @@ fn row(entry: &Entry<'_>) -> Vec<Slot> {
     let mut row = vec![
         Slot::text(text::plain(&key.mechanism) + list),
         Slot::text(text::plain(&key.shape)),
-        Slot::Figure(number::size(key.message_bytes), Some(key.message_bytes as f64)),
+        Slot::Figure(number::size(key.message_bytes)),
         Slot::text(text::plain(&key.wait)),
         Slot::text(text::plain(&key.class)),
         Slot::text(text::conditions(key)),
@@ -130,7 +130,7 @@ fn row(entry: &Entry<'_>) -> Vec<Slot> {
     }
     row.extend([
         Slot::value(cell.cpu_ns(), "ns"),
-        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio), ratio),
+        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
         Slot::Grade(cell.grade),
     ]);
     row

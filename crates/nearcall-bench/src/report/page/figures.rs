@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 
 use super::table::{Slot, Table};
-use super::text::{plain_long, sort_key};
+use super::text::{is_figure, plain_long};
 use crate::report::figure::{Figure, FigureTable, Shown};
 use crate::report::number::MISSING;
 
@@ -82,7 +82,7 @@ fn one(figure: &Figure) -> Markup {
 
 fn values(figure: &Figure) -> Table {
     let FigureTable { heads, rows } = &figure.table;
-    let is_number = |text: &str| text == MISSING || sort_key(text).is_some();
+    let is_number = |text: &str| text == MISSING || is_figure(text);
     let heads: Vec<String> = heads
         .iter()
         .enumerate()
@@ -99,7 +99,7 @@ fn values(figure: &Figure) -> Table {
     let mut table = Table::new(&format!("{}-values", figure.id), &figure.title, &heads);
     for row in rows {
         let slot = |(column, text): (usize, &String)| match heads.get(column) {
-            Some(head) if head.starts_with('#') => Slot::Figure(text.clone(), sort_key(text)),
+            Some(head) if head.starts_with('#') => Slot::Figure(text.clone()),
             _ => Slot::text(text.clone()),
         };
         table.row(row.iter().enumerate().map(slot).collect());
@@ -108,4 +108,4 @@ fn values(figure: &Figure) -> Table {
 }
 
 /// Longer tables are left to the screen.
-const PAPER_ROWS_MAX: usize = 60;
+const PAPER_ROWS_MAX: usize = 30;

@@ -84,14 +84,14 @@ fn one(answer: &Answer) -> Markup {
     html! {
         p.question { (answer.question) }
         @match &answer.found {
-            Some(found) => (told(found)),
+            Some(found) => (told(found, matches!(answer.advice, Advised::Refused(_)))),
             None => p.words { "Not measured here: " code { (answer.command) } },
         }
         @match &answer.advice {
             Advised::Use { address, confidence, reasons } => {
                 p.use {
                     "Use " code { (address) } " (confidence " (confidence) "). "
-                    @for reason in reasons.iter().take(REASONS_MAX) { (plain_long(reason)) " " }
+                    @if let Some(reason) = reasons.get(1) { (plain_long(reason)) }
                 }
             },
             Advised::Refused(why) => @if answer.found.is_some() {
@@ -101,14 +101,15 @@ fn one(answer: &Answer) -> Markup {
     }
 }
 
-fn told(found: &Found) -> Markup {
+/// The figure; what came next only where no advice tells it.
+fn told(found: &Found, next: bool) -> Markup {
     html! {
         p.figure {
             strong { (found.figure()) } " over " b { (found.mechanism) } " "
             (grade_mark(found.grade))
         }
         p.trust { (found.trust()) ", " a href="#counted" { (found.definition.name()) } }
-        p.words { (capital(&found.what)) ". " (found.next()) }
+        p.words { (capital(&found.what)) "." @if next { " " (found.next()) } }
     }
 }
 
@@ -131,6 +132,3 @@ fn definitions(summary: &Summary) -> Markup {
         }
     }
 }
-
-/// The advice has more to say than fits on one screen.
-const REASONS_MAX: usize = 2;

@@ -3,12 +3,21 @@
 (() => {
   const each = (selector, act, root = document) => root.querySelectorAll(selector).forEach(act);
 
-  // Heads of tables become buttons that sort.
-  const key = (row, column) => {
-    const cell = row.cells[column];
-    if (!cell) return '';
-    return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
+  // Heads of tables become buttons that sort: figures by their worth, words as words.
+  const units = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 };
+  ['', 'K', 'M', 'G'].forEach((prefix, power) => {
+    const small = prefix.toLowerCase().replace(/[mg]/, prefix);
+    units[prefix + (prefix && 'i') + 'B'] = 1024 ** power;
+    for (const unit of ['/s', 'B/s', 'b']) units[small + unit] = 1000 ** power;
+  });
+  const worth = (text) => {
+    const found = text.match(/^[±≥≤<> ]*(-?[\d.]+)\s*([^\d\s]*)/);
+    if (!found) return text;
+    // "86.5 to 121 µs" has its unit at the end.
+    const unit = found[2] === 'to' ? text.split(' ').pop() : found[2];
+    return Number(found[1]) * (units[unit] ?? 1);
   };
+  const key = (row, column) => worth(row.cells[column]?.textContent.trim() ?? '');
   const before = (a, b) => {
     const gaps = (a === '' || a === '–') - (b === '' || b === '–');
     if (gaps) return [gaps, true];

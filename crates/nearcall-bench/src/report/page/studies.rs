@@ -63,7 +63,7 @@ fn counts(studies: &[(&Run, &StudyResult)], id: &str) -> Markup {
     let heads = ["study", "#claims", "#✓ confirmed", "#✗ refuted", "#? inconclusive", "#– skipped"];
     let title_of = "What became of the claims on this machine";
     let mut table = Table::new(&format!("{id}-counts"), title_of, &heads).in_order();
-    let number = |count: usize| Slot::Figure(count.to_string(), Some(count as f64));
+    let number = |count: usize| Slot::Figure(count.to_string());
     for (_, study) in studies {
         let mut row = vec![Slot::text(title(study)), number(study.verdicts.len())];
         row.extend(VERDICTS.map(|verdict| number(count(study, verdict))));
@@ -145,16 +145,13 @@ fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
     let ratio = row.ratio.filter(|ratio| ratio.is_finite());
     vec![
         Slot::text(plain(&row.mechanism)),
-        Slot::Figure(
-            row.message_bytes.map_or_else(String::new, number::size),
-            row.message_bytes.map(|bytes| bytes as f64),
-        ),
+        Slot::Figure(row.message_bytes.map_or_else(String::new, number::size)),
         Slot::text(place.trim()),
         Slot::value(row.paper, unit),
         Slot::value(row.here_as_paper, unit),
         Slot::value(row.here, unit),
         Slot::interval(row.here_ci95, unit),
-        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio), ratio),
+        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
         Slot::Grade(row.grade),
         Slot::text(row.note.as_deref().map(plain).unwrap_or_default()),
     ]

@@ -103,7 +103,7 @@ fn facts(host: &Host<'_>) -> Vec<(&'static str, String)> {
         ("Shared cache", cache),
         ("Clock", clock(machine)),
         ("Sleep states", idle(machine)),
-        ("Noise", noise(host)),
+        ("Noise", noise_with_meaning(host)),
         ("Measured", format!("{runs}, {} cells, {measured}", host.entries.len())),
     ]
 }
@@ -146,6 +146,14 @@ pub(crate) fn noise(host: &Host<'_>) -> String {
         parts.push(format!("{} not graded", count(None)));
     }
     format!("{} (of {total} cells)", parts.join(", "))
+}
+
+/// The same, and what the most frequent grade means.
+fn noise_with_meaning(host: &Host<'_>) -> String {
+    let count = |grade| host.entries.iter().filter(|e| e.cell.grade == Some(grade)).count();
+    let most = GRADES.into_iter().filter(|&grade| count(grade) > 0).max_by_key(|&g| count(g));
+    let meaning = most.map(|grade| format!("; {grade} is {}", grade_meaning(grade)));
+    noise(host) + &meaning.unwrap_or_default()
 }
 
 /// What a grade lets a reader rely on.

@@ -23,8 +23,8 @@ pub(super) struct Table {
 pub(super) enum Slot {
     /// Words.
     Text(String),
-    /// A figure as it is read, and what it is sorted by.
-    Figure(String, Option<f64>),
+    /// A figure as it is read. The script knows the units and sorts by them.
+    Figure(String),
     /// A noise grade.
     Grade(Option<Grade>),
 }
@@ -32,12 +32,12 @@ pub(super) enum Slot {
 impl Slot {
     /// A value in its unit.
     pub(super) fn value(value: Option<f64>, unit: &str) -> Self {
-        Self::Figure(optional(value, unit), value.filter(|value| value.is_finite()))
+        Self::Figure(optional(value, unit))
     }
 
-    /// Where a value lies, sorted by how wide that is.
+    /// Where a value lies.
     pub(super) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> Self {
-        Self::Figure(interval(ci95, unit), ci95.map(|[low, high]| (high - low) / (high + low)))
+        Self::Figure(interval(ci95, unit))
     }
 
     /// Words.
@@ -77,7 +77,7 @@ impl Table {
     /// Whether a column says anything.
     fn is_used(&self, column: usize) -> bool {
         let says = |slot: &Slot| match slot {
-            Slot::Text(text) | Slot::Figure(text, _) => !text.is_empty(),
+            Slot::Text(text) | Slot::Figure(text) => !text.is_empty(),
             Slot::Grade(_) => true,
         };
         column == 0 || self.rows.iter().any(|row| row.get(column).is_some_and(says))
@@ -116,8 +116,7 @@ fn cells(row: &[Slot], used: &[bool]) -> Markup {
         @if let Some(head) = head { th scope="row" { (inner(head)) } }
         @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
             @match slot {
-                Slot::Figure(text, Some(by)) => td.n data-v=(short(*by)) { (text) },
-                Slot::Figure(text, None) => td.n { (text) },
+                Slot::Figure(text) => td.n { (text) },
                 _ => td { (inner(slot)) },
             }
         }
@@ -126,14 +125,9 @@ fn cells(row: &[Slot], used: &[bool]) -> Markup {
 
 fn inner(slot: &Slot) -> Markup {
     match slot {
-        Slot::Text(text) | Slot::Figure(text, _) => html! { (text) },
+        Slot::Text(text) | Slot::Figure(text) => html! { (text) },
         Slot::Grade(grade) => grade_mark(*grade),
     }
-}
-
-/// Enough digits to sort by.
-fn short(value: f64) -> String {
-    format!("{value:.4e}")
 }
 
 /// A grade as a letter in a shape of its colour; the letter says it, not the colour.

@@ -68,42 +68,19 @@ pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
     }
 }
 
-/// What a figure is sorted by: its value in the base unit. `None` for what is no figure.
-pub(crate) fn sort_key(text: &str) -> Option<f64> {
+/// Whether this is a figure with a unit, or part of one such as an interval.
+pub(crate) fn is_figure(text: &str) -> bool {
     let text = text.trim().trim_start_matches(['±', '≥', '≤', '<', '>', ' ']);
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
-    let (figure, unit) = text.split_at(end.unwrap_or(text.len()));
-    let value: f64 = figure.parse().ok()?;
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
-    Some(value * factor)
+    let (figure, rest) = text.split_at(end.unwrap_or(text.len()));
+    let unit = rest.trim();
+    figure.parse::<f64>().is_ok() && (UNITS.contains(&unit) || rest.contains(" to "))
 }
 
-/// The units in which figures are written, by what they are of the base unit.
-const UNITS: [(&str, f64); 24] = [
-    ("", 1.0),
-    ("×", 1.0),
-    ("%", 1.0),
-    ("ns", 1.0),
-    ("µs", 1e3),
-    ("ms", 1e6),
-    ("s", 1e9),
-    ("B", 1.0),
-    ("KiB", 1_024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-    ("/s", 1.0),
-    ("k/s", 1e3),
-    ("M/s", 1e6),
-    ("G/s", 1e9),
-    ("B/s", 1.0),
-    ("kB/s", 1e3),
-    ("MB/s", 1e6),
-    ("GB/s", 1e9),
-    ("b", 1.0),
-    ("kb", 1e3),
-    ("Mb", 1e6),
-    ("Gb", 1e9),
-    ("CPU", 1.0),
+/// The units in which figures are written.
+const UNITS: [&str; 24] = [
+    "", "×", "%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s",
+    "B/s", "kB/s", "MB/s", "GB/s", "b", "kb", "Mb", "Gb", "CPU",
 ];
 
 /// The grade, or that there is none.
@@ -197,13 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_sorted_by_what_they_are_worth() {
-        let cases = [("1.23 µs", 1_230.0), ("64 KiB", 65_536.0), ("1.04×", 1.04), ("±3.1 %", 3.1)];
-        for (text, expected) in cases {
-            assert_eq!(sort_key(text), Some(expected), "{text}");
+    fn figures_are_told_from_words() {
+        for text in ["1.23 µs", "64 KiB", "1.04×", "±3.1 %", "920 ns to 1.31 µs", "5"] {
+            assert!(is_figure(text), "{text}");
         }
-        for text in ["", "–", "shm-spin", "8 apples", "2 cores", "920 ns to 1.31 µs"] {
-            assert_eq!(sort_key(text), None, "{text}");
+        for text in ["", "–", "shm-spin", "8 apples", "2 cores"] {
+            assert!(!is_figure(text), "{text}");
         }
     }
 }
