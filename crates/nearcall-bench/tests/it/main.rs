@@ -1,6 +1,8 @@
 //! What other crates see of nearcall-bench, tested from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod figures;
+mod figures_random;
 mod footprint;
 mod load;
 mod page_reader;

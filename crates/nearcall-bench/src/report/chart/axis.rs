@@ -99,6 +99,16 @@ impl Axis {
         self
     }
 
+    /// `value`, or the end of the axis beyond which it lies. `None` if it is no number.
+    #[must_use]
+    pub fn within(&self, value: f64) -> Option<f64> {
+        match self.scale {
+            Scale::Log([low, high]) if !value.is_nan() => Some(value.clamp(low, high)),
+            Scale::Nines(max) if !value.is_nan() => Some(value.clamp(0.0, max)),
+            _ => None,
+        }
+    }
+
     /// Where `value` stands.
     #[must_use]
     pub fn place(&self, value: f64) -> Option<f64> {
@@ -148,6 +158,15 @@ impl Axis {
 #[must_use]
 pub fn drawable(value: f64) -> bool {
     value.is_finite() && (LOW..=HIGH).contains(&value)
+}
+
+/// Both ends of `interval`, as far as an axis of `values` should show them: one wild interval must
+/// not press all values together.
+#[must_use]
+pub fn tame(interval: [f64; 2], values: &[f64]) -> [f64; 2] {
+    let good = values.iter().copied().filter(|value| drawable(*value));
+    let (low, high) = good.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    interval.map(|end| if low <= high { end.clamp(low / BEYOND, high * BEYOND) } else { end })
 }
 
 fn nines(share: f64) -> f64 {
@@ -204,6 +223,8 @@ const LOW: f64 = 1e-6;
 const HIGH: f64 = 1e15;
 /// So far beyond the outermost values.
 const ROOM: f64 = 1.08;
+/// Intervals are shown so many times beyond the outermost values.
+const BEYOND: f64 = 4.0;
 /// The last is at least so many times the first.
 const SPAN_MIN: f64 = 2.0;
 /// More measured places than these get the usual ticks.

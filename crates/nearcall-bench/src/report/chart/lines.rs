@@ -76,6 +76,7 @@ impl Lines {
         let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
         let remark = remark.unwrap_or_default();
         let height = plane.height() + remark.len() as f64 * 15.0;
+        let ends = self.end_names(&plane);
         let body = html! {
             (plane.draw(width))
             (self.bounds(&plane))
@@ -86,8 +87,8 @@ impl Lines {
             @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
                 (line(series, &plane, width))
             }
-            (self.bound_names(&plane))
-            (self.names(&plane, width))
+            (self.bound_names(&plane, &ends))
+            @for end in &ends { (end.draw(width)) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
                     (line)
@@ -111,33 +112,22 @@ impl Lines {
         }
     }
 
-    /// Their names, above or below where the fewest lines run.
-    fn bound_names(&self, plane: &Plane<'_>) -> Markup {
+    /// Names of bounds, above or below where the fewest lines and names are.
+    fn bound_names(&self, plane: &Plane<'_>, ends: &[EndName]) -> Markup {
         let mut taken = self.samples(plane);
+        for end in ends {
+            let wide = text::width(&end.name);
+            let [left, base] = end.from;
+            taken.extend((0..=6).map(|i| [left + wide * f64::from(i) / 6.0, base - 4.0]));
+        }
         let mut placed = Vec::new();
         for bound in &self.bounds {
             let Some(y) = plane.y(bound.value) else { continue };
             let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
+            let [left, base] = free_place(&name, y, plane, &taken);
             let wide = text::width(&name);
-            let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
-            let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
-            let places = (0..=PLACES_TRIED).flat_map(|index| {
-                let left = first + f64::from(index) * step;
-                [[left, y - 4.0], [left, y + 13.0]]
-            });
-            let covered = |[left, base]: &[f64; 2]| {
-                let inside = |[x, y]: &&[f64; 2]| {
-                    (*left - 4.0..=left + wide + 4.0).contains(x)
-                        && (base - 12.0..=base + 4.0).contains(y)
-                };
-                let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
-                taken.iter().filter(inside).count() + if outside { 1_000 } else { 0 }
-            };
-            if let Some([left, base]) = places.min_by_key(covered) {
-                let steps = 0..=10;
-                taken.extend(steps.map(|i| [left + wide * f64::from(i) / 10.0, base - 4.0]));
-                placed.push((name, left, base));
-            }
+            taken.extend((0..=10).map(|i| [left + wide * f64::from(i) / 10.0, base - 4.0]));
+            placed.push((name, left, base));
         }
         html! {
             @for (name, left, base) in &placed {
@@ -162,37 +152,69 @@ impl Lines {
         samples
     }
 
-    /// Names at the ends of the lines that have one, moved apart, with a thin line where that was
-    /// far. Lines that end early have theirs there.
-    fn names(&self, plane: &Plane<'_>, width: Width) -> Markup {
+    /// Names at the ends of the lines that have one, moved apart. Lines that end early have theirs
+    /// there.
+    fn end_names(&self, plane: &Plane<'_>) -> Vec<EndName> {
         let end = |series: &Series| {
             let last =
                 series.points.iter().filter_map(|point| plane.at(point.x, point.y)).next_back()?;
-            Some((text::clean(&series.name), series.look, last))
+            Some(EndName { name: text::clean(&series.name), look: series.look, last, from: last })
         };
         let mut ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
-        ends.sort_by(|(_, _, a), (_, _, b)| a[0].total_cmp(&b[0]));
+        ends.sort_by(|a, b| a.last[0].total_cmp(&b.last[0]));
+        for group in ends.chunk_by_mut(|a, b| b.last[0] - a.last[0] < NAMES_APART) {
+            let wanted: Vec<f64> = group.iter().map(|end| end.last[1] + 4.0).collect();
+            let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
+            let left = group.iter().map(|end| end.last[0] + 14.0).fold(0.0, f64::max);
+            for (end, base) in group.iter_mut().zip(places) {
+                end.from = [left, base];
+            }
+        }
+        ends
+    }
+}
+
+/// A name, with the end of its line and its own place.
+struct EndName {
+    name: String,
+    look: Look,
+    last: [f64; 2],
+    from: [f64; 2],
+}
+
+impl EndName {
+    /// The name, with a thin line to the end of its line.
+    fn draw(&self, width: Width) -> Markup {
+        let tone = if self.look == Look::Floor { "muted halo" } else { "halo" };
+        let ([x, y], [left, base]) = (self.last, self.from);
         html! {
-            @for group in ends.chunk_by(|(_, _, a), (_, _, b)| b[0] - a[0] < NAMES_APART) {
-                @let wanted: Vec<f64> = group.iter().map(|(_, _, at)| at[1] + 4.0).collect();
-                @let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
-                @let left = group.iter().map(|(_, _, at)| at[0] + 14.0).fold(0.0, f64::max);
-                @for ((name, look, at), base) in group.iter().zip(places) {
-                    (end_name(name, *look, *at, [left, base], width))
+            g class=(self.look.class()) data-series=(self.name) {
+                path class="lead" d=(path(&[[x + 5.0, y], [left - 2.0, base - 4.0]])) {}
+                text class=(tone) x=(num(left)) y=(num(base)) {
+                    (text::fit(&self.name, width.units() - left))
                 }
             }
         }
     }
 }
 
-fn end_name(name: &str, look: Look, at: [f64; 2], [left, base]: [f64; 2], width: Width) -> Markup {
-    let tone = if look == Look::Floor { "muted halo" } else { "halo" };
-    html! {
-        g class=(look.class()) data-series=(name) {
-            path class="lead" d=(path(&[[at[0] + 5.0, at[1]], [left - 2.0, base - 4.0]])) {}
-            text class=(tone) x=(num(left)) y=(num(base)) { (text::fit(name, width.units() - left)) }
-        }
-    }
+/// Above or below a bound at `y`, where the name covers the fewest of `taken`.
+fn free_place(name: &str, y: f64, plane: &Plane<'_>, taken: &[[f64; 2]]) -> [f64; 2] {
+    let wide = text::width(name);
+    let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
+    let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
+    let places = (0..=PLACES_TRIED).flat_map(|index| {
+        let left = first + f64::from(index) * step;
+        [[left, y - 4.0], [left, y + 13.0]]
+    });
+    let covered = |[left, base]: &[f64; 2]| {
+        let inside = |[x, y]: &&[f64; 2]| {
+            (*left - 4.0..=left + wide + 4.0).contains(x) && (base - 12.0..=base + 4.0).contains(y)
+        };
+        let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
+        taken.iter().filter(inside).count() + if outside { OUTSIDE } else { 0 }
+    };
+    places.min_by_key(covered).unwrap_or([first, y - 4.0])
 }
 
 fn is_named(series: &Series) -> bool {
@@ -252,10 +274,10 @@ fn stretches<'s>(series: &'s Series, plane: &Plane<'_>) -> Vec<Vec<(&'s Point, [
 /// From the lower ends of the intervals to the upper ones. What lies outside of the axis ends at
 /// its edge.
 fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
-    let edge = |value: f64, or: f64| plane.y(value).unwrap_or(or);
     let ends = stretch.iter().map(|(point, [x, y])| {
         let [low, high] = point.interval.unwrap_or([point.y; 2]);
-        ([*x, edge(low, *y)], [*x, edge(high, *y)])
+        let edge = |value: f64| plane.y.within(value).and_then(|v| plane.y(v)).unwrap_or(*y);
+        ([*x, edge(low)], [*x, edge(high)])
     });
     let (mut low, high): (Vec<[f64; 2]>, Vec<[f64; 2]>) = ends.unzip();
     match low.len() {
@@ -271,5 +293,7 @@ fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
 
 /// Places along a bound at which its name is tried.
 const PLACES_TRIED: i32 = 12;
+/// Worse than whatever a name inside can cover.
+const OUTSIDE: usize = 1_000_000;
 /// Lines whose ends are closer than this have their names in one column.
 const NAMES_APART: f64 = 110.0;

@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 
-use super::axis::Axis;
+use super::axis::{Axis, tame};
 use super::mark::{Look, Mark, legend, mark};
 use super::{Frame, Width, num, svg, text};
 
@@ -55,13 +55,23 @@ pub struct Dot {
     pub label: String,
 }
 
+/// All numbers of these rows that an axis should hold: values, and intervals as far as they are
+/// not wild.
+#[must_use]
+pub fn extent(rows: &[Row]) -> Vec<f64> {
+    let dots = || rows.iter().flat_map(|row| &row.dots);
+    let values: Vec<f64> = dots().map(|dot| dot.value).collect();
+    let ends = dots().filter_map(|dot| dot.interval).flat_map(|ends| tame(ends, &values));
+    values.iter().copied().chain(ends.collect::<Vec<_>>()).collect()
+}
+
 impl Rows {
     /// Draws it.
     #[must_use]
     pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
         let names = self.rows.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
         let texts = self.rows.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
-        let left = (names + 12.0).clamp(40.0, width.units() * 0.36);
+        let left = (names + 12.0).clamp(40.0, width.units() * 0.42);
         let right = width.units() - (texts + 14.0).clamp(14.0, width.units() * 0.3);
         let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
         let top = key_height + 6.0;
@@ -120,7 +130,10 @@ impl Rows {
                 } @else {
                     path class="grid" d={ "M" (num(room.left)) " " (num(y)) "H" (num(room.right)) } {}
                 }
-                @for dot in &row.dots { (self.dot(row, dot, y, room, width)) }
+                @for (index, dot) in row.dots.iter().enumerate() {
+                    @let aside = index as f64 - (row.dots.len() as f64 - 1.0) / 2.0;
+                    (self.dot(row, dot, y + aside * APART.min(ROW / row.dots.len() as f64), room, width))
+                }
                 text class=(tone) x=(num(width.units() - 4.0)) y=(num(y + 4.0)) { (row.text) }
             }
         }
@@ -128,7 +141,8 @@ impl Rows {
 
     fn dot(&self, row: &Row, dot: &Dot, y: f64, room: &Room, width: Width) -> Markup {
         let Some(x) = self.axis.place(dot.value).map(|at| room.x(at)) else { return html! {} };
-        let ends = dot.interval.map(|ends| ends.map(|end| self.axis.place(end)));
+        let inside = |end: f64| self.axis.within(end).and_then(|end| self.axis.place(end));
+        let ends = dot.interval.map(|ends| ends.map(inside));
         html! {
             g class=(dot.look.class()) {
                 @if let Some([Some(low), Some(high)]) = ends {
@@ -161,5 +175,7 @@ impl Room {
     }
 }
 
+/// Between the dots of one row, so that their intervals can be told apart.
+const APART: f64 = 5.0;
 /// From one row to the next.
 const ROW: f64 = 18.0;

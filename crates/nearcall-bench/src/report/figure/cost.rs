@@ -52,7 +52,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str
     for (set, best) in sets.iter().zip(&best) {
         let Some(entry) = set.entries.first() else { continue };
         let look = set.family.look();
-        spots.extend(spot(entry, set.name.clone(), look, best.is_singled_out()));
+        spots.extend(spot(entry, set.name.clone(), look, best.is_singled_out() || id == ID_NEAR));
     }
     if spots.is_empty() {
         return None;

@@ -1,6 +1,6 @@
 //! From a group of cells to lines: one per mechanism, over sizes, gaps or rates.
 
-use crate::report::chart::axis::{Axis, drawable};
+use crate::report::chart::axis::{Axis, drawable, tame};
 use crate::report::chart::lines::{Bound, Lines, Point, Series};
 use crate::report::chart::mark::Look;
 use crate::report::chart::text;
@@ -99,11 +99,13 @@ impl Curves {
     pub(super) fn chart(self, measure: &Measure<'_>, x_title: &str) -> Option<Lines> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let xs: Vec<f64> = points().map(|point| point.x).collect();
+        let ys: Vec<f64> = points().map(|point| point.y).collect();
         // Grey series show no band, so theirs need no room.
         let singled = self.series.iter().filter(|series| series.look.is_singled_out());
-        let ends = singled.flat_map(|s| &s.points).filter_map(|point| point.interval).flatten();
+        let ends = singled.flat_map(|s| &s.points).filter_map(|point| point.interval);
+        let ends: Vec<f64> = ends.flat_map(|ends| tame(ends, &ys)).collect();
         let bounds = self.bounds.iter().map(|bound| bound.value);
-        let ys = points().map(|point| point.y).chain(ends).chain(bounds);
+        let ys = ys.into_iter().chain(ends).chain(bounds);
         let y = Axis::log(measure.y_unit, measure.y_title, ys)?;
         let x = Axis::log(measure.x_unit, x_title, xs.iter().copied())?.with_ticks(&xs);
         let bare = self.bounds.is_empty() && !self.series.iter().any(|s| s.look == Look::Floor);
@@ -143,8 +145,8 @@ pub(super) fn describe(chart: &Lines, unit_x: Unit, unit_y: Unit, more_is_better
 }
 
 /// What bands, colours and grey lines are, for every chart of lines.
-pub(super) const READING: &str = "Bands: where the figure of a typical launch lies with 95 % confidence. \
-    In colour the best of each family, in grey the others. Dotted: bounds, measured without \
+pub(super) const READING: &str = "Bands: where the figure of a typical launch lies with 95 % confidence, \
+    cut where they are much wider than all values. In colour the best of each family, in grey the others. Dotted: bounds, measured without \
     nearcall.";
 
 /// More than the logarithm of any figure.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
-use crate::report::chart::rows::{Dot, Row, Rows};
+use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
@@ -35,7 +35,8 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
     };
     let mut shown = Vec::new();
     let mut loads: Vec<String> = Vec::new();
-    let found = groups(host, keep);
+    let mut found = groups(host, keep);
+    found.retain(|group| group.entries.len() >= PAIRS_MIN);
     for (index, group) in found.iter().enumerate() {
         if loads.contains(&group.setting.load) || loads.len() == LOADS_MAX {
             continue;
@@ -74,12 +75,8 @@ fn one(
     let value = |entry: &Entry<'_>| headline(entry).map_or(f64::INFINITY, |h| h.value);
     pairs.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
     let rows: Vec<Row> = pairs.iter().filter_map(|pair| row(group, *pair)).collect();
-    let ends = rows.iter().flat_map(|row| &row.dots).flat_map(|dot| {
-        let [low, high] = dot.interval.unwrap_or([dot.value; 2]);
-        [low, dot.value, high]
-    });
     let title = format!("{}, logarithmic", words::axis(&group.setting));
-    let axis = Axis::log(Unit::Time, &title, ends)?;
+    let axis = Axis::log(Unit::Time, &title, extent(&rows))?;
     let mut legend = vec![
         (Look::Other, true, "idle".to_owned()),
         (Look::Other, false, "beside load".to_owned()),
@@ -98,7 +95,8 @@ fn one(
     let chart = Rows { axis, rows: bounds, rule: None, key: legend, remark };
     let load = text::clean(&group.setting.load);
     let size = pairs.first().map(|(idle, _)| idle.key.message_bytes).unwrap_or_default();
-    let statistic = "Hollow: idle; full: beside the load. Bars: 95 % confidence intervals over \
+    let statistic = "Hollow: idle; full: beside the load; at the right: how \
+        many times the idle median that is. Bars: 95 % confidence intervals over \
         launches. What the workers really did stands in the notes. Bounds are of the idle machine.";
     let drawn = pairs.iter().flat_map(|(idle, loaded)| [*idle, *loaded]);
     let parts = Parts {
@@ -196,5 +194,7 @@ fn achieved(pairs: &[Pair<'_>]) -> Option<String> {
     Some(format!("The load, as it was for one of the cells: {}.", words.join(", ")))
 }
 
+/// One pair alone is no picture.
+const PAIRS_MIN: usize = 3;
 /// More kinds of load are not drawn.
 const LOADS_MAX: usize = 3;

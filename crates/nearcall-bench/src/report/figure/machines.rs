@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
-use crate::report::chart::rows::{Dot, Row, Rows};
+use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
@@ -40,12 +40,8 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     let sizes: BTreeSet<u64> = pairs.iter().map(|(entry, _)| entry.key.message_bytes).collect();
     let drawn: Vec<u64> = spread_out(&sizes);
     let rows = rows(&pairs, &drawn);
-    let ends = rows.iter().flat_map(|row| &row.dots).flat_map(|dot| {
-        let [low, high] = dot.interval.unwrap_or([dot.value; 2]);
-        [low, dot.value, high]
-    });
     let title = "median, to that of the first machine, logarithmic";
-    let axis = Axis::log(Unit::Ratio, title, ends.chain([1.0]))?;
+    let axis = Axis::log(Unit::Ratio, title, extent(&rows).into_iter().chain([1.0]))?;
     let looks = drawn.iter().enumerate();
     let key = looks.map(|(index, bytes)| (look(index), false, number::size(*bytes))).collect();
     let remark = "The line at 1: as fast as the first machine. Bounds of each machine stand in its \

@@ -2,7 +2,7 @@
 
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
-use crate::report::chart::rows::{Dot, Row, Rows};
+use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
@@ -78,18 +78,16 @@ fn one(
     for entry in sorted(group.entries.iter().copied().chain(floors.iter().copied())) {
         table.rows.extend(table_row(group, entry));
     }
-    let ends = rows.iter().flat_map(|(value, row)| {
-        let ci95 = row.dots.first().and_then(|dot| dot.interval).unwrap_or([*value; 2]);
-        [*value, ci95[0], ci95[1]]
-    });
+    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     let title = format!("{}, logarithmic", words::axis(&group.setting));
-    let Some(axis) = Axis::log(Unit::Time, &title, ends) else { return nothing(host, place) };
+    let Some(axis) = Axis::log(Unit::Time, &title, extent(&rows)) else {
+        return nothing(host, place);
+    };
     let remark = floors.is_empty().then(|| words::NO_FLOORS.to_owned());
     let mut legend = key(families);
     if !floors.is_empty() {
         legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
     }
-    let rows = rows.into_iter().map(|(_, row)| row).collect();
     let chart = Rows { axis, rows, rule: None, key: legend, remark };
     let title = format!("One {what} of {} there and back, every mechanism", number::size(size));
     let statistic = "Dot: the median of all round trips. Bar: where the median of a typical \

@@ -147,7 +147,7 @@ fn memcpy_rate(host: &Host<'_>, class: &str) -> Option<Bound> {
     let largest = host.entries.iter().filter(fits).max_by_key(|e| e.key.message_bytes)?;
     let ns = largest.cell.headline().filter(|h| h.unit == "ns" && drawable(h.value))?.value;
     let value = largest.key.message_bytes as f64 / ns * 1e9;
-    let name = format!("memcpy in one process: {}", Unit::ByteRate.value(value));
+    let name = format!("memcpy, one process: {}", Unit::ByteRate.value(value));
     drawable(value).then_some(Bound { name, value })
 }
 

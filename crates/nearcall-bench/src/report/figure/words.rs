@@ -90,6 +90,8 @@ fn grades(entries: &[&Entry<'_>]) -> String {
 
 /// What else was measured and is not drawn here.
 pub(super) fn others(groups: &[Group<'_>]) -> Option<String> {
+    // Those of one pair of many are in the figures from CPU to CPU.
+    let groups: Vec<&Group<'_>> = groups.iter().filter(|g| g.setting.pair.is_none()).collect();
     if groups.is_empty() {
         return None;
     }
@@ -113,14 +115,14 @@ pub(super) fn disturbed<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) ->
 /// What a floor is, in words of the field.
 pub(super) fn floor(name: &str) -> String {
     match name {
-        "floor-spin" => "cache line there and back".to_owned(),
-        "floor-futex" => "futex wake-ups (two context switches)".to_owned(),
+        "floor-spin" => "cache-line round trip".to_owned(),
+        "floor-futex" => "futex context switches".to_owned(),
         "floor-eventfd" => "eventfd wake-ups".to_owned(),
         "floor-unix" => "bare UNIX socket".to_owned(),
         "floor-unix-epoll" => "bare UNIX socket, epoll".to_owned(),
         "floor-pipe" => "bare pipe".to_owned(),
-        "floor-memcpy" => "memcpy in one process".to_owned(),
-        "floor-chunked-copy" => "copy through shared memory".to_owned(),
+        "floor-memcpy" => "memcpy, one process".to_owned(),
+        "floor-chunked-copy" => "shared-memory copy".to_owned(),
         "floor-ring" => "words through a ring".to_owned(),
         "floor-call" => "call in one process".to_owned(),
         other => text::clean(other),
