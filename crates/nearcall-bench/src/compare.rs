@@ -20,6 +20,7 @@ pub(crate) mod shown;
 mod summary;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -437,10 +438,9 @@ fn by_key(run: &Run) -> (BTreeMap<CellKey, &Cell>, usize) {
     let mut found = BTreeMap::new();
     let mut repeated = 0;
     for (key, cell) in run.keyed_cells() {
-        if found.contains_key(&key) {
-            repeated += 1;
-        } else {
-            found.insert(key, cell);
+        match found.entry(key) {
+            Entry::Vacant(place) => _ = place.insert(cell),
+            Entry::Occupied(_) => repeated += 1,
         }
     }
     (found, repeated)

@@ -84,11 +84,11 @@ pub(super) fn settings(runs: [&Run; 2], pairs: &[(CellKey, [&Cell; 2])]) -> Vec<
     };
     let cpus = count(|first, second| first.placement != second.placement);
     let rooms = count(|first, second| first.sizes != second.sizes);
-    found.extend(
-        [("CPUs", cpus), ("buffer sizes", rooms)]
-            .into_iter()
-            .filter_map(|(what, count)| (count > 0).then(|| of_cells(what, count))),
-    );
+    for (what, count) in [("CPUs", cpus), ("buffer sizes", rooms)] {
+        if count > 0 {
+            found.push(of_cells(what, count));
+        }
+    }
     found
 }
 
