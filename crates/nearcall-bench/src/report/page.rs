@@ -12,6 +12,7 @@ mod figures;
 mod first;
 mod glossary;
 mod method;
+mod ratings;
 mod studies;
 mod summary;
 mod table;
@@ -114,7 +115,7 @@ fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
     }
     let kinds: [(&str, &str, Part); 6] = [
         ("studies", "Published studies, repeated", studies::body),
-        ("ratings", "Study 001's table of qualities, recomputed", studies::ratings),
+        ("ratings", "Study 001's table of qualities, recomputed", ratings::body),
         ("floors", "Floors", cells::floors),
         ("cells", "Every figure", cells::all),
         ("warnings", "Warnings, and what was left out", method::warnings),

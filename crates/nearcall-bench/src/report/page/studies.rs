@@ -157,11 +157,6 @@ fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
     ]
 }
 
-/// Study 001's table of qualities. The one place where `studies::ratings` is shown.
-pub(super) fn ratings(_host: &Host<'_>, _id: &str) -> Option<Markup> {
-    None
-}
-
 pub(crate) const VERDICTS: [Verdict; 4] =
     [Verdict::Confirmed, Verdict::Refuted, Verdict::Inconclusive, Verdict::Skipped];
 
