@@ -108,7 +108,7 @@ fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
     if hosts.len() > 1 {
         let body = cells::side_by_side(hosts);
         sections.push(Section {
-            id: "machines".to_owned(),
+            id: "side-by-side".to_owned(),
             title: "Machines side by side".to_owned(),
             body,
         });

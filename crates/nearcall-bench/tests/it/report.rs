@@ -209,7 +209,7 @@ fn a_cell_of_grade_d_is_no_answer() {
 fn machines_stand_beside_each_other_and_are_never_averaged() {
     let page = page_of(&[full(), other_machine()]);
     let tags = tags(&page);
-    let table = tags.iter().find(|tag| tag.get("id") == Some("machines-rtt")).unwrap();
+    let table = tags.iter().find(|tag| tag.get("id") == Some("side-by-side-rtt")).unwrap();
     assert!(table.text.contains("148 ns") && table.text.contains("96.4 ns"), "{}", table.text);
     // The mean of both.
     assert!(!page.contains("122 ns"));

@@ -175,7 +175,7 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let (title, meaning) = definition.title_and_meaning();
     let caption = format!("{title}: {meaning}");
-    let mut table = Table::new(&format!("machines-{}", definition.name()), caption, &heads);
+    let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
     for (key, cells) in rows.iter().filter(|(key, _)| key.definition == definition).take(ROWS_MAX) {
         let mut row = vec![Slot::text(text::plain(&key.to_string()))];
         for entry in cells {
