@@ -10,6 +10,7 @@ mod data;
 mod load;
 mod matrix;
 mod profile;
+mod report;
 mod reproduce;
 mod rules;
 pub(crate) mod traffic;
@@ -31,8 +32,10 @@ pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
 pub(crate) use self::load::LoadArgs;
+use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
+pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
 use self::rules::RulesArgs;
 use self::traffic::{
@@ -132,17 +135,19 @@ pub(crate) enum Command {
     Show(ShowArgs),
 
     /// Keep runs of many machines in a folder, as plain files that can be sent to others
+    /// Make one page of stored runs: figures, tables, what is fast and what to use
     ///
-    /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
-    /// of different machines are never averaged. For questions to many runs there are CSV and
-    /// Parquet, one row per cell.
+    /// One HTML file that needs nothing else and no network. Runs of one machine complete each
+    /// other, those of several stand side by side and are never averaged. Runs that mean different
+    /// things by the same words are refused.
     #[command(
         help_template = TEMPLATE,
-        before_help = data::EXAMPLES,
-        arg_required_else_help = true,
+        before_help = report::EXAMPLES,
         verbatim_doc_comment
     )]
     Data(DataArgs),
+    Report(ReportArgs),
+
     /// Tell whether a later run differs from an earlier one: slower, faster, no difference
     ///
     /// Cells that measured the same are judged by their launches, corrected for the number of
@@ -158,6 +163,18 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Compare(CompareArgs),
+    /// Keep runs of many machines in a folder, as plain files that can be sent to others
+    ///
+    /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
+    /// of different machines are never averaged. For questions to many runs there are CSV and
+    /// Parquet, one row per cell.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = data::EXAMPLES,
+        arg_required_else_help = true,
+        verbatim_doc_comment
+    )]
+    Data(DataArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -655,6 +672,8 @@ Examples:
   nearcall show RUN.json                         the table of a stored run
   nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall compare BEFORE.json AFTER.json        whether a later run differs
+  nearcall compare BEFORE.json AFTER.json        whether a later run differs
+  nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\

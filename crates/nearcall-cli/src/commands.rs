@@ -12,6 +12,7 @@ mod findings;
 mod r#gen;
 mod mechanisms;
 mod profile;
+mod report;
 mod reproduce;
 mod show;
 mod timers;
@@ -43,6 +44,9 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),

@@ -10,7 +10,7 @@ pub mod clocks;
 pub mod compare;
 mod details;
 pub mod footprint;
-mod grid;
+pub(super) mod grid;
 mod head;
 mod imported;
 mod matrix;

@@ -13,5 +13,7 @@ mod load;
 mod memory;
 mod profile;
 mod program;
+mod report;
+mod report_browser;
 mod reproduce;
 mod timers;
