@@ -156,6 +156,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Cells with a p value, floors too: for so many each was corrected.
+    #[must_use]
+    pub fn tested(&self) -> usize {
+        self.cells.iter().filter(|cell| cell.p_corrected.is_some()).count()
+    }
+
     /// The cells that are slower by at least `share` (0.05 is 5 %), with the corrected
     /// significance; the worst first. Floors are left out: they are not nearcall.
     pub fn slower_by(&self, share: f64) -> impl Iterator<Item = &CellComparison> {
@@ -314,10 +320,11 @@ impl Verdict {
     }
 }
 
-/// How many cells have which verdict.
+/// How many cells have which verdict. Floors are not among them, unless there is nothing else:
+/// they are not nearcall, and [`FloorShift`] counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Cells in both runs.
+    /// Cells that both runs have.
     pub cells: usize,
     /// See [`Verdict::Slower`].
     pub slower: usize,
@@ -334,10 +341,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(cells: &[CellComparison]) -> Self {
-        let of = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
+    fn of(all: &[CellComparison]) -> Self {
+        let is_floor = |cell: &&CellComparison| cell.key.list == List::Floors;
+        let nothing_else = all.iter().all(|cell| is_floor(&cell));
+        let counted = || all.iter().filter(|cell| nothing_else || !is_floor(cell));
+        let of = |verdict| counted().filter(|cell| cell.verdict == verdict).count();
         Self {
-            cells: cells.len(),
+            cells: counted().count(),
             slower: of(Verdict::Slower),
             faster: of(Verdict::Faster),
             cannot_tell: of(Verdict::CannotTell),

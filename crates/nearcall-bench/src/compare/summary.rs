@@ -76,7 +76,8 @@ fn answer(comparison: &Comparison) -> String {
         ),
         Overall::Unknown => format!("Nothing can be said: {}.", why_nothing(comparison)),
         Overall::Slower | Overall::Faster | Overall::Mixed => {
-            format!("{} {who}({margin} or more, corrected for {judged} cells).", flagged(counts))
+            let tested = comparison.tested();
+            format!("{} {who}({margin} or more, corrected for {tested} cells).", flagged(counts))
         }
     }
 }

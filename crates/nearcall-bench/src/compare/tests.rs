@@ -92,10 +92,10 @@ fn flagged(world: World, comparisons: u32) -> [f64; 2] {
 fn two_runs_of_the_same_are_not_told_apart() {
     for (launches, spread) in [(3, 0.03), (5, 0.0), (5, 0.15), (10, 0.05)] {
         let world = World { cells: 30, launches, spread, slowdown: 1.0, slowed: 0 };
-        let [cells, any] = flagged(world, 25);
+        let [cells, any] = flagged(world, 20);
         assert!(cells <= 0.005, "{launches} launches, spread {spread}: {cells} of cells");
-        // 5 % are promised; 25 comparisons may well show three of them.
-        assert!(any <= 0.13, "{launches} launches, spread {spread}: {any} of comparisons");
+        // 5 % are promised; 20 comparisons may well show two of them.
+        assert!(any <= 0.11, "{launches} launches, spread {spread}: {any} of comparisons");
     }
 }
 
@@ -264,6 +264,7 @@ fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
     let found = compared(&before, &after);
     let floors = found.floors.unwrap();
     assert_eq!((floors.floors, floors.flagged), (3, 3));
+    assert_eq!((found.counts.cells, found.tested()), (2, 5));
     assert!((floors.slowdown - 1.5).abs() < 1e-9);
     assert!(found.summary.last().unwrap().contains("the machine itself changed"));
     // A check judges what is nearcall.
@@ -273,7 +274,8 @@ fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
     assert_eq!(reason, Some("the floors moved about as much"));
     // Of two machines everything is told.
     after.machine.id = "two".to_owned();
-    assert_eq!(compared(&before, &after).counts.slower, 5);
+    let found = compared(&before, &after);
+    assert_eq!((found.counts.slower, found.floors.unwrap().flagged), (2, 3));
 }
 
 fn stored(name: &str) -> Run {
@@ -287,6 +289,7 @@ fn a_stored_run_compared_with_itself_has_no_difference() {
         let found = compared(&run, &run);
         assert_eq!((found.overall, found.same_run), (Overall::NoDifference, true), "{name}");
         assert_eq!(found.counts.no_difference, found.counts.cells, "{name}");
+        assert!(found.cells.iter().all(|cell| cell.verdict == Verdict::NoDifference), "{name}");
         assert!(found.warnings.iter().any(|text| text.contains("the same run")), "{name}");
         let text = serde_json::to_string(&found).unwrap();
         let read: Comparison = serde_json::from_str(&text).unwrap();

@@ -88,8 +88,8 @@ const STEPS_MAX: u32 = 500;
 /// No quantile that is asked for lies beyond: one degree of freedom has 12.7.
 const T_MAX: f64 = 1e12;
 
-/// Each halves the error: the last bit of what `two_sided_p` gives.
-const HALVINGS: u32 = 80;
+/// Each halves the error: this many leave less than `two_sided_p` itself has.
+const HALVINGS: u32 = 50;
 
 #[cfg(test)]
 mod tests {

@@ -77,7 +77,7 @@ fn method(comparison: &Comparison) -> String {
         "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
          corrected for {} cells (Benjamini-Hochberg), decides; \"rank\" is Mann-Whitney's p, not \
          corrected; {margin} or more matters",
-        comparison.counts.judged()
+        comparison.tested()
     )
 }
 
@@ -169,17 +169,12 @@ fn wrapped(text: &str) -> Vec<String> {
 }
 
 fn print_rest(out: &mut String, comparison: &Comparison) {
-    let counts = &comparison.counts;
-    let rest = [
-        (counts.cannot_tell, Verdict::CannotTell),
-        (counts.no_difference, Verdict::NoDifference),
-        (counts.too_noisy, Verdict::TooNoisy),
-        (counts.incomplete, Verdict::Incomplete),
-    ];
+    let count = |verdict| comparison.cells.iter().filter(|cell| cell.verdict == verdict).count();
+    let rest = Verdict::ALL.into_iter().filter(|&verdict| verdict > Verdict::Faster);
     let told: Vec<String> = rest
-        .into_iter()
+        .map(|verdict| (count(verdict), verdict.words()))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
+        .map(|(count, words)| format!("{count} {words}"))
         .collect();
     if !told.is_empty() {
         out.push('\n');
