@@ -105,7 +105,10 @@ impl<'a> Bridge<'a> {
             widen([0, 1].map(|end| near[end] * (1.0 - share) + far[end] * share))
         });
         let launches = match near.launches.len() == other.launches.len() {
-            true => near.launches.iter().zip(&other.launches).map(|(&a, &b)| join(a, b)).collect(),
+            true => {
+                let both = near.launches.iter().zip(&other.launches);
+                both.map(|(&a, &b)| join(a, b)).collect()
+            }
             false => Vec::new(),
         };
         Some(Value { value: join(near.value, other.value), spread, launches })
