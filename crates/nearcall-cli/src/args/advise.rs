@@ -68,8 +68,17 @@ pub(crate) struct AdviseArgs {
     )]
     pub(crate) needs: Vec<Need>,
 
-    /// latency, p99, throughput, cpu, memory, or shares as latency=0.7,cpu=0.3
-    #[arg(long, value_name = "WHAT", default_value = "latency", help_heading = WANTED)]
+    /// latency, p99, throughput, cpu, memory, or shares
+    ///
+    /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
+    /// the best.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "latency",
+        help_heading = WANTED,
+        verbatim_doc_comment
+    )]
     pub(crate) optimise: Weights,
 
     /// Both ends on the same CPU, cross CPUs, not pinned (none)
