@@ -25,6 +25,7 @@
 mod advice;
 mod bridge;
 mod candidates;
+pub mod check;
 mod evidence;
 mod judge;
 mod measure;
@@ -34,7 +35,9 @@ mod reasons;
 mod refusal;
 mod requirements;
 mod specs;
+pub mod store;
 mod text;
+pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};
 pub use candidates::{Candidate, Excluded, Violation, candidates, conflict, eligible};
