@@ -32,7 +32,6 @@ pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
 pub(crate) use self::load::LoadArgs;
-use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::report::ReportArgs;
@@ -134,7 +133,6 @@ pub(crate) enum Command {
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
 
-    /// Keep runs of many machines in a folder, as plain files that can be sent to others
     /// Make one page of stored runs: figures, tables, what is fast and what to use
     ///
     /// One HTML file that needs nothing else and no network. Runs of one machine complete each
@@ -145,7 +143,6 @@ pub(crate) enum Command {
         before_help = report::EXAMPLES,
         verbatim_doc_comment
     )]
-    Data(DataArgs),
     Report(ReportArgs),
 
     /// Tell whether a later run differs from an earlier one: slower, faster, no difference
@@ -163,6 +160,7 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Compare(CompareArgs),
+
     /// Keep runs of many machines in a folder, as plain files that can be sent to others
     ///
     /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
@@ -670,8 +668,7 @@ Examples:
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
-  nearcall data add RUN.json                     keep it among the runs of many machines
-  nearcall compare BEFORE.json AFTER.json        whether a later run differs
+  nearcall report RUN.json -o report.html        one page: figures, tables, what to use
   nearcall compare BEFORE.json AFTER.json        whether a later run differs
   nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
