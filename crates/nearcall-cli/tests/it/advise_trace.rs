@@ -20,8 +20,7 @@ fn recording(name: &str) -> PathBuf {
 #[track_caller]
 fn advise(folder: &Folder, words: &[&str]) -> Ended {
     let run = run();
-    let words: Vec<&str> =
-        ["advise"].iter().chain(words).copied().chain(["--run", &run]).collect();
+    let words: Vec<&str> = ["advise"].iter().chain(words).copied().chain(["--run", &run]).collect();
     folder.run(&words)
 }
 
