@@ -105,7 +105,10 @@ impl<'a> Bridge<'a> {
             widen([0, 1].map(|end| near[end] * (1.0 - share) + far[end] * share))
         });
         let launches = match near.launches.len() == other.launches.len() {
-            true => near.launches.iter().zip(&other.launches).map(|(&a, &b)| join(a, b)).collect(),
+            true => {
+                let both = near.launches.iter().zip(&other.launches);
+                both.map(|(&a, &b)| join(a, b)).collect()
+            }
             false => Vec::new(),
         };
         Some(Value { value: join(near.value, other.value), spread, launches })
@@ -120,7 +123,7 @@ fn place(total: u64) -> f64 {
 /// What a message takes at least.
 const LINE_BYTES: f64 = 64.0;
 
-/// How far beyond a measured size anything is said: empty calls just reach messages of a cache line.
+/// How far beyond a measured size anything is said: empty calls just reach one cache line.
 pub(super) const BEYOND_MAX: f64 = 2.05;
 
 /// Between two measured sizes 64 KiB apart there are caches.

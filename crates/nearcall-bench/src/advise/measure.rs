@@ -93,7 +93,13 @@ pub fn measure(
         });
     }
     if all.len() <= FINALISTS_MAX {
-        return Ok(look(requirements, &all, effort, (effort.time_budget, LAUNCHES), hooks)?);
+        return Ok(look(
+            requirements,
+            &all,
+            effort,
+            (effort.time_budget, launches(effort.time_budget, all.len())),
+            hooks,
+        )?);
     }
     let begin_ns = clock::monotonic_ns();
     let share = effort.time_budget.mul_f64(FIRST_SHARE);
@@ -106,8 +112,16 @@ pub fn measure(
     let left = effort.time_budget.saturating_sub(taken);
     // Launches that are made in any case may have taken more than their share.
     let left = left.max(effort.time_budget.mul_f64(SECOND_SHARE_MIN));
-    let second = look(requirements, &finalists, effort, (left, LAUNCHES), hooks)?;
+    let second =
+        look(requirements, &finalists, effort, (left, launches(left, finalists.len())), hooks)?;
     Ok(join(first, second))
+}
+
+/// Launches differ more than what is in them, so there are many short ones.
+fn launches(time: Duration, candidates: usize) -> u32 {
+    let each = LAUNCH.saturating_mul(u32::try_from(candidates).unwrap_or(u32::MAX));
+    let fit = time.as_nanos() / each.as_nanos().max(1);
+    u32::try_from(fit).unwrap_or(u32::MAX).clamp(LAUNCHES_MIN, LAUNCHES_MAX)
 }
 
 fn look(
@@ -185,8 +199,14 @@ const SECOND_SHARE_MIN: f64 = 0.3;
 /// An interval needs two.
 const LAUNCHES_FIRST: u32 = 2;
 
+/// What a launch takes with a cell or two that say something.
+const LAUNCH: Duration = Duration::from_millis(180);
+
 /// Rounds enough for ratios by rounds to have a median.
-const LAUNCHES: u32 = 7;
+const LAUNCHES_MIN: u32 = 5;
+
+/// From here on longer launches are better than more.
+const LAUNCHES_MAX: u32 = 20;
 
 /// More share too little time.
 const FINALISTS_MAX: usize = 8;
@@ -234,6 +254,12 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|one| one.mechanism.name()).collect();
         assert_eq!(names, ["pipe", "fifo", "uring", "shm-mq"]);
         assert!(found.iter().all(|one| one.wait == WaitPolicy::Block));
+    }
+
+    #[test]
+    fn few_candidates_have_many_launches() {
+        let of = |seconds, candidates| launches(Duration::from_secs(seconds), candidates);
+        assert_eq!((of(27, 8), of(27, 3), of(2, 8)), (18, LAUNCHES_MAX, LAUNCHES_MIN));
     }
 
     #[test]

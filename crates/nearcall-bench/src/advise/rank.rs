@@ -113,10 +113,11 @@ fn difference(row: &Row, base: &Row, weights: &Weights) -> (f64, Option<f64>) {
     (cost, variance.map(f64::sqrt))
 }
 
-/// The logarithm of a ratio and half its interval's width: by rounds, if both have the same.
+/// The logarithm of a ratio and half its interval's width: by the rounds that both have. A run that
+/// ran out of time ends within a round.
 fn ratio(own: &Value, other: &Value) -> (f64, Option<f64>) {
-    let rounds = own.launches.len();
-    if rounds == other.launches.len() && rounds >= PAIRS_MIN {
+    let rounds = own.launches.len().min(other.launches.len());
+    if rounds >= PAIRS_MIN {
         let ratios: Vec<f64> =
             own.launches.iter().zip(&other.launches).map(|(a, b)| (a / b).ln()).collect();
         let middle = match rounds >= MEDIAN_MIN {
@@ -240,6 +241,11 @@ mod tests {
         let found = rank(&rows, &Weights::only(Objective::Latency));
         assert_eq!(found[0].row, 1);
         assert!(!found[1].tied, "{found:?}");
+        // The time was over before the other's last launch.
+        let mut short = rows;
+        short[1].values[0].as_mut().unwrap().launches.pop();
+        let found = rank(&short, &Weights::only(Objective::Latency));
+        assert!(found[0].row == 1 && (found[1].cost + 0.92_f64.ln()).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

@@ -283,6 +283,38 @@ fn the_choice_meets_all_needs_whatever_was_measured() {
     }
 }
 
+/// Launches that differ by 20 % on a machine that drifts by as much from round to round.
+fn noisy_launches(rng: &mut fastrand::Rng, true_ns: f64, drift: &[f64]) -> Vec<f64> {
+    let mut normal = || (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+    drift.iter().map(|drift| true_ns * drift * (0.2 * normal()).exp()).collect()
+}
+
+#[test]
+fn on_a_noisy_machine_the_choice_is_still_within_a_tenth_of_the_best() {
+    let mut rng = fastrand::Rng::with_seed(40);
+    let mut good = 0;
+    for _ in 0..WORLDS {
+        let drift: Vec<f64> = (0..18).map(|_| (rng.f64() - 0.5).exp()).collect();
+        let mut world = World::new();
+        let mut truth = Vec::new();
+        for candidate in Candidate::all().into_iter().filter(|one| one.wait != Spin).take(8) {
+            let true_ns = 10_000.0 * (2.0 * rng.f64()).exp2();
+            let launches = noisy_launches(&mut rng, true_ns, &drift);
+            let middle = crate::stats::median(&launches).unwrap();
+            world = world.call(candidate.mechanism, candidate.wait, 64, middle);
+            world.run.cells.last_mut().unwrap().launch_medians_ns = launches;
+            truth.push((candidate, true_ns));
+        }
+        let choice = world.advise(&wanted(64, &[])).unwrap().choice;
+        let best = truth.iter().map(|one| one.1).fold(f64::INFINITY, f64::min);
+        let chosen = truth.iter().find(|one| one.0 == choice);
+        good += usize::from(chosen.is_some_and(|one| one.1 <= best * 1.1));
+    }
+    assert!(good * 40 >= WORLDS * 36, "{good} of {WORLDS}");
+}
+
+const WORLDS: usize = 400;
+
 #[test]
 fn scaling_a_whole_run_leaves_the_ranking() {
     let requirements = wanted(256, &[]);

@@ -57,7 +57,7 @@ pub(crate) struct AdviseArgs {
     )]
     pub(crate) pattern: PatternWord,
 
-    /// Things that the choice must have, separated by commas; a wrong one lists them all
+    /// What the choice must have, as pollable,isolation; a wrong word lists all
     ///
     /// pollable, crash-detection, isolation, descriptor-passing, multi-machine, no-spin (not even
     /// for a while, as adaptive waiting does), same-cpu-safe, survives-oversized,
@@ -71,11 +71,20 @@ pub(crate) struct AdviseArgs {
     )]
     pub(crate) needs: Vec<Need>,
 
-    /// What counts: latency, p99, throughput, cpu, memory, or shares as latency=0.7,cpu=0.3
-    #[arg(long, value_name = "WHAT", default_value = "latency", help_heading = WANTED)]
+    /// latency, p99, throughput, cpu, memory, or shares
+    ///
+    /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
+    /// the best.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "latency",
+        help_heading = WANTED,
+        verbatim_doc_comment
+    )]
     pub(crate) optimise: Weights,
 
-    /// Both ends on the same CPU, cross CPUs, not pinned (none), or any
+    /// Both ends on the same CPU, cross CPUs, not pinned (none)
     #[arg(
         long,
         value_name = "PLACE",
@@ -113,7 +122,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = EVIDENCE)]
     pub(crate) seed: Option<u64>,
 
-    /// Store the fresh run here [default: a new file in the data directory of nearcall]
+    /// Store the fresh run here [default: a new file in nearcall's data directory]
     #[arg(long, value_name = "FILE", help_heading = EVIDENCE)]
     pub(crate) out: Option<PathBuf>,
 
