@@ -2,6 +2,10 @@
 //!
 //! The same run gives the same text for ever. Nothing is measured, read or printed here.
 
+pub mod chart;
+pub mod figure;
 pub mod hosts;
+pub mod markdown;
 pub mod number;
+pub mod page;
 pub mod table;

@@ -5,11 +5,14 @@
 
 mod advise;
 mod bench;
+mod compare;
+mod data;
 mod doctor;
 mod findings;
 mod r#gen;
 mod mechanisms;
 mod profile;
+mod report;
 mod reproduce;
 mod show;
 mod timers;
@@ -39,6 +42,9 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Advise(args) => advise::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),

@@ -16,7 +16,7 @@ use super::rank::rank;
 use super::refusal::Refusal;
 use super::requirements::Requirements;
 use super::specs::specs;
-use crate::bench_plan::BenchPlan;
+use crate::bench_plan::{BenchPlan, How};
 use crate::cell::CellSpec;
 use crate::run::{Cell, CellKey, Kind, List, Run};
 use crate::runner::{BenchError, Hooks, bench_specs};
@@ -135,12 +135,15 @@ fn look(
     let plan = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         sizes_bytes: Some(vec![requirements.message_bytes]),
-        placement: requirements.placement.place(),
-        load: requirements.load,
-        launches: Some(launches),
-        time_budget: Some(time_budget),
-        seed: effort.seed,
-        arguments: effort.arguments.clone(),
+        how: How {
+            placement: requirements.placement.place(),
+            load: requirements.load,
+            launches: Some(launches),
+            time_budget: Some(time_budget),
+            seed: effort.seed,
+            arguments: effort.arguments.clone(),
+            ..How::default()
+        },
         ..BenchPlan::default()
     };
     bench_specs(&plan, &cells, hooks)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use nearcall_bench::advise::check::{CheckedSet, Parts, Stage, check, sets, table};
 use nearcall_bench::advise::{Candidate, Effort, Requirements, advise, measure, specs};
-use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::run::Run;
 use nearcall_bench::runner::bench_specs;
 use nearcall_os::signal::Interrupt;
@@ -114,7 +114,7 @@ impl Tester<'_> {
             Stage::Field => (SHARE_FIELD, LAUNCHES_FIELD, SEED_FIELD),
             Stage::Final => (SHARE_FINAL, LAUNCHES_FINAL, SEED_FINAL),
         };
-        let plan = BenchPlan {
+        let how = How {
             placement: requirements.placement.place(),
             load: requirements.load,
             launches: Some(launches),
@@ -122,8 +122,9 @@ impl Tester<'_> {
             // Not those of the evidence.
             seed: self.wanted.seed ^ seed,
             arguments: self.wanted.arguments.clone(),
-            ..BenchPlan::default()
+            ..How::default()
         };
+        let plan = BenchPlan { how, ..BenchPlan::default() };
         let cells = specs(requirements, candidates);
         let run = bench::hooked(self.interrupt, |hooks| bench_specs(&plan, &cells, hooks));
         run.map_err(|error| error.to_string())

@@ -1,0 +1,133 @@
+//! Drawing: static SVG from plain numbers, for a page, for a file and for paper.
+//!
+//! Always true: the same numbers give the same bytes; a number that cannot be drawn (not finite,
+//! or not positive on a logarithmic axis) is left out and never reaches a path; every text is
+//! escaped and free of control characters. Colours are classes that [`STYLE`] defines by
+//! variables, so that light, dark and print need one drawing. Nothing here knows what a cell is:
+//! which chart shows what is in `figure.rs`.
+
+pub mod axis;
+pub mod heat;
+pub mod label;
+pub mod lines;
+pub mod mark;
+pub mod plane;
+pub mod rows;
+pub mod scatter;
+mod style;
+pub mod text;
+pub mod unit;
+
+use maud::{Markup, html};
+
+pub use style::{STYLE, STYLE_STAND_ALONE};
+
+/// For which width a chart is laid out. Text has the same size in both: the narrow one is for
+/// screens on which the wide one would have to shrink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// A screen or paper.
+    Wide,
+    /// A phone held upright.
+    Narrow,
+}
+
+impl Width {
+    /// Units from the left to the right edge; text is 12 or 13 of them high.
+    #[must_use]
+    pub const fn units(self) -> f64 {
+        match self {
+            Self::Wide => 680.0,
+            Self::Narrow => 380.0,
+        }
+    }
+
+    /// The class that [`STYLE`] shows or hides by the width of the screen.
+    #[must_use]
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::Wide => "chart wide",
+            Self::Narrow => "chart narrow",
+        }
+    }
+}
+
+/// What a chart says of itself to those who cannot see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Unique on the page.
+    pub id: &'a str,
+    /// One line.
+    pub title: &'a str,
+    /// What there is to see, in a sentence or two.
+    pub desc: &'a str,
+}
+
+/// One `<svg>` of this width and height around `body`.
+#[must_use]
+pub fn svg(frame: &Frame<'_>, width: Width, height: f64, body: &Markup) -> Markup {
+    let suffix = if width == Width::Narrow { "-narrow" } else { "" };
+    let (title, desc) =
+        (format!("{}{suffix}-title", frame.id), format!("{}{suffix}-desc", frame.id));
+    let view_box = format!("0 0 {} {}", num(width.units()), num(height));
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" class=(width.class()) viewBox=(view_box) role="img"
+            aria-labelledby={ (title) " " (desc) } {
+            title id=(title) { (text::clean(frame.title)) }
+            desc id=(desc) { (text::clean_to(frame.desc, 400)) }
+            (body)
+        }
+    }
+}
+
+/// A number in an attribute: two decimals at most. What is not finite becomes 0, but nobody should
+/// ask for that.
+#[must_use]
+pub fn num(value: f64) -> String {
+    if !value.is_finite() {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.2}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if short == "-0" { "0".to_owned() } else { short.to_owned() }
+}
+
+/// A path through these places, from the first to the last.
+#[must_use]
+pub fn path(places: &[[f64; 2]]) -> String {
+    let mut out = String::new();
+    for (index, [x, y]) in places.iter().enumerate() {
+        out.push(if index == 0 { 'M' } else { 'L' });
+        out.push_str(&num(*x));
+        out.push(' ');
+        out.push_str(&num(*y));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_attributes_have_two_decimals_at_most() {
+        let cases = [
+            (0.0, "0"),
+            (-0.001, "0"),
+            (1.005_01, "1.01"),
+            (12.5, "12.5"),
+            (100.0, "100"),
+            (f64::NAN, "0"),
+            (f64::INFINITY, "0"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(num(value), expected);
+        }
+    }
+
+    #[test]
+    fn a_path_begins_with_a_move() {
+        assert_eq!(path(&[[0.0, 1.0], [2.25, 3.0]]), "M0 1L2.25 3");
+        assert_eq!(path(&[]), "");
+    }
+}

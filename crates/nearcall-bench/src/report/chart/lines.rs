@@ -1,0 +1,300 @@
+//! Lines over an axis that is continuous, with bands and names at their ends.
+//!
+//! Always true: a line connects measured points only, in the order of the axis; where a point is
+//! missing it is broken, and nothing leads to the 0 that has no place on a logarithm. A few series
+//! are singled out by colour, dash and mark and have their name beside them; the others are grey,
+//! and their marks tell their name.
+
+use maud::{Markup, html};
+
+use super::axis::Axis;
+use super::label::spread;
+use super::mark::{Look, Mark, mark};
+use super::plane::Plane;
+use super::{Frame, Width, num, path, svg, text};
+
+/// The whole chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lines {
+    /// From left to right; continuous.
+    pub x: Axis,
+    /// From bottom to top.
+    pub y: Axis,
+    /// What was found.
+    pub series: Vec<Series>,
+    /// Lines from edge to edge: bounds that do not depend on x.
+    pub bounds: Vec<Bound>,
+    /// Said under the axis.
+    pub remark: Option<String>,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its colour, dash and mark; [`Look::Floor`] for a bound that depends on x.
+    pub look: Look,
+    /// Whether each point has a mark; a curve of many points has none.
+    pub marked: bool,
+    /// In the order of x.
+    pub points: Vec<Point>,
+}
+
+/// One value of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Where on the axis.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// Where it lies with 95 % confidence.
+    pub interval: Option<[f64; 2]>,
+    /// Only the outline of its mark.
+    pub hollow: bool,
+    /// What it says of itself.
+    pub label: String,
+}
+
+/// A bound that is the same everywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Lines {
+    /// Draws it.
+    #[must_use]
+    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
+        let named = self.series.iter().filter(|series| is_named(series));
+        let names = named.map(|series| text::width(&series.name)).fold(0.0, f64::max);
+        let beside = (names + 20.0).clamp(12.0, width.units() * 0.37);
+        let plane = Plane::new([&self.x, &self.y], width, 0.0, beside);
+        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
+        let remark = remark.unwrap_or_default();
+        let height = plane.height() + remark.len() as f64 * 15.0;
+        let ends = self.end_names(&plane);
+        let body = html! {
+            (plane.draw(width))
+            (self.bounds(&plane))
+            // What is singled out comes last and lies on top.
+            @for series in self.series.iter().filter(|s| !s.look.is_singled_out()) {
+                (line(series, &plane, width))
+            }
+            @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
+                (line(series, &plane, width))
+            }
+            (self.bound_names(&plane, &ends))
+            @for end in &ends { (end.draw(width)) }
+            @for (index, line) in remark.iter().enumerate() {
+                text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
+                    (line)
+                }
+            }
+        };
+        svg(frame, width, height, &body)
+    }
+
+    /// The bounds as lines from edge to edge.
+    fn bounds(&self, plane: &Plane<'_>) -> Markup {
+        html! {
+            @for bound in &self.bounds {
+                @if let Some(y) = plane.y(bound.value) {
+                    g class="floor" data-series=(text::clean(&bound.name)) {
+                        path class="line"
+                            d={ "M" (num(plane.left)) " " (num(y)) "H" (num(plane.right)) } {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names of bounds, above or below where the fewest lines and names are.
+    fn bound_names(&self, plane: &Plane<'_>, ends: &[EndName]) -> Markup {
+        let mut taken = self.samples(plane);
+        for end in ends {
+            let wide = text::width(&end.name);
+            let [left, base] = end.from;
+            // Closer together than samples of a line: covering a name is worse.
+            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
+        }
+        let mut placed = Vec::new();
+        for bound in &self.bounds {
+            let Some(y) = plane.y(bound.value) else { continue };
+            let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
+            let [left, base] = free_place(&name, y, plane, &taken);
+            let wide = text::width(&name);
+            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
+            placed.push((name, left, base));
+        }
+        html! {
+            @for (name, left, base) in &placed {
+                text class="muted halo" x=(num(*left)) y=(num(*base)) { (name) }
+            }
+        }
+    }
+
+    /// Places along all lines, close enough to see what a name would cover.
+    fn samples(&self, plane: &Plane<'_>) -> Vec<[f64; 2]> {
+        let mut samples = Vec::new();
+        for stretch in self.series.iter().flat_map(|series| stretches(series, plane)) {
+            samples.extend(stretch.iter().map(|(_, at)| *at));
+            for pair in stretch.windows(2) {
+                let (from, to) = (pair[0].1, pair[1].1);
+                let between = |i: i32, axis: usize| {
+                    from[axis] + (to[axis] - from[axis]) * f64::from(i) / 24.0
+                };
+                samples.extend((1..24).map(|i| [between(i, 0), between(i, 1)]));
+            }
+        }
+        samples
+    }
+
+    /// Names at the ends of the lines that have one, moved apart. Lines that end early have theirs
+    /// there.
+    fn end_names(&self, plane: &Plane<'_>) -> Vec<EndName> {
+        let end = |series: &Series| {
+            let last =
+                series.points.iter().filter_map(|point| plane.at(point.x, point.y)).next_back()?;
+            Some(EndName { name: text::clean(&series.name), look: series.look, last, from: last })
+        };
+        let mut ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
+        ends.sort_by(|a, b| a.last[0].total_cmp(&b.last[0]));
+        for group in ends.chunk_by_mut(|a, b| b.last[0] - a.last[0] < NAMES_APART) {
+            let wanted: Vec<f64> = group.iter().map(|end| end.last[1] + 4.0).collect();
+            let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
+            let left = group.iter().map(|end| end.last[0] + 14.0).fold(0.0, f64::max);
+            for (end, base) in group.iter_mut().zip(places) {
+                end.from = [left, base];
+            }
+        }
+        ends
+    }
+}
+
+/// A name, with the end of its line and its own place.
+struct EndName {
+    name: String,
+    look: Look,
+    last: [f64; 2],
+    from: [f64; 2],
+}
+
+impl EndName {
+    /// The name, with a thin line to the end of its line.
+    fn draw(&self, width: Width) -> Markup {
+        let tone = if self.look == Look::Floor { "muted halo" } else { "halo" };
+        let ([x, y], [left, base]) = (self.last, self.from);
+        html! {
+            g class=(self.look.class()) data-series=(self.name) {
+                path class="lead" d=(path(&[[x + 5.0, y], [left - 2.0, base - 4.0]])) {}
+                text class=(tone) x=(num(left)) y=(num(base)) {
+                    (text::fit(&self.name, width.units() - left))
+                }
+            }
+        }
+    }
+}
+
+/// Above or below a bound at `y`, where the name covers the fewest of `taken`.
+fn free_place(name: &str, y: f64, plane: &Plane<'_>, taken: &[[f64; 2]]) -> [f64; 2] {
+    let wide = text::width(name);
+    let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
+    let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
+    let places = (0..=PLACES_TRIED).flat_map(|index| {
+        let left = first + f64::from(index) * step;
+        [[left, y - 4.0], [left, y + 13.0]]
+    });
+    let covered = |[left, base]: &[f64; 2]| {
+        let inside = |[x, y]: &&[f64; 2]| {
+            (*left - 4.0..=left + wide + 4.0).contains(x) && (base - 12.0..=base + 4.0).contains(y)
+        };
+        let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
+        taken.iter().filter(inside).count() + if outside { OUTSIDE } else { 0 }
+    };
+    places.min_by_key(covered).unwrap_or([first, y - 4.0])
+}
+
+fn is_named(series: &Series) -> bool {
+    series.look != Look::Other
+}
+
+fn line(series: &Series, plane: &Plane<'_>, width: Width) -> Markup {
+    let stretches = stretches(series, plane);
+    let banded = series.look.is_singled_out() && series.marked;
+    html! {
+        g class=(series.look.class()) data-series=(text::clean(&series.name)) {
+            @if banded {
+                @for stretch in &stretches { (band(stretch, plane)) }
+            }
+            @for stretch in stretches.iter().filter(|stretch| stretch.len() > 1) {
+                @let places: Vec<[f64; 2]> = stretch.iter().map(|(_, at)| *at).collect();
+                @if series.marked || width == Width::Narrow {
+                    path class="line" d=(path(&places)) {}
+                } @else {
+                    path class="line" d=(path(&places)) { title { (text::clean(&series.name)) } }
+                }
+            }
+            @if series.marked {
+                @for (point, at) in stretches.iter().flatten() {
+                    (mark(&Mark {
+                        at: *at,
+                        look: series.look,
+                        hollow: point.hollow,
+                        series: &series.name,
+                        values: [Some(point.x), Some(point.y)],
+                        label: &point.label,
+                    }, width))
+                }
+            }
+        }
+    }
+}
+
+/// Neighbours that a line may connect.
+fn stretches<'s>(series: &'s Series, plane: &Plane<'_>) -> Vec<Vec<(&'s Point, [f64; 2])>> {
+    let mut found: Vec<Vec<(&Point, [f64; 2])>> = vec![Vec::new()];
+    for point in &series.points {
+        let after_zero = plane.x.zero
+            && found.last().and_then(|stretch| stretch.last()).is_some_and(|(p, _)| p.x == 0.0);
+        if after_zero {
+            found.push(Vec::new());
+        }
+        match (plane.at(point.x, point.y), found.last_mut()) {
+            (Some(at), Some(stretch)) => stretch.push((point, at)),
+            _ => found.push(Vec::new()),
+        }
+    }
+    found.retain(|stretch| !stretch.is_empty());
+    found
+}
+
+/// From the lower ends of the intervals to the upper ones. What lies outside of the axis ends at
+/// its edge.
+fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
+    let ends = stretch.iter().map(|(point, [x, y])| {
+        let [low, high] = point.interval.unwrap_or([point.y; 2]);
+        let edge = |value: f64| plane.y.within(value).and_then(|v| plane.y(v)).unwrap_or(*y);
+        ([*x, edge(low)], [*x, edge(high)])
+    });
+    let (mut low, high): (Vec<[f64; 2]>, Vec<[f64; 2]>) = ends.unzip();
+    match low.len() {
+        0 => html! {},
+        // A single point has no width: a bar.
+        1 => html! { path class="bar" d=(path(&[low[0], high[0]])) {} },
+        _ => {
+            low.extend(high.iter().rev());
+            html! { path class="band" d={ (path(&low)) "Z" } {} }
+        }
+    }
+}
+
+/// Places along a bound at which its name is tried.
+const PLACES_TRIED: i32 = 12;
+/// Worse than whatever a name inside can cover.
+const OUTSIDE: usize = 1_000_000;
+/// Lines whose ends are closer than this have their names in one column.
+const NAMES_APART: f64 = 110.0;

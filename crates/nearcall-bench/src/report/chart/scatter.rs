@@ -1,0 +1,171 @@
+//! Two costs against each other, and the front of those that nothing beats in both.
+//!
+//! The front is a staircase around what is beaten, not a line between things: between two
+//! mechanisms there is no third.
+
+use maud::{Markup, html};
+
+use super::axis::Axis;
+use super::label::{Area, beside};
+use super::mark::{Look, Mark, legend, mark};
+use super::plane::Plane;
+use super::{Frame, Width, num, path, svg, text};
+
+/// The whole chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scatter {
+    /// From left to right; less is better.
+    pub x: Axis,
+    /// From bottom to top; less is better.
+    pub y: Axis,
+    /// What was found.
+    pub spots: Vec<Spot>,
+    /// What looks mean; the flag: hollow.
+    pub key: Vec<(Look, bool, String)>,
+    /// Said under the axis.
+    pub remark: Option<String>,
+}
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spot {
+    /// Its name.
+    pub name: String,
+    /// Its colour and mark; [`Look::Floor`] is never on the front.
+    pub look: Look,
+    /// Both costs.
+    pub at: [f64; 2],
+    /// Whether its name should stand beside it; what is on the front always has one.
+    pub named: bool,
+    /// Only its outline.
+    pub hollow: bool,
+    /// What it says of itself.
+    pub label: String,
+}
+
+/// Which of these nothing beats: no other is less in one and at most equal in the other. Ascending
+/// by the first cost.
+#[must_use]
+pub fn front(costs: &[[f64; 2]]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..costs.len())
+        .filter(|&index| costs[index].iter().all(|cost| cost.is_finite()))
+        .collect();
+    order.sort_by(|&a, &b| {
+        let ([ax, ay], [bx, by]) = (costs[a], costs[b]);
+        ax.total_cmp(&bx).then(ay.total_cmp(&by))
+    });
+    let mut best = f64::INFINITY;
+    order.retain(|&index| {
+        let better = costs[index][1] < best;
+        best = best.min(costs[index][1]);
+        better
+    });
+    order
+}
+
+impl Scatter {
+    /// The indices of `spots` on the front.
+    #[must_use]
+    pub fn front(&self) -> Vec<usize> {
+        let bound = |spot: &Spot| spot.look == Look::Floor || spot.hollow;
+        let costs = self.spots.iter().map(|s| if bound(s) { [f64::NAN; 2] } else { s.at });
+        front(&costs.collect::<Vec<_>>())
+    }
+
+    /// Draws it.
+    #[must_use]
+    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
+        let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
+        let plane = Plane::new([&self.x, &self.y], width, key_height, 12.0);
+        let front = self.front();
+        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
+        let remark = remark.unwrap_or_default();
+        let body = html! {
+            (key)
+            (plane.draw(width))
+            path class="front" d=(path(&stairs(&front.iter().filter_map(|&index| {
+                let [x, y] = self.spots[index].at;
+                plane.at(x, y)
+            }).collect::<Vec<_>>(), &plane))) {}
+            @for spot in &self.spots { (draw_spot(spot, &plane, width)) }
+            (self.names(&front, &plane))
+            @for (index, line) in remark.iter().enumerate() {
+                text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
+                    (line)
+                }
+            }
+        };
+        svg(frame, width, plane.height() + remark.len() as f64 * 15.0, &body)
+    }
+
+    /// Names of the front first, then of the others that want one, where there is room.
+    fn names(&self, front: &[usize], plane: &Plane<'_>) -> Markup {
+        let place = |spot: &Spot| plane.at(spot.at[0], spot.at[1]);
+        let mut taken: Vec<Area> = self.spots.iter().filter_map(place).map(around).collect();
+        let within = [plane.left + 2.0, plane.top - 4.0, plane.right + 10.0, plane.bottom - 2.0];
+        let others = (0..self.spots.len()).filter(|i| self.spots[*i].named && !front.contains(i));
+        let mut placed = Vec::new();
+        for index in front.iter().copied().chain(others) {
+            let spot = &self.spots[index];
+            let name = text::clean(&spot.name);
+            let Some(at) = place(spot) else { continue };
+            if let Some((from, area)) = beside(&name, at, &taken, within) {
+                taken.push(area);
+                let tone = match (spot.look, front.contains(&index)) {
+                    (Look::Floor, _) => "muted halo",
+                    (_, true) => "strong halo",
+                    _ => "halo",
+                };
+                placed.push((name, from, tone));
+            }
+        }
+        html! {
+            @for (name, [x, y], tone) in &placed {
+                text class=(tone) x=(num(*x)) y=(num(*y)) data-series=(name) { (name) }
+            }
+        }
+    }
+}
+
+fn draw_spot(spot: &Spot, plane: &Plane<'_>, width: Width) -> Markup {
+    let Some(at) = plane.at(spot.at[0], spot.at[1]) else { return html! {} };
+    html! {
+        g class=(spot.look.class()) data-series=(text::clean(&spot.name)) {
+            (mark(&Mark {
+                at,
+                look: spot.look,
+                hollow: spot.hollow,
+                series: &spot.name,
+                values: spot.at.map(Some),
+                label: &spot.label,
+            }, width))
+        }
+    }
+}
+
+/// From the upper edge down to the first, then right and down to each, and on to the right edge.
+fn stairs(places: &[[f64; 2]], plane: &Plane<'_>) -> Vec<[f64; 2]> {
+    let Some(&[first, _]) = places.first() else { return Vec::new() };
+    let mut out = vec![[first, plane.top]];
+    for (index, &[x, y]) in places.iter().enumerate() {
+        out.push([x, y]);
+        out.push([places.get(index + 1).map_or(plane.right, |next| next[0]), y]);
+    }
+    out
+}
+
+fn around([x, y]: [f64; 2]) -> Area {
+    [x - 5.0, y - 5.0, x + 5.0, y + 5.0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_front_holds_what_nothing_beats() {
+        let costs = [[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [3.0, 5.0], [9.0, 1.0], [f64::NAN, 0.0]];
+        assert_eq!(front(&costs), [0, 1, 4]);
+        assert_eq!(front(&[]), [0; 0]);
+    }
+}

@@ -1,0 +1,158 @@
+//! CPU time against latency: who is fast because it burns both CPUs, and who is merely good.
+
+use crate::report::chart::axis::{Axis, drawable};
+use crate::report::chart::mark::Look;
+use crate::report::chart::scatter::{Scatter, Spot};
+use crate::report::chart::text;
+use crate::report::chart::unit::Unit;
+use crate::report::hosts::{Entry, Host};
+use crate::report::number;
+
+use super::choose::{Group, is_disturbed, looks};
+use super::family::{Family, key};
+use super::overview::smallest_exchange;
+use super::{FigureTable, Parts, Place, Shown, figure, words};
+
+/// The scatter of the smallest exchange; where a few outliers press the others together, these
+/// once more by themselves.
+pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
+    let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
+    let whole = found.as_ref().and_then(|(group, _)| one(host, place, group, ID, ""));
+    let Some(whole) = whole else {
+        return vec![Shown::Missing {
+            id: place.id(ID),
+            title: place.title("CPU time against latency", host),
+            reason: "no cell has both a median and the CPU time of both ends".to_owned(),
+            command: "nearcall bench latency --sizes 8 --out run.json".to_owned(),
+        }];
+    };
+    let near = found.as_ref().and_then(|(group, _)| crowd(group));
+    let near = near.and_then(|group| one(host, place, &group, ID_NEAR, ", enlarged"));
+    std::iter::once(whole).chain(near).collect()
+}
+
+/// The cells around the median one, if they share a small part of the axes with several others.
+fn crowd<'a>(group: &Group<'a>) -> Option<Group<'a>> {
+    let latency = |entry: &Entry<'_>| costs(entry).map(|[latency, _]| latency);
+    let mut all: Vec<f64> = group.entries.iter().filter_map(|entry| latency(entry)).collect();
+    all.sort_by(f64::total_cmp);
+    let middle = *all.get(all.len() / 2)?;
+    let near = |latency: f64| (middle / NEAR..=middle * NEAR).contains(&latency);
+    let span = all.last()? / all.first()?;
+    let entries: Vec<&Entry<'_>> =
+        group.entries.iter().copied().filter(|entry| latency(entry).is_some_and(near)).collect();
+    let worth = span > SPAN_WIDE && entries.len() >= CROWD_MIN && entries.len() < all.len();
+    worth.then(|| Group { setting: group.setting.clone(), entries })
+}
+
+fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str) -> Option<Shown> {
+    let sets = group.series();
+    let best = looks(&sets, |set| set.entries.first().and_then(|entry| Some(costs(entry)?[0])));
+    let mut spots = Vec::new();
+    for (set, best) in sets.iter().zip(&best) {
+        let Some(entry) = set.entries.first() else { continue };
+        let look = set.family.look();
+        spots.extend(spot(entry, set.name.clone(), look, best.is_singled_out() || id == ID_NEAR));
+    }
+    if spots.is_empty() {
+        return None;
+    }
+    let [left, right] = spots.iter().fold([f64::INFINITY, 0.0_f64], |[low, high], spot| {
+        [low.min(spot.at[0]), high.max(spot.at[0])]
+    });
+    for name in ["floor-spin", "floor-futex"] {
+        let floors = group.floors(host);
+        let floor = floors.iter().find(|entry| entry.key.mechanism == name);
+        let floor = floor.and_then(|e| spot(e, words::floor(name), Look::Floor, true));
+        let within = left / NEAR..=right * NEAR;
+        spots.extend(floor.filter(|floor| within.contains(&floor.at[0])));
+    }
+    let families = sets.iter().filter(|set| spots.iter().any(|s| s.name == set.name));
+    let mut legend = key(families.map(|set| set.family));
+    let floors = spots.iter().any(|spot| spot.look == Look::Floor);
+    if floors {
+        legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
+    }
+    let x =
+        Axis::log(Unit::Time, "round trip, median, logarithmic", spots.iter().map(|s| s.at[0]))?;
+    let y_title = "CPU time of both ends per round trip, logarithmic";
+    let y = Axis::log(Unit::Time, y_title, spots.iter().map(|s| s.at[1]))?;
+    let remark = (!floors).then(|| words::NO_FLOORS.to_owned());
+    let chart = Scatter { x, y, spots, key: legend, remark };
+    let on_front: Vec<&str> =
+        chart.front().into_iter().map(|index| chart.spots[index].name.as_str()).collect();
+    let size = group.sizes().first().copied().unwrap_or_default();
+    let title = format!("CPU time against latency, {}{suffix}", number::size(size));
+    let statistic = "From left to right: the median of all round trips. From bottom to top: user \
+        and system time of client and server, divided by the round trips. Dashed: the Pareto \
+        front, around all that is beaten in one without being better in the other.";
+    let parts = Parts {
+        id: place.id(id),
+        title: place.title(&title, host),
+        desc: format!("Nothing beats these in both costs: {}.", on_front.join(", ")),
+        about: words::about(statistic, group),
+        table: table(group, &on_front),
+        notes: words::disturbed(group.entries.iter().copied()).into_iter().collect(),
+    };
+    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+}
+
+/// Latency and CPU time, if both can be drawn.
+fn costs(entry: &Entry<'_>) -> Option<[f64; 2]> {
+    let headline = entry.cell.headline().filter(|headline| headline.unit == "ns")?;
+    let costs = [headline.value, entry.cell.cpu_ns()?];
+    costs.iter().all(|cost| drawable(*cost)).then_some(costs)
+}
+
+fn spot(entry: &Entry<'_>, name: String, look: Look, named: bool) -> Option<Spot> {
+    let at = costs(entry)?;
+    let ci95 = entry.cell.headline()?.ci95;
+    let label = format!(
+        "{}; CPU time {}",
+        words::label(Unit::Time, at[0], ci95, entry),
+        number::time(at[1])
+    );
+    Some(Spot { name, look, at, named, hollow: is_disturbed(entry), label })
+}
+
+fn table(group: &Group<'_>, on_front: &[&str]) -> FigureTable {
+    let heads = ["mechanism", "waits by", "median", "95 % interval", "CPU time, client"];
+    let mut table = FigureTable::new(&heads);
+    let more =
+        ["CPU time, server", "CPU time, both", "family", "on the front", "grade", "launches"];
+    table.heads.extend(more.map(str::to_owned));
+    let mut entries: Vec<(&Entry<'_>, [f64; 2])> =
+        group.entries.iter().filter_map(|entry| Some((*entry, costs(entry)?))).collect();
+    entries.sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
+    for (entry, [latency, cpu]) in entries {
+        let name = group.name(entry);
+        let time = |ns: Option<f64>| ns.map_or_else(|| number::MISSING.to_owned(), number::time);
+        let ends = entry.cell.cpu_ns_per_message;
+        let ci95 = entry.cell.headline().and_then(|headline| headline.ci95);
+        let [ci95, grade, launches] = words::evidence(Unit::Time, ci95, entry);
+        let front = if on_front.contains(&name.as_str()) { "yes" } else { "no" };
+        table.rows.push(vec![
+            name,
+            text::clean(&entry.key.wait),
+            number::time(latency),
+            ci95,
+            time(ends.client),
+            time(ends.server),
+            number::time(cpu),
+            Family::of(&entry.key).name().to_owned(),
+            front.to_owned(),
+            grade,
+            launches,
+        ]);
+    }
+    table
+}
+
+const ID: &str = "cpu-latency";
+const ID_NEAR: &str = "cpu-latency-near";
+/// So many times around the median is near.
+const NEAR: f64 = 3.0;
+/// An axis of which the crowd takes less than half.
+const SPAN_WIDE: f64 = 50.0;
+/// Fewer can be read where they are.
+const CROWD_MIN: usize = 5;
