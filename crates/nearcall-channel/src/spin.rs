@@ -80,8 +80,8 @@ pub struct SpinPlan {
 }
 
 impl Spinner {
-    /// A waiter that has learned nothing yet. No system call, except that the first one in a process
-    /// reads what is stored of this machine.
+    /// A waiter that has learned nothing yet. No system call, except that the first one in a
+    /// process reads what is stored of this machine.
     #[must_use]
     pub fn new(options: SpinOptions) -> Self {
         let limit_ns = limit_ns(options, wake_up::known());

@@ -100,7 +100,7 @@ pub struct Parts<'a> {
 /// Gives the first choice, or why there is none.
 pub type Advisor<'a> = dyn FnMut(&Requirements) -> Result<Candidate, String> + 'a;
 
-/// Gives a run of what [`specs`](super::specs) says, or why there is none.
+/// Gives a run of what [`specs`](fn@super::specs) says, or why there is none.
 pub type Measurer<'a> = dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
 
 /// Tests the advice with these requirements, which `seed` gave ([`sets`]).

@@ -180,8 +180,8 @@ pub fn read(input: &mut dyn BufRead) -> Result<Recording, TraceError> {
 }
 
 /// Any bytes are a recording or are refused; a recording's figures agree with each other, and what
-/// follows from it can be wanted. Called by `fuzz/`, and by a test with the corpus that is committed
-/// there.
+/// follows from it can be wanted. Called by `fuzz/`, and by a test with the corpus that is
+/// committed there.
 ///
 /// # Panics
 ///

@@ -41,8 +41,8 @@ pub struct Kind {
     pub cost_ratio: f64,
 }
 
-/// Advises for one kind of message as [`advise`] does. Where the runs say nothing of its rate, it is
-/// judged as if messages came one after the other, and the advice says so.
+/// Advises for one kind of message as [`advise`] does. Where the runs say nothing of its rate, it
+/// is judged as if messages came one after the other, and the advice says so.
 ///
 /// # Errors
 ///

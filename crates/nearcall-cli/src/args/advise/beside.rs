@@ -51,7 +51,13 @@ pub(crate) struct BesideArgs {
     pub(crate) check_seed: u64,
 
     /// How long the test may take [default: a quarter of a minute for each set]
-    #[arg(long, value_name = "BUDGET", hide = true, value_parser = value::budget, requires = "check")]
+    #[arg(
+        long,
+        value_name = "BUDGET",
+        hide = true,
+        value_parser = value::budget,
+        requires = "check"
+    )]
     pub(crate) check_time: Option<Duration>,
 }
 
