@@ -272,6 +272,30 @@ fn matrix_load_and_gaps_are_drawn() {
 }
 
 #[test]
+fn a_large_machine_and_many_names_stay_small_drawings() {
+    let mut run = empty();
+    run.matrix = Some(Matrix { cpus: (0..64).collect(), pairs: 4_096, left_out: 0 });
+    for pair in 0..4_096_u32 {
+        let ns = f64::from(200 + pair % 977);
+        run.cells.push(at(latency("shm", 8, "spin", ns, None), pair / 64, pair % 64));
+    }
+    let mut named = empty();
+    for index in 0..500_u32 {
+        let ns = 1_000.0 + f64::from(index);
+        named.cells.push(latency(&format!("m{index}"), 8, "block", ns, None));
+    }
+    let runs = [run, named];
+    let shown = figures(&hosts(&runs).unwrap());
+    check_shown(&shown);
+    for figure in drawn(&shown) {
+        let bytes = figure.svg.0.len() + figure.narrow.0.len();
+        assert!(bytes < 700_000, "{} takes {bytes} bytes", figure.id);
+    }
+    let overview = drawn(&shown)[0];
+    assert!(overview.svg.0.contains("420 more are in the table only."));
+}
+
+#[test]
 fn machines_are_divided_and_never_averaged() {
     let mut other = small();
     other.machine = Machine { id: "ffff000011112222".to_owned(), ..Machine::default() };
