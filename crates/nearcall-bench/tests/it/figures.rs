@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use nearcall_bench::noise::Grade;
 use nearcall_bench::report::chart::axis::Axis;
@@ -102,7 +103,13 @@ fn check_figure(figure: &Figure) {
     }
 }
 
-fn stored() -> Vec<Run> {
+/// Reading them takes longer than drawing them.
+fn stored() -> &'static [Run] {
+    static RUNS: LazyLock<Vec<Run>> = LazyLock::new(read_stored);
+    &RUNS
+}
+
+fn read_stored() -> Vec<Run> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
@@ -122,7 +129,7 @@ fn drawn(shown: &[Shown]) -> Vec<&Figure> {
 #[test]
 fn every_figure_of_the_stored_runs_is_whole() {
     let runs = stored();
-    let hosts = hosts(&runs).unwrap();
+    let hosts = hosts(runs).unwrap();
     let shown = figures(&hosts);
     check_shown(&shown);
     let ids: Vec<&str> = drawn(&shown).iter().map(|figure| figure.id.as_str()).collect();
@@ -139,7 +146,7 @@ fn every_figure_of_the_stored_runs_is_whole() {
 #[test]
 fn each_stored_run_alone_gives_whole_figures() {
     for run in stored() {
-        check_shown(&figures(&hosts(std::slice::from_ref(&run)).unwrap()));
+        check_shown(&figures(&hosts(std::slice::from_ref(run)).unwrap()));
     }
 }
 
