@@ -8,7 +8,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::run::{Definition, Kind, List, Rhythm};
 
 use super::choose::{Group, groups};
-use super::curves::{Curves, Measure, READING, describe, distinct};
+use super::curves::{Curves, Measure, describe, distinct};
 use super::{Parts, Place, Shown, figure, words};
 
 /// One figure for each shape of exchange of which there are several sizes.
@@ -91,7 +91,7 @@ fn one(
         id: place.id(id),
         title: place.title(title, host),
         desc: describe(&chart, Unit::Size, measure.y_unit, measure.more_is_better),
-        about: words::about(&format!("{} {READING}", measure.statistic), group),
+        about: words::about(&measure.reading(&chart), group),
         table,
         notes: [derived, words::others(&others), disturbed].into_iter().flatten().collect(),
     };

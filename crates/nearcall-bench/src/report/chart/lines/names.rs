@@ -21,14 +21,35 @@ impl Lines {
         let mut placed = Vec::new();
         for bound in &self.bounds {
             let Some(y) = plane.y(bound.value) else { continue };
-            let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
-            let [left, base] = free_place(&name, y, plane, &taken);
+            let full = text::clean(&bound.name);
+            let short = full.split_once(": ").map_or(full.as_str(), |(name, _)| name).to_owned();
+            let room = plane.right - plane.left - 10.0;
+            let names = if text::width(&full) <= room {
+                [full, short.clone()]
+            } else {
+                [short.clone(), short]
+            };
+            let place = |name: String| {
+                let name = text::fit(&name, room);
+                let (covered, place) = free_place(&name, y, plane, &taken);
+                (covered, name, place)
+            };
+            // The value only where it does not cover more.
+            let Some((_, name, [left, base])) =
+                names.map(place).into_iter().min_by_key(|(covered, ..)| *covered)
+            else {
+                continue;
+            };
             let wide = text::width(&name);
             taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
-            placed.push((name, left, base));
+            placed.push((name, left, base, y));
         }
         html! {
-            @for (name, left, base) in &placed {
+            @for (name, left, base, y) in &placed {
+                @if is_far(base - y) {
+                    @let (x, near) = (left + 8.0, if base > y { base - 11.0 } else { base + 4.0 });
+                    path class="lead" d=(path(&[[x, near], [x, *y]])) {}
+                }
                 text class="muted halo" x=(num(*left)) y=(num(*base)) { (name) }
             }
         }
@@ -96,25 +117,39 @@ impl EndName {
     }
 }
 
-/// Above or below a bound at `y`, where the name covers the fewest of `taken`.
-fn free_place(name: &str, y: f64, plane: &Plane<'_>, taken: &[[f64; 2]]) -> [f64; 2] {
+/// Whether a name needs a line to its bound.
+fn is_far(offset: f64) -> bool {
+    !(-5.0..=14.0).contains(&offset)
+}
+
+/// Above or below a bound at `y`, where the name covers the fewest of `taken`, and how many these
+/// are.
+fn free_place(name: &str, y: f64, plane: &Plane<'_>, taken: &[[f64; 2]]) -> (usize, [f64; 2]) {
     let wide = text::width(name);
     let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
     let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
     let places = (0..=PLACES_TRIED).flat_map(|index| {
         let left = first + f64::from(index) * step;
-        [[left, y - 4.0], [left, y + 13.0]]
+        FROM_BOUND.map(|offset| [left, y + offset])
     });
     let covered = |[left, base]: &[f64; 2]| {
         let inside = |[x, y]: &&[f64; 2]| {
             (*left - 4.0..=left + wide + 4.0).contains(x) && (base - 12.0..=base + 4.0).contains(y)
         };
         let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
-        taken.iter().filter(inside).count() + if outside { OUTSIDE } else { 0 }
+        let far = is_far(base - y);
+        taken.iter().filter(inside).count()
+            + if outside { OUTSIDE } else { 0 }
+            + if far { FAR } else { 0 }
     };
-    places.min_by_key(covered).unwrap_or([first, y - 4.0])
+    let counted = places.map(|place| (covered(&place), place));
+    counted.min_by_key(|(count, _)| *count).unwrap_or((OUTSIDE, [first, y - 4.0]))
 }
 
+/// From a bound to the baseline of its name: right above, right below, and further away.
+const FROM_BOUND: [f64; 6] = [-4.0, 13.0, 28.0, 42.0, 56.0, -18.0];
+/// So much may a name cover before it is moved further away.
+const FAR: usize = 20;
 /// Places along a bound at which its name is tried.
 const PLACES_TRIED: i32 = 12;
 /// Worse than whatever a name inside can cover.
