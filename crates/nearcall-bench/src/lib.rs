@@ -8,15 +8,18 @@
 //! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
 //! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs. [`clocks`]
 //! compares the clocks themselves; [`footprint`] tells what connections and services take of
-//! memory.
+//! memory. [`mod@compare`] tells whether a later run differs from an earlier one.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod awake;
 pub mod bench_plan;
 pub mod budgets;
 pub mod calls;
 pub mod cell;
 pub mod clocks;
+pub mod compare;
+pub mod dataset;
 pub mod detector;
 pub mod doctor;
 mod exchange;

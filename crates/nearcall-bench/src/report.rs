@@ -5,5 +5,7 @@
 pub mod chart;
 pub mod figure;
 pub mod hosts;
+pub mod markdown;
 pub mod number;
+pub mod page;
 pub mod table;

@@ -8,6 +8,7 @@ mod budget;
 mod call;
 mod cell;
 mod file;
+mod imported;
 mod key;
 mod load;
 mod machine;
@@ -26,8 +27,11 @@ pub use cell::{
     Skipped,
 };
 pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, save_text};
+pub(crate) use file::{create_beside, read_text};
+pub use imported::Imported;
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use load::LoadAchieved;
+pub(crate) use machine::fnv1a;
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
@@ -58,6 +62,9 @@ pub struct Run {
     /// Why it was cut short.
     #[serde(default)]
     pub partial_reason: Option<String>,
+    /// Where the figures come from, if this program did not measure them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// Where it ran.
     pub machine: Machine,
     /// What was asked for.
@@ -176,6 +183,7 @@ impl Run {
             finished_unix_s: None,
             partial: false,
             partial_reason: None,
+            imported: None,
             machine,
             settings,
             timers: Vec::new(),

@@ -3,7 +3,10 @@
 //! Iterations of one launch resemble each other, and a launch differs from the next by its memory
 //! layout. So the unit of evidence is the launch: a cell's interval comes from resampling its
 //! launch values, never from the number of iterations. Everything here is a function of its
-//! arguments and a seed. Comparing runs (tests, corrections for many cells) is not done here.
+//! arguments and a seed. Two samples are compared in `stats/two_samples.rs`.
+
+mod student;
+pub mod two_samples;
 
 /// The middle of `values`; the mean of both middles if their number is even. `None` if empty or if
 /// any value is not a number. Copies and sorts the values.
@@ -212,4 +215,4 @@ const STUDENT_T_975: [f64; 30] = [
 ];
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,6 +14,7 @@ mod ground;
 pub mod methods;
 pub mod paper;
 mod protocol;
+pub mod ratings;
 pub mod reproduce;
 mod tables;
 

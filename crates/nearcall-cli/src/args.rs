@@ -4,9 +4,13 @@
 //! lie within the limits, lists are not empty. What depends on the machine (`--pin`) is judged in
 //! `commands/bench.rs`.
 
+mod advise;
+mod compare;
+mod data;
 mod load;
 mod matrix;
 mod profile;
+mod report;
 mod reproduce;
 mod rules;
 pub(crate) mod traffic;
@@ -22,9 +26,15 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::plan::MESSAGE_BYTES_MAX;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use self::load::LoadArgs;
+pub(crate) use self::advise::AdviseArgs;
+pub(crate) use self::compare::CompareArgs;
+pub(crate) use self::data::{
+    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
+};
+pub(crate) use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
+pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
 use self::rules::RulesArgs;
 use self::traffic::{
@@ -100,6 +110,21 @@ pub(crate) enum Command {
     )]
     Profile(Box<ProfileArgs>),
 
+    /// Advise a mechanism for what is wanted, by measuring it here, with the reasons
+    ///
+    /// Excludes what lacks a need, measures all that is left by calls of the wanted size, rate,
+    /// placement and load, and ranks it. Prints the address to put into the program, the expected
+    /// figures with their intervals, and when the runner-up would be better.
+    ///
+    /// Exit code: 0 advised; 1 refused, as needs contradict each other, evidence is missing, or the
+    /// machine was too noisy; 2 wrong words; 130 interrupted.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = advise::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Advise(Box<AdviseArgs>),
+
     /// List the mechanisms: how data travels, how a sleeper is woken, what works here
     #[command(help_template = TEMPLATE, before_help = MECHANISMS_EXAMPLES)]
     Mechanisms(JsonArgs),
@@ -107,6 +132,47 @@ pub(crate) enum Command {
     /// Print the table of a stored run again
     #[command(help_template = TEMPLATE, before_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
+
+    /// Make one page of stored runs: figures, tables, what is fast and what to use
+    ///
+    /// One HTML file that needs nothing else and no network. Runs of one machine complete each
+    /// other, those of several stand side by side and are never averaged. Runs that mean different
+    /// things by the same words are refused.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = report::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Report(ReportArgs),
+
+    /// Tell whether a later run differs from an earlier one: slower, faster, no difference
+    ///
+    /// Cells that measured the same are judged by their launches, corrected for the number of
+    /// cells; what is smaller than --min-effect does not matter. Where launches vary too much it
+    /// says "cannot tell", and how many would be needed. Runs of two machines are compared as
+    /// machines; runs that mean different things are refused.
+    ///
+    /// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy to say anything;
+    /// 2 wrong words.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = compare::EXAMPLES,
+        verbatim_doc_comment
+    )]
+    Compare(CompareArgs),
+
+    /// Keep runs of many machines in a folder, as plain files that can be sent to others
+    ///
+    /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
+    /// of different machines are never averaged. For questions to many runs there are CSV and
+    /// Parquet, one row per cell.
+    #[command(
+        help_template = TEMPLATE,
+        before_help = data::EXAMPLES,
+        arg_required_else_help = true,
+        verbatim_doc_comment
+    )]
+    Data(DataArgs),
 
     /// Compare clock_gettime, gettimeofday and the processor's counter, as two studies did
     ///
@@ -595,12 +661,16 @@ Examples:
   nearcall bench calls                           what calls cost beside the bare channel
   nearcall bench budgets                         what calls cost beside what they may cost
   nearcall bench pace                            open loop at constant rates
+  nearcall advise --size 4KiB --needs pollable   which mechanism to use here, and why
   nearcall profile shm-futex                     where the time of one message goes
   nearcall reproduce all                         five published studies, and which claims hold here
   nearcall mechanisms                            what there is, and what works here
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
+  nearcall report RUN.json -o report.html        one page: figures, tables, what to use
+  nearcall compare BEFORE.json AFTER.json        whether a later run differs
+  nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
 
 const BENCH_EXAMPLES: &str = "\
@@ -703,7 +773,9 @@ mod tests {
         let mut command = Words::command();
         command.build();
         let bench = command.find_subcommand("bench").expect("there is one").clone();
-        let all = command.get_subcommands().chain(bench.get_subcommands());
+        let data = command.find_subcommand("data").expect("there is one").clone();
+        let inner = bench.get_subcommands().chain(data.get_subcommands());
+        let all = command.get_subcommands().chain(inner);
         for command in std::iter::once(&command).chain(all) {
             if command.is_hide_set() {
                 continue;

@@ -3,12 +3,16 @@
 //! 0: done. 1: something failed. 2: the words are wrong. 130: interrupted. A failure is one line on
 //! standard error.
 
+mod advise;
 mod bench;
+mod compare;
+mod data;
 mod doctor;
 mod findings;
 mod r#gen;
 mod mechanisms;
 mod profile;
+mod report;
 mod reproduce;
 mod show;
 mod timers;
@@ -35,8 +39,12 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Bench(args) => bench::run(&args, &words),
         Command::Reproduce(args) => reproduce::run(&args, &words),
         Command::Profile(args) => profile::run(&args, &words),
+        Command::Advise(args) => advise::run(&args, &words),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),

@@ -1,7 +1,7 @@
 //! Where runs are stored unless the user says where.
 //!
 //! `$XDG_DATA_HOME/nearcall/runs`, else `~/.local/share/nearcall/runs`, else the current directory.
-//! Writing the file is `Run::save`.
+//! Writing the file is `Run::save`. A data set is beside it: `.../nearcall/data`.
 
 use std::env;
 use std::fs;
@@ -11,19 +11,27 @@ use nearcall_bench::report::number;
 
 /// A path for a new run that began at this moment (seconds since 1970). Makes its directory.
 pub(crate) fn new_run_file(started_unix_s: u64) -> PathBuf {
-    let variable = |name| env::var_os(name).map(PathBuf::from);
-    let directory = runs_directory(variable("XDG_DATA_HOME"), variable("HOME"))
+    let directory = directory(variable("XDG_DATA_HOME"), variable("HOME"), "runs")
         .filter(|directory| fs::create_dir_all(directory).is_ok())
         .unwrap_or_default();
     free_name(&directory, started_unix_s)
 }
 
+/// The folder of the data set, which need not be there; `None` without a home.
+pub(crate) fn data_set() -> Option<PathBuf> {
+    directory(variable("XDG_DATA_HOME"), variable("HOME"), "data")
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).map(PathBuf::from)
+}
+
 /// The directory, from the values of XDG_DATA_HOME and HOME. The standard says that relative ones
 /// do not count.
-fn runs_directory(data_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+fn directory(data_home: Option<PathBuf>, home: Option<PathBuf>, name: &str) -> Option<PathBuf> {
     let data_home = data_home.filter(|path| path.is_absolute());
     let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".local/share"));
-    Some(data_home.or(home)?.join("nearcall/runs"))
+    Some(data_home.or(home)?.join("nearcall").join(name))
 }
 
 /// A name that no file has yet. Two runs of one second get different names.
@@ -57,9 +65,9 @@ mod tests {
     #[test]
     fn the_data_directory_comes_before_the_home() {
         let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(runs_directory(path("/d"), path("/h")), path("/d/nearcall/runs"));
-        assert_eq!(runs_directory(path("d"), path("/h")), path("/h/.local/share/nearcall/runs"));
-        assert_eq!(runs_directory(None, path("")), None);
+        assert_eq!(directory(path("/d"), path("/h"), "runs"), path("/d/nearcall/runs"));
+        assert_eq!(directory(path("d"), path("/h"), "data"), path("/h/.local/share/nearcall/data"));
+        assert_eq!(directory(None, path(""), "runs"), None);
     }
 
     #[test]

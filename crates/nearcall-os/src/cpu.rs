@@ -71,7 +71,8 @@ pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        if first > last || last >= CPU_NUMBER_MAX {
+        // Without the sum, a text that repeats a long range would make us allocate.
+        if first > last || last >= CPU_NUMBER_MAX || cpus.len() + last - first >= CPU_NUMBER_MAX {
             return None;
         }
         cpus.extend(first..=last);
@@ -104,6 +105,12 @@ mod tests {
         check("0-3,7\n", Some(&[0, 1, 2, 3, 7]));
         check("7,0-1,1", Some(&[0, 1, 7]));
         check("\n", Some(&[]));
+    }
+
+    #[test]
+    fn a_long_range_again_and_again_is_refused() {
+        check(&"0-65535,".repeat(1_000), None);
+        check(&["0-60000"; 2].join(","), None);
     }
 
     #[test]

@@ -40,8 +40,7 @@ pub struct Entry<'a> {
 ///
 /// [`Mismatch`] if two runs cannot stand in one table.
 pub fn hosts(runs: &[Run]) -> Result<Vec<Host<'_>>, Mismatch> {
-    check_touch(runs)?;
-    check_definitions(runs)?;
+    check(&runs.iter().collect::<Vec<_>>())?;
     let mut order: Vec<&str> = Vec::new();
     for run in runs {
         if !order.contains(&run.machine.id.as_str()) {
@@ -67,6 +66,16 @@ fn host<'a>(runs: &'a [Run], id: &str) -> Host<'a> {
     }
     let machine = &of_it[0].machine;
     Host { machine, runs: of_it, entries: found.into_values().collect(), superseded }
+}
+
+/// Whether runs mean the same by the same words.
+///
+/// # Errors
+///
+/// [`Mismatch`] if two of them do not.
+pub fn check(runs: &[&Run]) -> Result<(), Mismatch> {
+    check_touch(runs)?;
+    check_definitions(runs)
 }
 
 /// Why two runs cannot stand in one table.
@@ -112,13 +121,13 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-fn check_touch(runs: &[Run]) -> Result<(), Mismatch> {
+fn check_touch(runs: &[&Run]) -> Result<(), Mismatch> {
     let word = |run: &Run| match run.settings.touch.as_str() {
         "" => "full".to_owned(),
         word => word.to_owned(),
     };
     for (index, run) in runs.iter().enumerate().skip(1) {
-        let words = [word(&runs[0]), word(run)];
+        let words = [word(runs[0]), word(run)];
         if words[0] != words[1] {
             return Err(Mismatch::Touch { words, runs: [0, index] });
         }
@@ -127,7 +136,7 @@ fn check_touch(runs: &[Run]) -> Result<(), Mismatch> {
 }
 
 /// Cells that agree in all but their definition would stand in one row.
-fn check_definitions(runs: &[Run]) -> Result<(), Mismatch> {
+fn check_definitions(runs: &[&Run]) -> Result<(), Mismatch> {
     let mut seen: HashMap<CellKey, (Definition, usize)> = HashMap::new();
     for (index, run) in runs.iter().enumerate() {
         for (key, _) in run.keyed_cells() {

@@ -214,6 +214,8 @@ pub enum Definition {
     FromIntended,
     /// Half a round trip.
     RttHalf,
+    /// Two round trips without payload, as the public ipc-bench times its shared memory.
+    TwoRtt,
     /// From before the first message of a burst is sent until the reply to all of it is there.
     WholeBurst,
     /// From the beginning of the rendezvous until the channel can be used, by the client's clock.
@@ -230,6 +232,7 @@ impl Definition {
             Self::Rtt => "rtt",
             Self::FromIntended => "from_intended",
             Self::RttHalf => "rtt_half",
+            Self::TwoRtt => "two_rtt",
             Self::WholeBurst => "whole_burst",
             Self::SetUp => "set_up",
             Self::OneWayThroughput => "one_way_throughput",
@@ -253,6 +256,10 @@ impl Definition {
             Self::RttHalf => (
                 "Half a round trip",
                 "closed_loop (one exchange at a time); the round trip divided by two",
+            ),
+            Self::TwoRtt => (
+                "Two round trips",
+                "closed_loop; two round trips of a flag without payload, not halved",
             ),
             Self::WholeBurst => (
                 "Burst",

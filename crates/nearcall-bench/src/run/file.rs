@@ -21,14 +21,7 @@ impl Run {
     ///
     /// [`LoadError`]: the file cannot be read, or is no run that this program knows.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(LoadError::Io)?;
-        file.take(RUN_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
-        if bytes.len() as u64 > RUN_BYTES_MAX {
-            return Err(LoadError::TooLarge);
-        }
-        let text = String::from_utf8(bytes).map_err(|_| LoadError::NotText)?;
-        Self::parse(&text).map_err(LoadError::Parse)
+        Self::parse(&read_text(path)?).map_err(LoadError::Parse)
     }
 
     /// Reads a run from JSON.
@@ -57,6 +50,17 @@ impl Run {
     pub fn save(&self, path: &Path) -> io::Result<()> {
         save_text(path, &(self.to_json() + "\n"))
     }
+}
+
+/// The text of a file of at most [`RUN_BYTES_MAX`].
+pub(crate) fn read_text(path: &Path) -> Result<String, LoadError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(LoadError::Io)?;
+    file.take(RUN_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
+    if bytes.len() as u64 > RUN_BYTES_MAX {
+        return Err(LoadError::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|_| LoadError::NotText)
 }
 
 /// Writes `text` to a file as [`Run::save`] does.
@@ -221,7 +225,7 @@ fn check_cell(cell: &Cell) -> Result<(), String> {
 }
 
 /// Makes a new file in the same directory, for the target's name to be given to.
-fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+pub(crate) fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.part", process::id()));
     let beside = target.with_file_name(name);

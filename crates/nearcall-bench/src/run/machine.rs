@@ -145,8 +145,8 @@ impl Default for MachineState {
 /// What stands where a text could not be found out.
 pub const UNKNOWN: &str = "unknown";
 
-/// The hash of Fowler, Noll and Vo: tells machines apart, proves nothing.
-fn fnv1a(bytes: &[u8]) -> u64 {
+/// The hash of Fowler, Noll and Vo: tells machines and runs apart, proves nothing.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

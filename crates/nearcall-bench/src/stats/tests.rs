@@ -3,14 +3,14 @@
 use super::*;
 
 /// A normal deviate by the Box-Muller method.
-fn normal(rng: &mut fastrand::Rng) -> f64 {
+pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
 /// The median of one launch: AR(1) noise within it (each sample keeps 0.9 of the one before),
 /// around a level that differs from launch to launch by `launch_spread`.
-fn launch_median(rng: &mut fastrand::Rng, truth: f64, launch_spread: f64) -> f64 {
+pub(crate) fn launch_median(rng: &mut fastrand::Rng, truth: f64, launch_spread: f64) -> f64 {
     let level = truth.ln() + launch_spread * normal(rng);
     let mut state = normal(rng) / (1.0_f64 - 0.9 * 0.9).sqrt();
     let mut samples = [0.0; 101];

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::studies::Study;
 
@@ -87,7 +87,7 @@ pub enum PaperLoad {
 }
 
 /// How good a study found one property of a mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rating {
     /// Bad.

@@ -1,16 +1,21 @@
 //! What other crates see of nearcall-bench, tested from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dataset;
+mod dataset_import;
 mod figures;
 mod figures_random;
 mod footprint;
 mod load;
+mod page_reader;
 mod profile;
+mod report;
 mod runner;
 mod study_calls;
 mod study_methods;
 mod table;
 mod table_budgets;
+mod table_compare;
 mod table_matrix;
 mod table_studies;
 mod table_traffic;

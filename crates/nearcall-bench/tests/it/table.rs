@@ -100,7 +100,7 @@ fn throughput(name: &str, bytes: u64, wait: &str, per_s: f64, ratio: f64) -> Cel
     cell
 }
 
-fn full() -> Run {
+pub(crate) fn full() -> Run {
     let mut run = empty();
     run.floors = vec![
         latency("floor-futex", 8, "block", 9_120.0, None),

@@ -32,7 +32,7 @@ fn judged(id: &str, verdict: Verdict, evidence: &str) -> Judged {
     }
 }
 
-fn run() -> Run {
+pub(crate) fn run() -> Run {
     let missing = StudyRow {
         mechanism: "mempipe".to_owned(),
         placement: "0-1 one core".to_owned(),

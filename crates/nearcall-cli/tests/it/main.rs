@@ -1,13 +1,19 @@
 //! Runs the real program in an empty folder.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod advise;
+mod advise_trace;
 mod bad_input;
 mod bench;
 mod commands;
+mod compare;
+mod data;
 mod r#gen;
 mod load;
 mod memory;
 mod profile;
 mod program;
+mod report;
+mod report_browser;
 mod reproduce;
 mod timers;

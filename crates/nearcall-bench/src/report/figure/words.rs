@@ -141,6 +141,7 @@ pub(super) fn axis(setting: &Setting) -> &'static str {
         Definition::Rtt => "round trip, median",
         Definition::FromIntended => "response time, median",
         Definition::RttHalf => "half a round trip, median",
+        Definition::TwoRtt => "two round trips, median",
         Definition::WholeBurst => "whole burst, median",
         Definition::SetUp => "set-up, median",
         Definition::OneWayThroughput => "one way",

@@ -106,12 +106,12 @@ pub(super) fn print_wrapped(out: &mut String, label: &str, text: &str) {
 }
 
 /// Text from a file: without control characters, and not longer than a page can bear.
-pub(super) fn clean(text: &str) -> String {
+pub(in crate::report) fn clean(text: &str) -> String {
     clean_to(text, TEXT_CHARS_MAX)
 }
 
 /// The same for text that may be as long as `chars_max`.
-pub(super) fn clean_to(text: &str, chars_max: usize) -> String {
+pub(in crate::report) fn clean_to(text: &str, chars_max: usize) -> String {
     let shown = |c: char| if c.is_control() || is_invisible(c) { '\u{fffd}' } else { c };
     clip(&text.chars().take(chars_max + 1).map(shown).collect::<String>(), chars_max)
 }

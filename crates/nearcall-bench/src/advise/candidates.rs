@@ -1,0 +1,326 @@
+//! What there is to choose from, and what does not meet the requirements.
+//!
+//! Always true: every mechanism with every way to wait is either a candidate or excluded, and an
+//! exclusion names each requirement that it fails. More needs never give more candidates.
+//! What the candidates cost is not here (`evidence.rs`).
+
+use std::fmt;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+use serde::{Deserialize, Serialize};
+
+use super::needs::Need;
+use super::requirements::{Placement, Requirements};
+use crate::calls::ours::OURS;
+use crate::calls::route::Route;
+use crate::cell::words;
+use crate::report::number;
+
+/// A mechanism with a way to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Candidate {
+    /// How messages travel.
+    #[serde(with = "words")]
+    pub mechanism: Mechanism,
+    /// How the end that asks waits.
+    #[serde(with = "words")]
+    pub wait: WaitPolicy,
+}
+
+impl Candidate {
+    /// Every mechanism with every way to wait that it has, in the order of the table.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let of = |mechanism: Mechanism| {
+            mechanism.waits().iter().map(move |&wait| Self { mechanism, wait })
+        };
+        Mechanism::all().flat_map(of).collect()
+    }
+
+    /// Who calls over it in a measurement: what polls is in an event loop, and so is what adapts
+    /// where a program needs a descriptor.
+    #[must_use]
+    pub fn route(&self, needs: &[Need]) -> Route {
+        let in_loop = match self.wait {
+            WaitPolicy::Poll => true,
+            WaitPolicy::Adaptive => needs.contains(&Need::Pollable),
+            WaitPolicy::Block | WaitPolicy::Spin => false,
+        };
+        match in_loop {
+            true => Route::Looped(self.mechanism),
+            false => Route::Blocking(self.mechanism),
+        }
+    }
+
+    /// Whether an end burns a CPU while it waits.
+    #[must_use]
+    pub fn spins(&self) -> bool {
+        self.wait == WaitPolicy::Spin || self.mechanism.capabilities().needs_spinning
+    }
+
+    /// What a client puts into its program, for a service called NAME.
+    #[must_use]
+    pub fn address(&self, needs: &[Need]) -> String {
+        match needs.contains(&Need::MultiMachine) {
+            true => format!("tcp://HOST:PORT?wait={}", self.wait),
+            false => format!("NAME?via={}&wait={}", self.mechanism, self.wait),
+        }
+    }
+
+    /// What the server listens at, so that it waits as it did in the measurement.
+    #[must_use]
+    pub fn server_address(&self, needs: &[Need]) -> String {
+        let at = match needs.contains(&Need::MultiMachine) {
+            true => "tcp://HOST:PORT",
+            false => "NAME",
+        };
+        let wait = Route::Blocking(self.mechanism).server_wait(self.wait);
+        // Elsewhere the server's loop sleeps in the one way that there is.
+        match wait == WaitPolicy::Spin || (self.mechanism == OURS && wait != WaitPolicy::Adaptive) {
+            true => format!("{at}?wait={wait}"),
+            false => at.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{} {}", self.mechanism, self.wait))
+    }
+}
+
+/// What a candidate was excluded by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The need or the other requirement, as a user gave it: `pollable`, `--placement same`.
+    pub requirement: String,
+    /// Why the candidate does not meet it; reads after its name.
+    pub why: String,
+}
+
+/// A candidate that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// Which.
+    pub candidate: Candidate,
+    /// All that it fails.
+    pub by: Vec<Violation>,
+}
+
+/// Splits all that there is into what can be chosen on this machine and what cannot.
+///
+/// Asks the kernel what it supports. [`eligible`] judges without a machine.
+#[must_use]
+pub fn candidates(requirements: &Requirements) -> (Vec<Candidate>, Vec<Excluded>) {
+    split(requirements, &Mechanism::supported)
+}
+
+/// As [`candidates`], on a machine that supports everything.
+#[must_use]
+pub fn eligible(requirements: &Requirements) -> (Vec<Candidate>, Vec<Excluded>) {
+    split(requirements, &|_| Ok(()))
+}
+
+fn split(
+    requirements: &Requirements,
+    supported: &dyn Fn(Mechanism) -> Result<(), String>,
+) -> (Vec<Candidate>, Vec<Excluded>) {
+    let constraints = Constraint::of(requirements);
+    let (mut kept, mut excluded) = (Vec::new(), Vec::new());
+    for candidate in Candidate::all() {
+        let mut by: Vec<Violation> = constraints
+            .iter()
+            .filter_map(|one| {
+                let why = one.violated_by(&candidate, requirements, &requirements.needs)?;
+                Some(Violation { requirement: one.to_string(), why })
+            })
+            .collect();
+        if let (true, Err(why)) = (by.is_empty(), supported(candidate.mechanism)) {
+            by.push(Violation { requirement: "this machine".to_owned(), why });
+        }
+        match by.is_empty() {
+            true => kept.push(candidate),
+            false => excluded.push(Excluded { candidate, by }),
+        }
+    }
+    (kept, excluded)
+}
+
+/// The smallest set of requirements that no candidate meets, as a user gave them. `None` if some
+/// candidate meets all. Of equally small sets the first in the order of [`Need::ALL`].
+#[must_use]
+pub fn conflict(requirements: &Requirements) -> Option<Vec<String>> {
+    let constraints = Constraint::of(requirements);
+    let all = Candidate::all();
+    let fails = |set: &[Constraint]| {
+        let needs: Vec<Need> = set.iter().filter_map(|one| one.need()).collect();
+        let lacks =
+            |one: &Candidate, by: &Constraint| by.violated_by(one, requirements, &needs).is_some();
+        all.iter().all(|one| set.iter().any(|by| lacks(one, by)))
+    };
+    if !fails(&constraints) {
+        return None;
+    }
+    // A dozen constraints at most have some thousand subsets.
+    let subsets = 1..1_u32 << constraints.len();
+    let chosen = |bits: u32| -> Vec<Constraint> {
+        let with = constraints.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
+        with.map(|(_, constraint)| *constraint).collect()
+    };
+    let mut sorted: Vec<u32> = subsets.collect();
+    sorted.sort_by_key(|bits| bits.count_ones());
+    let smallest = sorted.into_iter().map(chosen).find(|set| fails(set))?;
+    Some(smallest.iter().map(Constraint::to_string).collect())
+}
+
+/// One thing that excludes candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Constraint {
+    Need(Need),
+    /// Both ends on one CPU.
+    OneCpu,
+    /// Messages that are too large.
+    Size,
+}
+
+impl Constraint {
+    fn of(requirements: &Requirements) -> Vec<Self> {
+        let wanted = Need::ALL.into_iter().filter(|need| requirements.needs.contains(need));
+        let mut all: Vec<Self> = wanted.map(Self::Need).collect();
+        if requirements.placement == Placement::SameCpu {
+            all.push(Self::OneCpu);
+        }
+        all.push(Self::Size);
+        all
+    }
+
+    fn need(self) -> Option<Need> {
+        match self {
+            Self::Need(need) => Some(need),
+            Self::OneCpu | Self::Size => None,
+        }
+    }
+
+    /// Why `candidate` does not do; `needs` are those that count beside this one.
+    fn violated_by(
+        self,
+        candidate: &Candidate,
+        requirements: &Requirements,
+        needs: &[Need],
+    ) -> Option<String> {
+        let can = candidate.mechanism.capabilities();
+        match self {
+            Self::Need(need) => need.lacked_by(candidate, needs).map(str::to_owned),
+            Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
+                .then(|| "spins, and so keeps the other end from running".to_owned()),
+            Self::Size => {
+                let bytes = requirements.message_bytes.max(requirements.reply_bytes.unwrap_or(0));
+                let max = u64::from(can.atomic_message_bytes_max?);
+                (!can.survives_oversized && bytes > max)
+                    .then(|| format!("takes messages of {} at most", number::size(max)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Need(need) => need.fmt(f),
+            Self::OneCpu => f.write_str("--placement same"),
+            Self::Size => f.write_str("--size"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(needs: &[Need]) -> Requirements {
+        Requirements { needs: needs.to_vec(), ..Requirements::default() }
+    }
+
+    #[test]
+    fn every_combination_is_kept_or_excluded_with_a_reason() {
+        for need in Need::ALL {
+            let (kept, excluded) = eligible(&with(&[need]));
+            assert_eq!(kept.len() + excluded.len(), Candidate::all().len());
+            assert!(!kept.is_empty(), "{need}");
+            for one in &excluded {
+                assert_eq!(one.by[0].requirement, need.name());
+            }
+        }
+        let (kept, _) = eligible(&with(&[]));
+        assert_eq!(kept.len(), Candidate::all().len());
+    }
+
+    #[test]
+    fn another_need_never_adds_a_candidate() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..300 {
+            let mut needs: Vec<Need> = Need::ALL.into_iter().filter(|_| rng.bool()).collect();
+            rng.shuffle(&mut needs);
+            needs.truncate(rng.usize(0..5));
+            let (before, _) = eligible(&with(&needs));
+            needs.push(Need::ALL[rng.usize(..Need::ALL.len())]);
+            let (after, _) = eligible(&with(&needs));
+            assert!(after.iter().all(|one| before.contains(one)), "{needs:?}");
+        }
+    }
+
+    #[test]
+    fn several_machines_leave_only_tcp() {
+        let (kept, _) = eligible(&with(&[Need::MultiMachine]));
+        assert!(kept.iter().all(|one| one.mechanism == Mechanism::Tcp));
+        assert_eq!(kept[0].address(&[Need::MultiMachine]), "tcp://HOST:PORT?wait=block");
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_runtime() {
+        for candidate in Candidate::all() {
+            for needs in [&[][..], &[Need::MultiMachine]] {
+                let at = |text: String| text.replace("HOST:PORT", "[::1]:9");
+                let parsed: nearcall::Address = at(candidate.address(needs)).parse().unwrap();
+                assert_eq!(parsed.wait(), Some(candidate.wait));
+                if needs.is_empty() {
+                    assert_eq!(parsed.mechanism(), candidate.mechanism);
+                }
+                assert!(at(candidate.server_address(needs)).parse::<nearcall::Address>().is_ok());
+            }
+        }
+        let ours = |wait| Candidate { mechanism: OURS, wait }.server_address(&[]);
+        assert_eq!(ours(WaitPolicy::Adaptive), "NAME");
+        assert_eq!(ours(WaitPolicy::Spin), "NAME?wait=spin");
+        assert_eq!(ours(WaitPolicy::Block), "NAME?wait=poll");
+    }
+
+    #[test]
+    fn a_conflict_is_the_smallest_set_that_nothing_meets() {
+        let cases: [(&[Need], Option<&[&str]>); 5] = [
+            (&[Need::Pollable, Need::Isolation], None),
+            (
+                &[Need::KillSafe, Need::MultiMachine, Need::DescriptorPassing],
+                Some(&["descriptor-passing", "multi-machine"]),
+            ),
+            (&[Need::SharedMemory, Need::MultiMachine], Some(&["multi-machine", "shared-memory"])),
+            (
+                &[Need::Isolation, Need::DeliversAfterDeath, Need::MultiMachine],
+                Some(&["multi-machine", "delivers-after-death"]),
+            ),
+            (&Need::ALL, Some(&["descriptor-passing", "multi-machine"])),
+        ];
+        for (needs, expected) in cases {
+            let expected = expected.map(|set| set.iter().map(|&one| one.to_owned()).collect());
+            assert_eq!(conflict(&with(needs)), expected, "{needs:?}");
+        }
+    }
+
+    #[test]
+    fn one_cpu_excludes_what_spins() {
+        let requirements = Requirements { placement: Placement::SameCpu, ..with(&[]) };
+        let (kept, excluded) = eligible(&requirements);
+        assert!(kept.iter().all(|one| !one.spins()));
+        assert!(excluded.iter().all(|one| one.by[0].requirement == "--placement same"));
+    }
+}

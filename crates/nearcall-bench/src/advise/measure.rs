@@ -1,0 +1,251 @@
+//! Measures what some requirements need: all candidates briefly, then the best of them longer.
+//!
+//! Both times launches of all cells alternate in rounds, as in every run. Always true: what was
+//! dropped after the first look is marked so in the run and never chosen. Which cells are measured
+//! is in `specs.rs`, what follows from them in `rank.rs`.
+
+use std::fmt;
+use std::time::Duration;
+
+use nearcall_os::clock;
+
+use super::candidates::{Candidate, candidates};
+use super::evidence::FIRST_LOOK;
+use super::judge::judge;
+use super::rank::rank;
+use super::refusal::Refusal;
+use super::requirements::Requirements;
+use super::specs::specs;
+use crate::bench_plan::{BenchPlan, How};
+use crate::cell::CellSpec;
+use crate::run::{Cell, CellKey, Kind, List, Run};
+use crate::runner::{BenchError, Hooks, bench_specs};
+
+/// How much to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effort {
+    /// How long all may take.
+    pub time_budget: Duration,
+    /// Decides the order of launches and the payloads.
+    pub seed: u64,
+    /// The arguments of the program, without its name, for the record.
+    pub arguments: Vec<String>,
+}
+
+impl Default for Effort {
+    /// Enough for the intervals of most candidates to separate.
+    fn default() -> Self {
+        Self { time_budget: Duration::from_secs(45), seed: 1, arguments: Vec::new() }
+    }
+}
+
+/// Why there is no run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MeasureError {
+    /// There is nothing to measure.
+    Refused(Refusal),
+    /// The measurement failed.
+    Bench(BenchError),
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Bench(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+impl From<BenchError> for MeasureError {
+    fn from(error: BenchError) -> Self {
+        Self::Bench(error)
+    }
+}
+
+/// Measures all candidates for `requirements`. Blocks for the effort's time; call it as
+/// [`bench`](crate::runner::bench()).
+///
+/// # Errors
+///
+/// [`MeasureError`]: no mechanism meets the needs on this machine, or nothing could be measured.
+pub fn measure(
+    requirements: &Requirements,
+    effort: &Effort,
+    hooks: &Hooks<'_>,
+) -> Result<Run, MeasureError> {
+    let refused = |refusal| Err(MeasureError::Refused(refusal));
+    if let Err(error) = requirements.check() {
+        return refused(Refusal::Requirements(error));
+    }
+    let (all, excluded) = candidates(requirements);
+    if all.is_empty() {
+        // Some meet the needs, but this machine has none of those.
+        let lacking = excluded.iter().find(|one| one.by[0].requirement == "this machine");
+        return refused(match lacking {
+            Some(one) => Refusal::Missing {
+                what: format!("{}: {}", one.candidate, one.by[0].why),
+                command: "nearcall doctor".to_owned(),
+            },
+            None => Refusal::impossible(requirements),
+        });
+    }
+    if all.len() <= FINALISTS_MAX {
+        return Ok(look(requirements, &all, effort, (effort.time_budget, LAUNCHES), hooks)?);
+    }
+    let begin_ns = clock::monotonic_ns();
+    let share = effort.time_budget.mul_f64(FIRST_SHARE);
+    let first = look(requirements, &all, effort, (share, LAUNCHES_FIRST), hooks)?;
+    let finalists = finalists(requirements, &all, &first);
+    if first.partial || (hooks.interrupted)() || finalists.is_empty() {
+        return Ok(first);
+    }
+    let taken = Duration::from_nanos(clock::monotonic_ns().saturating_sub(begin_ns));
+    let left = effort.time_budget.saturating_sub(taken);
+    // Launches that are made in any case may have taken more than their share.
+    let left = left.max(effort.time_budget.mul_f64(SECOND_SHARE_MIN));
+    let second = look(requirements, &finalists, effort, (left, LAUNCHES), hooks)?;
+    Ok(join(first, second))
+}
+
+fn look(
+    requirements: &Requirements,
+    candidates: &[Candidate],
+    effort: &Effort,
+    (time_budget, launches): (Duration, u32),
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
+    let cells: Vec<CellSpec> = specs(requirements, candidates);
+    let plan = BenchPlan {
+        kinds: vec![Kind::Latency, Kind::Throughput],
+        sizes_bytes: Some(vec![requirements.message_bytes]),
+        how: How {
+            placement: requirements.placement.place(),
+            load: requirements.load,
+            launches: Some(launches),
+            time_budget: Some(time_budget),
+            seed: effort.seed,
+            arguments: effort.arguments.clone(),
+            ..How::default()
+        },
+        ..BenchPlan::default()
+    };
+    bench_specs(&plan, &cells, hooks)
+}
+
+/// Those that may turn out best.
+fn finalists(requirements: &Requirements, all: &[Candidate], first: &Run) -> Vec<Candidate> {
+    // What was disturbed may be good, and gets another chance.
+    let judged = judge(requirements, all, &[first], true);
+    let standings = rank(&judged.rows, &requirements.optimise);
+    let near = standings
+        .iter()
+        .enumerate()
+        .filter(|(at, one)| *at < FINALISTS_MIN || one.cost <= NEAR_MAX.ln())
+        .take(FINALISTS_MAX);
+    near.map(|(_, one)| judged.rows[one.row].candidate).collect()
+}
+
+/// The second look, and of the first what the second has not.
+fn join(first: Run, mut second: Run) -> Run {
+    let key = |cell: &Cell| CellKey::new(List::Cells, cell, false);
+    let again: Vec<CellKey> = second.cells.iter().map(key).collect();
+    for mut cell in first.cells {
+        if !again.contains(&key(&cell)) {
+            cell.tags.push(FIRST_LOOK.to_owned());
+            second.cells.push(cell);
+        }
+    }
+    for rest in first.at_rest {
+        if !second.at_rest.iter().any(|one| one.mechanism == rest.mechanism) {
+            second.at_rest.push(rest);
+        }
+    }
+    for skipped in first.skipped {
+        if !second.skipped.contains(&skipped) {
+            second.skipped.push(skipped);
+        }
+    }
+    for warning in first.warnings {
+        if !second.warnings.contains(&warning) {
+            second.warnings.push(warning);
+        }
+    }
+    second.started_unix_s = first.started_unix_s;
+    second.settings.budget_s += first.settings.budget_s;
+    second.settings.mechanisms = first.settings.mechanisms;
+    second
+}
+
+/// The first look's share of the time.
+const FIRST_SHARE: f64 = 0.4;
+
+/// What the second has at least.
+const SECOND_SHARE_MIN: f64 = 0.3;
+
+/// An interval needs two.
+const LAUNCHES_FIRST: u32 = 2;
+
+/// Rounds enough for ratios by rounds to have a median.
+const LAUNCHES: u32 = 7;
+
+/// More share too little time.
+const FINALISTS_MAX: usize = 8;
+
+/// Two launches can be wrong by as much as the second and third are behind.
+const FINALISTS_MIN: usize = 4;
+
+/// What costs more than this many times as much after two launches is not the best.
+const NEAR_MAX: f64 = 1.8;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::WaitPolicy;
+
+    use super::*;
+    use crate::run::{Machine, RttNs, Settings};
+
+    fn run(cells: &[(&str, f64)]) -> Run {
+        let mut run = Run::new(Machine::default(), Settings::default(), 5);
+        run.cells = cells
+            .iter()
+            .map(|&(name, ns)| {
+                let mut cell = Cell::new(Kind::Latency, name, 64);
+                cell.shape = "sink".to_owned();
+                cell.placement.class = "same_llc".to_owned();
+                cell.rtt_ns = Some(RttNs { p50: Some(ns), ..RttNs::default() });
+                cell
+            })
+            .collect();
+        run
+    }
+
+    #[test]
+    fn the_best_of_the_first_look_are_looked_at_again() {
+        let first = run(&[
+            ("pipe", 1_000.0),
+            ("fifo", 1_100.0),
+            ("tcp", 9_000.0),
+            ("udp", 5_000.0),
+            ("uring", 1_700.0),
+            ("shm-mq", 3_000.0),
+        ]);
+        let all = Candidate::all();
+        let found = finalists(&Requirements::default(), &all, &first);
+        let names: Vec<&str> = found.iter().map(|one| one.mechanism.name()).collect();
+        assert_eq!(names, ["pipe", "fifo", "uring", "shm-mq"]);
+        assert!(found.iter().all(|one| one.wait == WaitPolicy::Block));
+    }
+
+    #[test]
+    fn both_looks_are_one_run_and_the_dropped_are_marked() {
+        let first = run(&[("pipe", 1_000.0), ("tcp", 9_000.0)]);
+        let joined = join(first, run(&[("pipe", 1_200.0)]));
+        assert_eq!(joined.cells.len(), 2);
+        assert_eq!(joined.cells[0].rtt_ns.as_ref().unwrap().p50, Some(1_200.0));
+        assert!(joined.cells[0].tags.is_empty());
+        assert_eq!(joined.cells[1].tags, [FIRST_LOOK]);
+    }
+}

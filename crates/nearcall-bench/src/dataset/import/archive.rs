@@ -1,0 +1,403 @@
+//! The files of an archive, read into memory within limits.
+//!
+//! Always true: nothing is written to disk and no name is ever used as a path; every amount that
+//! the archive can claim is judged before it is read. A name that would lead out of the archive
+//! when somebody unpacks it is refused all the same: such an archive is not what it says it is.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::{error, fmt};
+
+use flate2::read::MultiGzDecoder;
+use tar::EntryType;
+
+/// What is needed of an archive.
+#[derive(Debug, Default)]
+pub(super) struct Archive {
+    /// Name below the archive's own folder (`logs/cpuinfo`) and text.
+    pub(super) files: BTreeMap<String, String>,
+    /// When the first and the last file of the results were written, in seconds since 1970.
+    pub(super) written_unix_s: (u64, u64),
+    /// Files of other forms, which were not read.
+    pub(super) left: u64,
+    /// A hash of names and texts: tells two archives without a machine apart.
+    pub(super) hash: u64,
+}
+
+/// How much is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) archive_bytes: u64,
+    pub(super) unpacked_bytes: u64,
+    pub(super) entries: u64,
+    pub(super) entry_bytes: u64,
+}
+
+/// Those that hold outside of tests.
+pub(super) const LIMITS: Limits = Limits {
+    archive_bytes: ARCHIVE_BYTES_MAX,
+    unpacked_bytes: UNPACKED_BYTES_MAX,
+    entries: ENTRIES_MAX,
+    entry_bytes: ENTRY_BYTES_MAX,
+};
+
+impl Archive {
+    pub(super) fn read_gzip(gzip: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
+        let mut input = Limited { inner: gzip, left: limits.archive_bytes, what: Excess::Archive };
+        let mut magic = [0; 2];
+        let mut have = 0;
+        while have < magic.len() {
+            match input.read(&mut magic[have..]) {
+                Ok(0) => break,
+                Ok(more) => have += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ArchiveError::of(error)),
+            }
+        }
+        if have == 0 {
+            return Err(ArchiveError::Empty);
+        }
+        if magic[..have] != [0x1f, 0x8b] {
+            return Err(ArchiveError::NotGzip);
+        }
+        Self::read_tar(MultiGzDecoder::new(magic.as_slice().chain(input)), limits)
+    }
+
+    pub(super) fn read_tar(tar: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
+        let input = Limited { inner: tar, left: limits.unpacked_bytes, what: Excess::Unpacked };
+        let mut tar = tar::Archive::new(input);
+        let mut archive = Self { written_unix_s: (u64::MAX, 0), ..Self::default() };
+        let mut root: Option<String> = None;
+        let mut entries = 0;
+        for entry in tar.entries().map_err(ArchiveError::of)? {
+            let mut entry = entry.map_err(ArchiveError::of)?;
+            entries += 1;
+            if entries > limits.entries {
+                return Err(ArchiveError::TooManyEntries);
+            }
+            let name = safe_name(&entry.path_bytes())?;
+            if let Some(link) = entry.link_name_bytes() {
+                check_link(&name, &link, entry.header().entry_type())?;
+            }
+            let kind = entry.header().entry_type();
+            if !matches!(kind, EntryType::Regular | EntryType::Continuous) {
+                continue;
+            }
+            let Some((folder, inside)) = split(&name) else {
+                archive.left += 1;
+                continue;
+            };
+            if root.get_or_insert_with(|| folder.to_owned()) != folder {
+                return Err(ArchiveError::TwoFolders { name: shown(name.as_bytes()) });
+            }
+            if !is_wanted(inside) {
+                archive.left += 1;
+                continue;
+            }
+            let size = entry.size();
+            if size > limits.entry_bytes {
+                return Err(ArchiveError::EntryTooLarge { name: shown(name.as_bytes()), size });
+            }
+            if inside.starts_with("results/") {
+                // A time beyond 2100 is no time.
+                let time_s = entry.header().mtime().ok().filter(|&time| time < 4_102_444_800);
+                let (first, last) = &mut archive.written_unix_s;
+                *first = time_s.map_or(*first, |time| time.min(*first));
+                *last = time_s.map_or(*last, |time| time.max(*last));
+            }
+            let inside = inside.to_owned();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).map_err(ArchiveError::of)?;
+            archive.keep(inside, &bytes);
+        }
+        drain(tar.into_inner())?;
+        if entries == 0 {
+            return Err(ArchiveError::Empty);
+        }
+        let (first, last) = archive.written_unix_s;
+        archive.written_unix_s = (first.min(last), last);
+        Ok(archive)
+    }
+
+    fn keep(&mut self, name: String, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let piece = format!("{name}\0{text}\0");
+        self.hash = self.hash.rotate_left(5) ^ crate::run::fnv1a(piece.as_bytes());
+        // Of two files of one name the later one counts, as when unpacking.
+        self.files.insert(name, text);
+    }
+}
+
+/// Reads to the end, so that a cut or damaged one is noticed behind the last file too.
+fn drain(mut rest: impl Read) -> Result<(), ArchiveError> {
+    let mut buffer = [0; 8192];
+    loop {
+        match rest.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(ArchiveError::of(error)),
+        }
+    }
+}
+
+/// The name without `./`, if it stays inside.
+fn safe_name(bytes: &[u8]) -> Result<String, ArchiveError> {
+    let unsafe_name = || ArchiveError::UnsafeName { name: shown(bytes) };
+    let name = str::from_utf8(bytes).map_err(|_| unsafe_name())?;
+    if name.starts_with('/') || name.contains(['\0', '\\']) {
+        return Err(unsafe_name());
+    }
+    let parts: Vec<&str> =
+        name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(unsafe_name());
+    }
+    Ok(parts.join("/"))
+}
+
+/// Refuses a link that leads out of the archive. One that stays inside is not followed.
+fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ArchiveError> {
+    let refused = || ArchiveError::UnsafeLink { name: shown(name.as_bytes()), to: shown(link) };
+    let link = str::from_utf8(link).map_err(|_| refused())?;
+    if link.starts_with('/') {
+        return Err(refused());
+    }
+    // A hard link counts from the top, a symbolic one from its own folder.
+    let mut depth = match kind {
+        EntryType::Symlink => name.split('/').count() - 1,
+        _ => 0,
+    };
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.checked_sub(1).ok_or_else(refused)?,
+            _ => depth += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The archive's own folder (`tmp/tmpAbCdEf`), and the name inside it.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let starts = ["logs/", "results/"].into_iter().filter_map(|part| {
+        let inner = format!("/{part}");
+        if name.starts_with(part) { Some(0) } else { name.find(&inner).map(|at| at + 1) }
+    });
+    let at = starts.min()?;
+    Some((&name[..at], &name[at..]))
+}
+
+/// Whether a file tells something that is kept.
+fn is_wanted(name: &str) -> bool {
+    match name.strip_prefix("results/") {
+        Some(result) => result.ends_with("-headline.log") || result.ends_with(".csv"),
+        None => name.starts_with("logs/"),
+    }
+}
+
+/// A name from the archive, harmless and short.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
+}
+
+/// Fails above a limit.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+    what: Excess,
+}
+
+/// Which limit was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excess {
+    Archive,
+    Unpacked,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self
+            .left
+            .checked_sub(read as u64)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, self.what))?;
+        Ok(read)
+    }
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Archive => "the archive is too large",
+            Self::Unpacked => "the archive unpacks to too much",
+        })
+    }
+}
+
+impl error::Error for Excess {}
+
+/// Why an archive is not read.
+#[derive(Debug)]
+pub enum ArchiveError {
+    /// There is nothing in it.
+    Empty,
+    /// It is not compressed by gzip.
+    NotGzip,
+    /// It ends too early.
+    CutOff,
+    /// It is larger than [`ARCHIVE_BYTES_MAX`].
+    TooLarge,
+    /// It unpacks to more than [`UNPACKED_BYTES_MAX`].
+    UnpacksTooLarge,
+    /// It has more than [`ENTRIES_MAX`] entries.
+    TooManyEntries,
+    /// An entry is larger than [`ENTRY_BYTES_MAX`].
+    EntryTooLarge {
+        /// Its name.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A name is absolute or leads out of the archive.
+    UnsafeName {
+        /// The name.
+        name: String,
+    },
+    /// A link leads out of the archive.
+    UnsafeLink {
+        /// Its name.
+        name: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// It has the data of two machines.
+    TwoFolders {
+        /// The first name of the second folder.
+        name: String,
+    },
+    /// It cannot be read, or is damaged.
+    Io(io::Error),
+}
+
+impl ArchiveError {
+    fn of(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Self::CutOff;
+        }
+        let mut cause: Option<&(dyn error::Error + 'static)> = Some(&error);
+        while let Some(inner) = cause {
+            if let Some(excess) = inner.downcast_ref::<Excess>() {
+                return match excess {
+                    Excess::Archive => Self::TooLarge,
+                    Excess::Unpacked => Self::UnpacksTooLarge,
+                };
+            }
+            let io = inner.downcast_ref::<io::Error>();
+            if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof) {
+                return Self::CutOff;
+            }
+            cause = match io.and_then(io::Error::get_ref) {
+                Some(wrapped) => Some(wrapped),
+                None => inner.source(),
+            };
+        }
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for ArchiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("an empty archive"),
+            Self::NotGzip => f.write_str("not a gzip file"),
+            Self::CutOff => f.write_str("cut off: the archive ends inside"),
+            Self::TooLarge => write!(f, "larger than {} MiB", ARCHIVE_BYTES_MAX >> 20),
+            Self::UnpacksTooLarge => {
+                write!(f, "unpacks to more than {} MiB", UNPACKED_BYTES_MAX >> 20)
+            }
+            Self::TooManyEntries => write!(f, "more than {ENTRIES_MAX} files and folders"),
+            Self::EntryTooLarge { name, size } => write!(
+                f,
+                "the file {name} has {size} bytes, more than {} MiB",
+                ENTRY_BYTES_MAX >> 20
+            ),
+            Self::UnsafeName { name } => {
+                write!(f, "refused: the name {name} leads out of the archive")
+            }
+            Self::UnsafeLink { name, to } => {
+                write!(f, "refused: the link {name} leads out of the archive, to {to}")
+            }
+            Self::TwoFolders { name } => write!(
+                f,
+                "data of two machines: {name} lies in another folder than what came before"
+            ),
+            Self::Io(error) => write!(f, "damaged, or cannot be read: {error}"),
+        }
+    }
+}
+
+impl error::Error for ArchiveError {}
+
+/// Bytes of an archive. The public ones have below 1 MiB; one of 160 CPUs would have about 20.
+pub const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes that are unpacked in all, which bounds the memory that is needed. An archive of 48 CPUs
+/// has below 50 MiB.
+pub const UNPACKED_BYTES_MAX: u64 = 256 << 20;
+
+/// Files and folders. Each pair of CPUs has a folder with some files: 160 CPUs make 250,000.
+pub const ENTRIES_MAX: u64 = 500_000;
+
+/// Bytes of one file that is read. The largest, `cpuinfo` of a machine with 160 CPUs, has 200 KiB.
+pub const ENTRY_BYTES_MAX: u64 = 4 << 20;
+
+/// Characters of a name that a message shows.
+const SHOWN_CHARS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_inside_or_refused() {
+        for (name, expected) in [
+            ("tmp/tmpA/logs/uname", Some("tmp/tmpA/logs/uname")),
+            ("./tmp//tmpA/./logs/", Some("tmp/tmpA/logs")),
+            ("../x", None),
+            ("a/../../x", None),
+            ("a/..", None),
+            ("/etc/passwd", None),
+            ("a\\..\\b", None),
+        ] {
+            let found = safe_name(name.as_bytes()).ok();
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+        assert!(safe_name(b"a\xff").is_err());
+    }
+
+    #[test]
+    fn links_may_lead_about_but_not_out() {
+        for (link, inside) in [
+            ("../../cpu/cpu0", true),
+            ("../../../../x", true),
+            ("../../../../../x", false),
+            ("/sys/bus", false),
+            ("a/../../b", true),
+        ] {
+            let found =
+                check_link("tmp/tmpA/logs/sys-node/cpu0", link.as_bytes(), EntryType::Symlink);
+            assert_eq!(found.is_ok(), inside, "{link}");
+        }
+        assert!(check_link("a/b/c", b"../x", EntryType::Link).is_err());
+    }
+
+    #[test]
+    fn the_folder_of_the_archive_is_told_from_what_is_in_it() {
+        assert_eq!(split("tmp/tmpA/logs/sys-cpu/x"), Some(("tmp/tmpA/", "logs/sys-cpu/x")));
+        assert_eq!(split("results/a.csv"), Some(("", "results/a.csv")));
+        assert_eq!(split("x/results/logs/y"), Some(("x/", "results/logs/y")));
+        assert_eq!(split("README"), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! The text of a run as it goes into a data set: unchanged but for what tells about people.
+//!
+//! Always true: fields that this program does not know, and the digits of every number, stay as
+//! they are. Which words are taken out is decided in `dataset/identity.rs`.
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::identity::without_folders;
+use crate::run::UNKNOWN;
+
+/// The text of the run, with a line break at its end.
+///
+/// # Errors
+///
+/// That of the JSON, which [`Run::parse`](crate::run::Run::parse) would have found.
+pub(super) fn text(text: &str, keep_host_name: bool) -> Result<String, serde_json::Error> {
+    let mut run: Fields = serde_json::from_str(text)?;
+    let mut changed = false;
+    if !keep_host_name {
+        changed |= run.within("machine", |machine| {
+            machine.within("state", |state| state.replace("host_name", |_| UNKNOWN.to_owned()))
+        })?;
+    }
+    changed |= run.within("settings", |settings| {
+        settings.replace("arguments", |arguments: Vec<String>| {
+            arguments.iter().map(|argument| without_folders(argument)).collect()
+        })
+    })?;
+    let text = if changed { serde_json::to_string(&run)? } else { text.trim_end().to_owned() };
+    Ok(text + "\n")
+}
+
+/// An object whose values are kept as text, in its own order.
+struct Fields(Vec<(String, Box<RawValue>)>);
+
+impl Fields {
+    fn find(&mut self, name: &str) -> Option<&mut Box<RawValue>> {
+        self.0.iter_mut().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// Changes the object in a field. Returns whether anything is different now.
+    fn within(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut Self) -> Result<bool, serde_json::Error>,
+    ) -> Result<bool, serde_json::Error> {
+        let Some(value) = self.find(name) else { return Ok(false) };
+        let mut inside: Self = serde_json::from_str(value.get())?;
+        let changed = change(&mut inside)?;
+        if changed {
+            *value = to_raw_value(&inside)?;
+        }
+        Ok(changed)
+    }
+
+    /// Changes the value of a field. Returns whether it is different now.
+    fn replace<T: for<'de> Deserialize<'de> + Serialize + PartialEq + Clone>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(T) -> T,
+    ) -> Result<bool, serde_json::Error> {
+        let Some(value) = self.find(name) else { return Ok(false) };
+        let before: T = serde_json::from_str(value.get())?;
+        let after = change(before.clone());
+        let changed = before != after;
+        if changed {
+            *value = to_raw_value(&after)?;
+        }
+        Ok(changed)
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        from.deserialize_map(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = r#"{"new": 1.10, "machine": {"b": 2, "state": {"host_name": "alice",
+        "uptime_s": 5}, "a": 1}, "settings": {"arguments": ["--out", "/srv/alice/x.json"]}}"#;
+
+    #[test]
+    fn only_the_host_name_and_folders_are_taken_out() {
+        let found = text(RUN, false).unwrap();
+        assert!(found.starts_with(r#"{"new":1.10,"machine":{"b":2,"state":{"#), "{found}");
+        assert!(found.contains(r#""host_name":"unknown","uptime_s":5"#), "{found}");
+        assert!(found.ends_with("[\"--out\",\"x.json\"]}}\n"), "{found}");
+        assert!(text(RUN, true).unwrap().contains("alice"));
+    }
+
+    #[test]
+    fn what_needs_no_change_stays_as_it_is() {
+        let found = text(RUN, false).unwrap();
+        assert_eq!(text(&found, false).unwrap(), found);
+        assert_eq!(text("{ }", false).unwrap(), "{ }\n");
+    }
+}

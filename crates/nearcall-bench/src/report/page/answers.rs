@@ -1,0 +1,312 @@
+//! What is fast on a machine: one figure per question, taken from its cells.
+//!
+//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm and
+//! definition), none beside a load and none of grade D. What
+//! to use is what `advise.rs` says to fixed requirements.
+
+use serde::Serialize;
+
+use super::text;
+use crate::advise::{Need, Objective, Pattern, Placement, Requirements, Weights, advise};
+use crate::noise::Grade;
+use crate::report::hosts::{Entry, Host};
+use crate::report::number;
+use crate::run::{CellKey, Definition, Kind, List, Rhythm};
+
+/// The best of what was measured for one question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The question, short.
+    pub question: &'static str,
+    /// What was found; `None` if nothing was measured for it.
+    pub found: Option<Found>,
+    /// What to use, by the advice for such messages.
+    pub advice: Advised,
+    /// What to run where nothing was measured.
+    pub command: &'static str,
+}
+
+/// What the advice says, in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advised {
+    /// Use this.
+    Use {
+        /// What a client puts into its program, for a service called NAME.
+        address: String,
+        /// How far to trust it: "low", "medium", "high".
+        confidence: &'static str,
+        /// The reasons, the most important first.
+        reasons: Vec<String>,
+    },
+    /// Nothing can be advised, for this reason.
+    Refused(String),
+}
+
+/// The best cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// The mechanism's name.
+    pub mechanism: String,
+    /// The figure, in `unit`.
+    pub value: f64,
+    /// Where it lies with 95 % confidence.
+    pub ci95: Option<[f64; 2]>,
+    /// "ns", "/s" or "bytes/s".
+    pub unit: &'static str,
+    /// How undisturbed it was.
+    pub grade: Option<Grade>,
+    /// What was exchanged and where, in words.
+    pub what: String,
+    /// What one time or rate means.
+    pub definition: Definition,
+    /// The mechanism that came next, with its figure in words.
+    pub runner_up: Option<String>,
+    /// How many other mechanisms have an interval that overlaps, so that the order is open.
+    pub close: usize,
+}
+
+impl Found {
+    /// The figure for a person.
+    #[must_use]
+    pub fn figure(&self) -> String {
+        text::in_unit(self.value, self.unit)
+    }
+
+    /// Interval and grade for a person.
+    #[must_use]
+    pub fn trust(&self) -> String {
+        let grade = text::grade(self.grade);
+        match self.ci95 {
+            Some(ci95) => format!("95 %: {}, {grade}", text::interval(Some(ci95), self.unit)),
+            None => format!("no interval, {grade}"),
+        }
+    }
+
+    /// What came next, one sentence.
+    #[must_use]
+    pub fn next(&self) -> String {
+        match &self.runner_up {
+            Some(next) if self.close == 1 => {
+                format!("Not told apart from {next}: the intervals overlap.")
+            }
+            Some(next) if self.close > 1 => {
+                let more = self.close - 1;
+                format!("Not told apart from {next} and {more} more: the intervals overlap.")
+            }
+            Some(next) => format!("Next: {next}."),
+            None => "Nothing else was measured for it.".to_owned(),
+        }
+    }
+}
+
+/// Answers every question from the cells of `host`.
+pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
+    QUESTIONS.iter().map(|question| question.answer(host)).collect()
+}
+
+struct Question {
+    words: &'static str,
+    command: &'static str,
+    /// What is asked of the advice.
+    requirements: fn() -> Requirements,
+    wanted: fn(&CellKey) -> bool,
+    /// Which of the groups that were measured is asked about: the greatest counts.
+    group: fn(&CellKey) -> i64,
+}
+
+impl Question {
+    fn answer(&self, host: &Host<'_>) -> Answer {
+        let advice = match advise(&(self.requirements)(), &host.runs) {
+            Ok(advice) => Advised::Use {
+                address: advice.address,
+                confidence: advice.confidence.name(),
+                reasons: advice.reasons,
+            },
+            Err(refusal) => Advised::Refused(refusal.to_string()),
+        };
+        Answer { question: self.words, found: self.find(host), advice, command: self.command }
+    }
+
+    fn find(&self, host: &Host<'_>) -> Option<Found> {
+        let usable: Vec<&Entry<'_>> = host
+            .entries
+            .iter()
+            .filter(|entry| is_plain(&entry.key) && (self.wanted)(&entry.key))
+            .filter(|entry| entry.cell.grade != Some(Grade::D) && is_valid(entry))
+            .collect();
+        let first = usable.iter().max_by_key(|entry| (self.group)(&entry.key))?;
+        let mut group: Vec<(&Entry<'_>, f64)> = usable
+            .iter()
+            .filter(|entry| is_same_exchange(&entry.key, &first.key))
+            .filter_map(|entry| Some((*entry, text::figure(entry.cell)?.0)))
+            .collect();
+        let more_is_better = first.key.kind == Kind::Throughput;
+        group
+            .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
+        found(&group)
+    }
+}
+
+fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
+    let (best, value) = *group.first()?;
+    let (_, ci95, unit) = text::figure(best.cell)?;
+    let mut names = vec![best.key.mechanism.as_str()];
+    let (mut next, mut close) = (None, 0);
+    for (entry, value) in &group[1..] {
+        if names.contains(&entry.key.mechanism.as_str()) {
+            continue;
+        }
+        names.push(&entry.key.mechanism);
+        next = next.or(Some((entry, value)));
+        let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
+        let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
+        close += usize::from(ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)));
+    }
+    Some(Found {
+        mechanism: text::plain(&best.key.mechanism),
+        value,
+        ci95,
+        unit,
+        grade: best.cell.grade,
+        what: exchange(&best.key),
+        definition: best.key.definition,
+        runner_up: next.map(|(entry, value)| {
+            format!(
+                "{} ({}, {}, {})",
+                text::plain(&entry.key.mechanism),
+                text::wait(&entry.key.wait),
+                text::in_unit(*value, unit),
+                text::grade(entry.cell.grade),
+            )
+        }),
+        close,
+    })
+}
+
+/// What was exchanged, how both ends waited and where they ran.
+fn exchange(key: &CellKey) -> String {
+    let size = number::size(key.message_bytes);
+    let what = match (key.kind, key.shape.as_str(), key.message_bytes) {
+        (Kind::Throughput, _, _) => format!("messages of {size}, one way"),
+        (_, "call", 0) => "an empty call and its reply".to_owned(),
+        (_, "call", _) => format!("a call with {size} and its reply"),
+        (_, "echo", _) => format!("{size} there and back"),
+        (_, "sink", _) => format!("{size} there and an empty reply"),
+        (_, other, _) => format!("{} of {size}", text::plain(other)),
+    };
+    let pace = match key.rhythm {
+        Rhythm::Pace(rate) => format!(", {rate} times per second"),
+        _ => String::new(),
+    };
+    format!("{what}{pace}; {}; {}", text::wait(&key.wait), text::class(&key.class))
+}
+
+/// A message between two processes with nothing special about it.
+fn is_plain(key: &CellKey) -> bool {
+    let between_processes = matches!(key.caller.as_str(), "" | "blocking" | "loop");
+    key.list == List::Cells && key.load == "idle" && between_processes && !key.by_reference
+}
+
+fn is_valid(entry: &Entry<'_>) -> bool {
+    entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
+}
+
+fn is_same_exchange(a: &CellKey, b: &CellKey) -> bool {
+    let of = |key: &CellKey| (key.kind, key.definition, key.message_bytes, key.rhythm);
+    of(a) == of(b) && a.shape == b.shape && (a.class == "same_cpu") == (b.class == "same_cpu")
+}
+
+fn is_small_round_trip(key: &CellKey) -> bool {
+    let small = key.message_bytes <= SMALL_BYTES_MAX && matches!(&*key.shape, "call" | "echo");
+    small && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
+}
+
+/// Calls before bare messages, the smallest first.
+fn smallest(key: &CellKey) -> i64 {
+    let bytes = i64::try_from(key.message_bytes).unwrap_or(i64::MAX);
+    i64::from(key.shape == "call") * i64::from(u32::MAX) - bytes
+}
+
+/// The largest first; of those calls before bare messages, and an empty reply before a full one.
+fn largest(key: &CellKey) -> i64 {
+    let bytes = i64::try_from(key.message_bytes).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let shape = match key.shape.as_str() {
+        "call" => 2,
+        "sink" => 1,
+        _ => 0,
+    };
+    bytes * 3 + shape
+}
+
+fn sleeps(key: &CellKey) -> bool {
+    matches!(key.wait.as_str(), "block" | "poll" | "block/poll")
+}
+
+const QUESTIONS: [Question; 5] = [
+    Question {
+        words: "Small messages, as fast as it gets",
+        command: "nearcall bench calls",
+        requirements: Requirements::default,
+        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu",
+        group: smallest,
+    },
+    Question {
+        words: "Small messages, when both ends sleep",
+        command: "nearcall bench calls",
+        requirements: || Requirements { needs: vec![Need::NoSpin], ..Requirements::default() },
+        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu" && sleeps(key),
+        group: smallest,
+    },
+    Question {
+        words: "Large messages, until they are there",
+        command: "nearcall bench latency --sizes 1MiB",
+        requirements: || Requirements { message_bytes: 1 << 20, ..Requirements::default() },
+        wanted: |key| {
+            let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
+            large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
+        },
+        group: largest,
+    },
+    Question {
+        words: "Bytes in a stream",
+        command: "nearcall bench throughput --sizes 64KiB",
+        requirements: || Requirements {
+            message_bytes: 64 << 10,
+            pattern: Pattern::OneWay,
+            optimise: Weights::only(Objective::Throughput),
+            ..Requirements::default()
+        },
+        wanted: |key| {
+            let large = key.message_bytes >= text::IN_BYTES_MIN && key.class != "same_cpu";
+            large && key.kind == Kind::Throughput && key.rhythm == Rhythm::Steady
+        },
+        group: largest,
+    },
+    Question {
+        words: "Both ends on one CPU",
+        command: "nearcall bench latency --placement same",
+        requirements: || Requirements { placement: Placement::SameCpu, ..Requirements::default() },
+        wanted: |key| {
+            let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
+            let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
+            let paced = matches!(key.rhythm, Rhythm::Pace(_));
+            key.class == "same_cpu" && small && (steady || paced)
+        },
+        group: |key| match key.rhythm {
+            // Right after each other tells most; of paces the one that programs have.
+            Rhythm::Steady => smallest(key).saturating_add(i64::MAX / 2),
+            Rhythm::Pace(rate) => -(i64::from(rate) - PACE_PER_S).abs(),
+            _ => i64::MIN,
+        },
+    },
+];
+
+/// Fits in one or two lines of cache.
+const SMALL_BYTES_MAX: u64 = 128;
+
+/// From here on copying decides.
+const LARGE_BYTES_MIN: u64 = 64 << 10;
+
+/// Often enough that CPUs stay awake, seldom enough that every mechanism keeps up.
+const PACE_PER_S: i64 = 1_000;

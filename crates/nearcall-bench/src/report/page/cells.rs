@@ -1,0 +1,207 @@
+//! Tables of cells: the floors, every figure of a machine, and machines beside each other.
+//!
+//! Always true: a table holds figures of one definition, which it states; times stand as medians,
+//! rates as messages per second, so that a column has one unit.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::table::{Slot, Table};
+use super::text::capital;
+use super::{name, text};
+use crate::report::hosts::{Entry, Host};
+use crate::report::number;
+use crate::run::{CellKey, Definition, List};
+
+/// The same exchanges without nearcall.
+pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
+    if host.entries.is_empty() {
+        return None;
+    }
+    let floors = of_lists(host, &[List::Floors]);
+    if floors.is_empty() {
+        return Some(html! {
+            p.missing {
+                "These runs have no floors, so no bound can be drawn and no ratio told. A run of "
+                code { "nearcall bench" } " measures them beside everything else."
+            }
+        });
+    }
+    Some(html! {
+        p {
+            "A floor is the bare exchange, without nearcall: what a mechanism takes above it is \
+             the price of the mechanism. Where a cell has a floor, the ratio to it stands in the \
+             tables of every figure; 1.00× is as good as it gets."
+        }
+        @for (definition, floors) in by_definition(&floors) {
+            (of_definition(definition, &floors, id))
+        }
+    })
+}
+
+/// Every cell but those of studies, which stand in the tables of the studies.
+pub(super) fn all(host: &Host<'_>, id: &str) -> Option<Markup> {
+    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts]);
+    if entries.is_empty() {
+        return Some(html! { p.missing { "These runs have no cells of their own." } });
+    }
+    Some(html! {
+        p {
+            (entries.len()) " cells"
+            @if host.superseded > 0 {
+                "; " (host.superseded) " more were measured again by a later run, which counts"
+            }
+            ". A table holds what is counted in the same way."
+        }
+        @for (definition, entries) in by_definition(&entries) {
+            details.long {
+                summary { (definition.title_and_meaning().0) ": " (entries.len()) " cells" }
+                (of_definition(definition, &entries, id))
+            }
+        }
+    })
+}
+
+fn of_lists<'a>(host: &'a Host<'a>, lists: &[List]) -> Vec<&'a Entry<'a>> {
+    host.entries.iter().filter(|entry| lists.contains(&entry.key.list)).collect()
+}
+
+fn by_definition<'a>(entries: &[&'a Entry<'a>]) -> BTreeMap<Definition, Vec<&'a Entry<'a>>> {
+    let mut found: BTreeMap<Definition, Vec<&Entry<'_>>> = BTreeMap::new();
+    for entry in entries {
+        found.entry(entry.key.definition).or_default().push(entry);
+    }
+    found
+}
+
+fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Markup {
+    let (title, meaning) = definition.title_and_meaning();
+    let figure = if is_rate(definition) { "messages per second" } else { "median" };
+    let cut = match entries.len() {
+        count if count > ROWS_MAX => format!("; the first {ROWS_MAX} of {count}"),
+        _ => String::new(),
+    };
+    let caption = format!(
+        "{title} ({}): {meaning}. {}, 95 % interval over launches{cut}",
+        definition.name(),
+        capital(figure),
+    );
+    let heads = if is_rate(definition) { RATES } else { TIMES };
+    let heads: Vec<&str> = BEGIN.into_iter().chain(heads).chain(END).collect();
+    let mut table = Table::new(&format!("{id}-{}", definition.name()), caption, &heads);
+    entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
+    html! { (table) }
+}
+
+const fn is_rate(definition: Definition) -> bool {
+    matches!(definition, Definition::OneWayThroughput)
+}
+
+const BEGIN: [&str; 6] = ["mechanism", "exchange", "#size", "wait", "where", "conditions"];
+const TIMES: [&str; 4] = ["#median", "#95 % interval", "#p99", "#calls per second"];
+const RATES: [&str; 4] = ["#messages per second", "#95 % interval", "#bytes per second", ""];
+const END: [&str; 3] = ["#CPU per message", "#to floor", "grade"];
+
+fn row(entry: &Entry<'_>) -> Vec<Slot> {
+    let (key, cell) = (&entry.key, entry.cell);
+    let list = match key.list {
+        List::Bare => " (bare)",
+        List::Parts => " (part)",
+        _ => "",
+    };
+    let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
+    let mut row = vec![
+        Slot::text(text::plain(&key.mechanism) + list),
+        Slot::text(text::plain(&key.shape)),
+        Slot::Figure(number::size(key.message_bytes)),
+        Slot::text(text::plain(&key.wait)),
+        Slot::text(text::plain(&key.class)),
+        Slot::text(text::conditions(key)),
+    ];
+    let (value, ci95, unit) = figure(entry);
+    row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
+    if is_rate(key.definition) {
+        row.extend([Slot::value(cell.bytes_per_s, "bytes/s"), Slot::text("")]);
+    } else {
+        let rate = cell.clients.as_ref().and_then(|clients| clients.calls_per_s);
+        row.push(Slot::value(cell.rtt_ns.as_ref().and_then(|times| times.p99), "ns"));
+        row.push(rate.map_or(Slot::text(""), |rate| Slot::value(Some(rate), "/s")));
+    }
+    row.extend([
+        Slot::value(cell.cpu_ns(), "ns"),
+        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
+        Slot::Grade(cell.grade),
+    ]);
+    row
+}
+
+/// The figure of a definition: one unit for all cells that have it.
+fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
+    let cell = entry.cell;
+    if is_rate(entry.key.definition) {
+        return (cell.messages_per_s, cell.messages_per_s_ci95, "/s");
+    }
+    let times = cell.rtt_ns.as_ref();
+    (times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95), "ns")
+}
+
+/// What was measured on more than one machine, one column per machine.
+pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
+    let rows = shared(hosts);
+    let mut definitions: Vec<Definition> = rows.iter().map(|(key, _)| key.definition).collect();
+    definitions.sort_unstable();
+    definitions.dedup();
+    html! {
+        @if rows.is_empty() {
+            p.missing { "No measurement was made on more than one of these machines." }
+        } @else {
+            p {
+                (rows.len()) " measurements were made on more than one machine; nothing is \
+                 averaged. Whether a difference is more than chance, "
+                code { "nearcall compare A.json B.json" } " tells."
+            }
+        }
+        @for definition in definitions { (beside(hosts, definition, &rows)) }
+    }
+}
+
+fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Table {
+    let mut heads = vec!["what was measured".to_owned()];
+    for (index, host) in hosts.iter().enumerate() {
+        let name = name(host, index, hosts.len());
+        heads.extend([format!("#{name}"), "#95 % interval".to_owned(), "grade".to_owned()]);
+    }
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let (title, meaning) = definition.title_and_meaning();
+    let caption = format!("{title}: {meaning}");
+    let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
+    for (key, cells) in rows.iter().filter(|(key, _)| key.definition == definition).take(ROWS_MAX) {
+        let mut row = vec![Slot::text(text::plain(&key.to_string()))];
+        for entry in cells {
+            let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
+            row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
+            row.push(Slot::Grade(entry.and_then(|entry| entry.cell.grade)));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// A key, and what each machine has of it.
+type Shared<'a> = (&'a CellKey, Vec<Option<&'a Entry<'a>>>);
+
+/// Keys of more than one machine with the entry of each.
+fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<Shared<'a>> {
+    let mut found: BTreeMap<&CellKey, Vec<Option<&Entry<'_>>>> = BTreeMap::new();
+    for (index, host) in hosts.iter().enumerate() {
+        for entry in host.entries.iter().filter(|entry| entry.key.list != List::StudyCells) {
+            found.entry(&entry.key).or_insert_with(|| vec![None; hosts.len()])[index] = Some(entry);
+        }
+    }
+    let several = |cells: &Vec<Option<&Entry<'_>>>| cells.iter().flatten().count() > 1;
+    found.into_iter().filter(|(_, cells)| several(cells)).collect()
+}
+
+/// A tour of everything has hundreds; a file may claim more.
+const ROWS_MAX: usize = 2_000;

@@ -1,0 +1,111 @@
+//! The figures on the page: each with its caption, its values as a table, and its notes.
+//!
+//! Always true: whatever a figure shows stands in its table too, for the keyboard, the screen
+//! reader and paper. What is drawn, and of which cells, is in `report/figure.rs`.
+
+use maud::{Markup, html};
+
+use super::table::{Slot, Table};
+use super::text::{is_figure, plain_long};
+use crate::report::figure::{Figure, FigureTable, Shown};
+use crate::report::number::MISSING;
+
+/// The first figure of each machine, for the first screen. Those after the first carry the number
+/// of their machine in their ids.
+fn is_picture(shown: &[Shown], index: usize) -> bool {
+    let machine = |shown: &Shown| match shown {
+        Shown::Figure(figure) => Some(machine_of(&figure.id).to_owned()),
+        Shown::Missing { .. } => None,
+    };
+    let own = machine(&shown[index]);
+    own.is_some() && shown[..index].iter().all(|before| machine(before) != own)
+}
+
+fn machine_of(id: &str) -> &str {
+    id.rsplit_once("-machine-").map_or("", |(_, machine)| machine)
+}
+
+/// What the first screen shows.
+pub(super) fn pictures(shown: &[Shown]) -> Markup {
+    html! {
+        @for index in (0..shown.len()).filter(|&index| is_picture(shown, index)) {
+            @if let Shown::Figure(figure) = &shown[index] {
+                div.picture { h2 id={ (figure.id) "-head" } { (figure.title) } (one(figure)) }
+            }
+        }
+    }
+}
+
+/// All other figures, then those that are missing.
+pub(super) fn body(shown: &[Shown]) -> Markup {
+    let rest = (0..shown.len()).filter(|&index| !is_picture(shown, index));
+    let (mut drawn, mut missing) = (Vec::new(), Vec::new());
+    for index in rest {
+        match &shown[index] {
+            Shown::Figure(figure) => drawn.push(figure),
+            Shown::Missing { title, reason, command, .. } => missing.push((title, reason, command)),
+        }
+    }
+    html! {
+        @if drawn.is_empty() {
+            p.missing { "These runs give no other figure than the one above." }
+        }
+        @for figure in drawn { h3 id={ (figure.id) "-head" } { (figure.title) } (one(figure)) }
+        @if !missing.is_empty() {
+            h3 #figures-missing { "Figures that these runs cannot give" }
+            ul.absent {
+                @for (title, reason, command) in missing {
+                    li {
+                        b { (title) } ": " (plain_long(reason)) ". " code { (plain_long(command)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one(figure: &Figure) -> Markup {
+    html! {
+        figure id=(figure.id) aria-labelledby={ (figure.id) "-head" } {
+            (figure.narrow) (figure.svg)
+            figcaption { (plain_long(&figure.about)) }
+            @for note in &figure.notes { p.note { (plain_long(note)) } }
+            @if !figure.table.rows.is_empty() {
+                details.paper[figure.table.rows.len() <= PAPER_ROWS_MAX] {
+                    summary { "The same values as a table (" (figure.table.rows.len()) " rows)" }
+                    (values(figure))
+                }
+            }
+        }
+    }
+}
+
+fn values(figure: &Figure) -> Table {
+    let FigureTable { heads, rows } = &figure.table;
+    let is_number = |text: &str| text == MISSING || is_figure(text);
+    let heads: Vec<String> = heads
+        .iter()
+        .enumerate()
+        .map(|(column, head)| {
+            let mut texts = rows.iter().filter_map(|row| row.get(column));
+            if column > 0 && texts.all(|text| text.is_empty() || is_number(text)) {
+                format!("#{head}")
+            } else {
+                head.clone()
+            }
+        })
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(&format!("{}-values", figure.id), &figure.title, &heads);
+    for row in rows {
+        let slot = |(column, text): (usize, &String)| match heads.get(column) {
+            Some(head) if head.starts_with('#') => Slot::Figure(text.clone()),
+            _ => Slot::text(text.clone()),
+        };
+        table.row(row.iter().enumerate().map(slot).collect());
+    }
+    table
+}
+
+/// Longer tables are left to the screen.
+const PAPER_ROWS_MAX: usize = 30;

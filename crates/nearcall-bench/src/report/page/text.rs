@@ -1,0 +1,185 @@
+//! Text from runs, which come from strangers, and figures with all that they cannot be read
+//! without.
+//!
+//! Always true of what [`plain`] gives: no control characters and none that turn the direction of
+//! writing, and no more of it than a page can bear. Escaping for HTML is left to maud, for
+//! Markdown to `report/markdown.rs`.
+
+use crate::noise::Grade;
+use crate::report::number;
+use crate::report::table::grid;
+use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
+
+/// A name or phrase from a file.
+pub(crate) fn plain(text: &str) -> String {
+    grid::clean(text)
+}
+
+/// A text from a file that may be long, such as evidence or a kernel's command line.
+pub(crate) fn plain_long(text: &str) -> String {
+    grid::clean_to(text, LONG_CHARS_MAX)
+}
+
+/// The same, or "unknown".
+pub(crate) fn known(text: &str) -> String {
+    match text.trim() {
+        "" => UNKNOWN.to_owned(),
+        text => plain_long(text),
+    }
+}
+
+/// The text as a sentence begins.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// A value in its unit.
+pub(crate) fn in_unit(value: f64, unit: &str) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    match unit {
+        "ns" => format!("{sign}{}", number::time(value.abs())),
+        "/s" | "per_s" => number::message_rate(value),
+        "bytes/s" => number::byte_rate(value),
+        "bytes" => format!("{sign}{}", number::memory(value.abs())),
+        "percent" => format!("{} %", number::three_digits(value)),
+        _ => number::three_digits(value),
+    }
+}
+
+/// A value in its unit, or a dash.
+pub(crate) fn optional(value: Option<f64>, unit: &str) -> String {
+    let finite = value.filter(|value| value.is_finite());
+    finite.map_or_else(|| number::MISSING.to_owned(), |value| in_unit(value, unit))
+}
+
+/// Where a value lies with 95 % confidence: `1.20 to 1.31 µs`, or a dash.
+pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
+    let Some([low, high]) = ci95.filter(|ci| ci.iter().all(|end| end.is_finite())) else {
+        return number::MISSING.to_owned();
+    };
+    let (low, high) = (in_unit(low, unit), in_unit(high, unit));
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// Whether this is a figure with a unit, or part of one such as an interval.
+pub(crate) fn is_figure(text: &str) -> bool {
+    let text = text.trim().trim_start_matches(['±', '≥', '≤', '<', '>', ' ']);
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
+    let (figure, rest) = text.split_at(end.unwrap_or(text.len()));
+    let unit = rest.trim();
+    figure.parse::<f64>().is_ok() && (UNITS.contains(&unit) || rest.contains(" to "))
+}
+
+/// The units in which figures are written.
+const UNITS: [&str; 24] = [
+    "", "×", "%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s",
+    "B/s", "kB/s", "MB/s", "GB/s", "b", "kb", "Mb", "Gb", "CPU",
+];
+
+/// The grade, or that there is none.
+pub(crate) fn grade(grade: Option<Grade>) -> String {
+    grade.map_or_else(|| "not graded".to_owned(), |grade| format!("grade {grade}"))
+}
+
+/// Where both ends ran, for people.
+pub(crate) fn class(class: &str) -> String {
+    match class {
+        "same_cpu" => "both ends on one CPU".to_owned(),
+        "smt" => "two threads of one core".to_owned(),
+        "same_llc" => "two CPUs that share a cache".to_owned(),
+        "same_node" => "two CPUs of one memory node".to_owned(),
+        "cross_node" => "two CPUs of different memory nodes".to_owned(),
+        "unpinned" => "not pinned".to_owned(),
+        other => plain(other),
+    }
+}
+
+/// How both ends wait, for people.
+pub(crate) fn wait(wait: &str) -> String {
+    match wait {
+        "spin" => "both ends spin".to_owned(),
+        "block" => "both ends sleep in a call".to_owned(),
+        "poll" => "both ends sleep in an event loop".to_owned(),
+        "block/poll" => "the client sleeps in a call, the server in an event loop".to_owned(),
+        "adaptive" => "both ends spin for a while, then sleep".to_owned(),
+        other => format!("wait {}", plain(other)),
+    }
+}
+
+/// What is special about the times of a cell: load, rhythm, caller.
+pub(crate) fn conditions(key: &CellKey) -> String {
+    let mut parts = Vec::new();
+    if !key.caller.is_empty() {
+        parts.push(format!("caller {}", plain(&key.caller)));
+    }
+    if key.by_reference {
+        parts.push("argument by reference".to_owned());
+    }
+    if let Some([client, server]) = key.pair {
+        parts.push(format!("CPU {client} to {server}"));
+    }
+    if key.load != "idle" {
+        parts.push(format!("beside {}", plain(&key.load)));
+    }
+    match key.rhythm {
+        Rhythm::Steady => (),
+        Rhythm::Pace(rate) => parts.push(format!("{rate} per second")),
+        Rhythm::Gap(ns) => parts.push(format!("gaps of {}", number::time(ns as f64))),
+        Rhythm::Burst(messages) => parts.push(format!("bursts of {messages}")),
+        Rhythm::Clients(clients) => parts.push(format!("{clients} clients")),
+        Rhythm::Start(connects) => parts.push(format!("{connects} connections")),
+    }
+    parts.join(", ")
+}
+
+/// The figure by which a cell is told: value, interval and unit. Throughput of payloads that fill
+/// lines of cache is told in bytes.
+pub(crate) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str)> {
+    if cell.kind == Kind::Throughput
+        && cell.clients.is_none()
+        && cell.message_bytes >= IN_BYTES_MIN
+        && let Some(rate) = cell.bytes_per_s
+    {
+        let bytes = cell.message_bytes as f64;
+        let of_messages = cell.messages_per_s_ci95.map(|ci95| ci95.map(|per_s| per_s * bytes));
+        return Some((rate, cell.bytes_per_s_ci95.or(of_messages), "bytes/s"));
+    }
+    let headline = cell.headline()?;
+    headline.value.is_finite().then_some((headline.value, headline.ci95, headline.unit))
+}
+
+/// Below this the rate of messages tells more than that of bytes.
+pub(crate) const IN_BYTES_MIN: u64 = 1_024;
+
+/// Evidence of the longest claim and the command line of a kernel fit.
+const LONG_CHARS_MAX: usize = 1_500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_names_its_unit_once_where_it_can() {
+        assert_eq!(interval(Some([1_200.0, 1_310.0]), "ns"), "1.20 to 1.31 µs");
+        assert_eq!(interval(Some([920.0, 1_310.0]), "ns"), "920 ns to 1.31 µs");
+        assert_eq!(interval(Some([f64::NAN, 1.0]), "ns"), "–");
+        assert_eq!(optional(Some(f64::INFINITY), "ns"), "–");
+    }
+
+    #[test]
+    fn figures_are_told_from_words() {
+        for text in ["1.23 µs", "64 KiB", "1.04×", "±3.1 %", "920 ns to 1.31 µs", "5"] {
+            assert!(is_figure(text), "{text}");
+        }
+        for text in ["", "–", "shm-spin", "8 apples", "2 cores"] {
+            assert!(!is_figure(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A comparison of two runs: the answer, what else differs, and the cells that differ.
+
+use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse, shown};
+use crate::report::number::{self, MISSING};
+use crate::run::UNKNOWN;
+
+/// Renders the answer and the flagged cells; with `all` every cell. Ends with a line break.
+#[must_use]
+pub fn table(comparison: &Comparison, all: bool) -> String {
+    let mut out = String::new();
+    for warning in &comparison.warnings {
+        print_wrapped(&mut out, "WARNING   ", &clean(warning));
+    }
+    if !comparison.warnings.is_empty() {
+        out.push('\n');
+    }
+    print_runs(&mut out, comparison);
+    print_differences(&mut out, "machine", &comparison.machine);
+    print_differences(&mut out, "differs", &comparison.settings);
+    print_wrapped(&mut out, "  method    ", &method(comparison));
+    out.push('\n');
+    for sentence in &comparison.summary {
+        print_wrapped(&mut out, "", &clean(sentence));
+    }
+    let told = Verdict::ALL.into_iter().filter(|&verdict| all || verdict <= Verdict::Faster);
+    for verdict in told {
+        print_verdict(&mut out, comparison, verdict);
+    }
+    if !all {
+        print_rest(&mut out, comparison);
+    }
+    print_only(&mut out, "Only in the first run", &comparison.only_before, all);
+    print_only(&mut out, "Only in the second run", &comparison.only_after, all);
+    out
+}
+
+fn print_runs(out: &mut String, comparison: &Comparison) {
+    print_wrapped(out, "  before    ", &run(&comparison.before));
+    print_wrapped(out, "  after     ", &run(&comparison.after));
+    if comparison.same_machine {
+        let RunFacts { cpu_model, kernel, machine_id, .. } = &comparison.after;
+        let words = [known(cpu_model, "processor"), known(kernel, "kernel"), clean(machine_id)];
+        print_wrapped(out, "  machine   ", &format!("the same: {}", words.join(" · ")));
+    } else {
+        let of = |facts: &RunFacts| known(&facts.machine_id, "id");
+        let words = format!("two: {} and {}", of(&comparison.before), of(&comparison.after));
+        print_wrapped(out, "  machine   ", &words);
+    }
+}
+
+fn known(text: &str, name: &str) -> String {
+    if ["", UNKNOWN].contains(&text) { format!("{name} unknown") } else { clean(text) }
+}
+
+fn run(facts: &RunFacts) -> String {
+    [
+        format!("nearcall {}", known(&facts.tool.version, "version")),
+        known(&facts.tool.profile, "build"),
+        number::date(facts.started_unix_s),
+        format!("{} launches", facts.launches),
+    ]
+    .join(" · ")
+}
+
+fn print_differences(out: &mut String, label: &str, differences: &[Difference]) {
+    for difference in differences {
+        let [before, after] = [&difference.before, &difference.after].map(|text| clean(text));
+        let text = format!("{}: {before} → {after}", clean(&difference.what));
+        print_wrapped(out, &format!("  {label:<10}"), &text);
+    }
+}
+
+fn method(comparison: &Comparison) -> String {
+    let margin = shown::percent(comparison.rules.min_effect);
+    format!(
+        "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
+         corrected for {} cells (Benjamini-Hochberg), decides; \"rank\" is Mann-Whitney's p, not \
+         corrected; {margin} or more matters",
+        comparison.counts.judged()
+    )
+}
+
+fn print_verdict(out: &mut String, comparison: &Comparison, verdict: Verdict) {
+    let cells: Vec<&CellComparison> =
+        comparison.cells.iter().filter(|cell| cell.verdict == verdict).collect();
+    if cells.is_empty() {
+        return;
+    }
+    out.push('\n');
+    print_line(out, &format!("{} ({})", heading(verdict), cells.len()));
+    let mut grid = Grid::new(&[
+        ("ratio", Align::Right, 6),
+        ("95 % interval", Align::Right, 13),
+        ("before", Align::Right, 8),
+        ("after", Align::Right, 8),
+        ("p", Align::Right, 7),
+        ("rank", Align::Right, 5),
+        ("cell", Align::Left, 0),
+    ]);
+    for cell in cells {
+        let mut lines = wrapped(&words(cell)).into_iter();
+        let mut columns = figures(cell);
+        columns.push(lines.next().unwrap_or_default());
+        grid.row(columns);
+        for line in lines {
+            let mut columns = vec![String::new(); 6];
+            columns.push(line);
+            grid.row(columns);
+        }
+    }
+    grid.print(out);
+}
+
+fn heading(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Slower => "Slower",
+        Verdict::Faster => "Faster",
+        Verdict::CannotTell => "Cannot tell",
+        Verdict::NoDifference => "No difference",
+        Verdict::TooNoisy => "Too noisy",
+        Verdict::Incomplete => "Incomplete",
+    }
+}
+
+fn figures(cell: &CellComparison) -> Vec<String> {
+    let missing = || MISSING.to_owned();
+    let value = |of: Option<f64>| of.map_or_else(missing, |v| shown::figure(&cell.unit, v));
+    vec![
+        cell.ratio.map_or_else(missing, number::ratio),
+        cell.ratio_ci95.map_or_else(missing, shown::interval),
+        value(cell.before.typical),
+        value(cell.after.typical),
+        cell.p_corrected.map_or_else(missing, shown::p_value),
+        cell.rank_p_value.map_or_else(missing, shown::p_value),
+    ]
+}
+
+/// The cell's name with what else must be said of it.
+fn words(cell: &CellComparison) -> String {
+    let mut words = clean(&cell.name);
+    if cell.worse == Worse::Lower && cell.verdict <= Verdict::Faster {
+        words.push_str(" (a rate: less is slower)");
+    }
+    if let Some(launches) = cell.launches_needed {
+        words.push_str(&format!(" (needs about {launches} launches)"));
+    }
+    if let Some(reason) = &cell.reason {
+        words.push_str(&format!(" ({})", clean(reason)));
+    }
+    words
+}
+
+/// Lines of at most [`NAME_COLUMNS`].
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= NAME_COLUMNS {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+fn print_rest(out: &mut String, comparison: &Comparison) {
+    let counts = &comparison.counts;
+    let rest = [
+        (counts.cannot_tell, Verdict::CannotTell),
+        (counts.no_difference, Verdict::NoDifference),
+        (counts.too_noisy, Verdict::TooNoisy),
+        (counts.incomplete, Verdict::Incomplete),
+    ];
+    let told: Vec<String> = rest
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
+        .collect();
+    if !told.is_empty() {
+        out.push('\n');
+        print_wrapped(out, "", &format!("Not shown: {} (--all shows them).", told.join(", ")));
+    }
+}
+
+fn print_only(out: &mut String, title: &str, keys: &[crate::run::CellKey], all: bool) {
+    if keys.is_empty() {
+        return;
+    }
+    out.push('\n');
+    print_line(out, &format!("{title} ({})", keys.len()));
+    let most = if all { usize::MAX } else { ONLY_MAX };
+    for key in keys.iter().take(most) {
+        print_line(out, &format!("    {}", clean(&key.to_string())));
+    }
+    if keys.len() > most {
+        print_line(out, &format!("    and {} more (--all shows them)", keys.len() - most));
+    }
+}
+
+/// What the figures leave of a line.
+const NAME_COLUMNS: usize = 36;
+
+/// Cells of one run only are told; more than this would push the answer out of sight.
+const ONLY_MAX: usize = 8;

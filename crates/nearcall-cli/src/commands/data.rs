@@ -1,0 +1,271 @@
+//! `nearcall data`: has runs taken in, listed, merged, exported and imported.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+use nearcall_bench::dataset::import::import;
+use nearcall_bench::dataset::{Arrival, DataSet, Outcome, Survey, export};
+use nearcall_bench::report::number;
+use serde_json::json;
+
+use super::{End, Usage};
+use crate::args::{
+    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
+};
+use crate::output::{self, wrap};
+use crate::places;
+
+pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
+    match &args.verb {
+        DataCommand::Add(args) => add(args),
+        DataCommand::List(args) => list(args),
+        DataCommand::Merge(args) => merge(args),
+        DataCommand::Export(args) => write_table(args),
+        DataCommand::Import(args) => import_archive(args),
+    }
+}
+
+fn data_set(which: &WhichArgs) -> anyhow::Result<DataSet> {
+    let directory = which.dir.clone().or_else(places::data_set);
+    let no_home = || Usage("there is no home directory: give --dir DIR".to_owned());
+    Ok(DataSet::at(&directory.ok_or_else(no_home)?))
+}
+
+/// A data set that must be there, because one without runs would be a wrong answer.
+fn present(which: &WhichArgs) -> anyhow::Result<DataSet> {
+    let data = data_set(which)?;
+    must_be_there(data.directory())?;
+    Ok(data)
+}
+
+fn must_be_there(directory: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
+    Ok(())
+}
+
+fn add(args: &AddArgs) -> anyhow::Result<End> {
+    let data = data_set(&args.which)?;
+    let arrivals = data.add(&args.runs, args.keep_host_name)?;
+    tell(&data, &arrivals, args.which.json)?;
+    let is_new = arrivals.iter().any(|arrival| arrival.outcome != Outcome::Duplicate);
+    if is_new && !args.which.json {
+        let taken = if args.keep_host_name { "Folders" } else { "The host's name and folders" };
+        let text = format!(
+            "{taken} of paths were taken out. Before you publish it, look at the kernel's \
+             command line in it."
+        );
+        let mut out = String::new();
+        wrap(&mut out, "", &text);
+        output::result(&out)?;
+    }
+    Ok(End::Done)
+}
+
+fn merge(args: &MergeArgs) -> anyhow::Result<End> {
+    must_be_there(&args.other)?;
+    let data = data_set(&args.which)?;
+    let arrivals = data.merge(&DataSet::at(&args.other))?;
+    tell(&data, &arrivals, args.which.json)
+}
+
+/// Tells what became of each run.
+fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
+    let of = |outcome| arrivals.iter().filter(move |arrival| arrival.outcome == outcome);
+    let counts = [Outcome::Added, Outcome::Duplicate, Outcome::Renamed].map(|o| of(o).count());
+    let [added, duplicates, renamed] = counts;
+    if json {
+        let runs: Vec<_> = arrivals
+            .iter()
+            .map(|arrival| {
+                json!({
+                    "from": arrival.from.display().to_string(),
+                    "file": arrival.place,
+                    "outcome": word(arrival.outcome),
+                })
+            })
+            .collect();
+        output::json(&json!({
+            "schema": "nearcall.data-add/1",
+            "directory": data.directory().display().to_string(),
+            "added": added + renamed,
+            "duplicates": duplicates,
+            "renamed": renamed,
+            "runs": runs,
+        }))?;
+        return Ok(End::Done);
+    }
+    let mut text = String::new();
+    for arrival in arrivals {
+        let from = arrival.from.display();
+        match arrival.outcome {
+            Outcome::Added => wrap(&mut text, "added      ", &arrival.place),
+            Outcome::Duplicate => {
+                wrap(&mut text, "duplicate  ", &format!("{from} is {}", arrival.place));
+            }
+            Outcome::Renamed => wrap(
+                &mut text,
+                "added      ",
+                &format!(
+                    "{} (another run has the name that follows from its content)",
+                    arrival.place
+                ),
+            ),
+        }
+    }
+    let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let there = match duplicates {
+        0 => String::new(),
+        1 => ", 1 was there already".to_owned(),
+        many => format!(", {many} were there already"),
+    };
+    let summary = format!("{} added{there}: {}", runs(added + renamed), data.directory().display());
+    wrap(&mut text, "", &summary);
+    output::result(&text)?;
+    Ok(End::Done)
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Added => "added",
+        Outcome::Duplicate => "duplicate",
+        Outcome::Renamed => "renamed",
+    }
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<End> {
+    let data = present(&args.which)?;
+    let survey = data.survey()?;
+    if args.which.json {
+        output::json(&survey)?;
+    } else {
+        output::result(&table(&survey))?;
+    }
+    for problem in survey.problems.iter().take(PROBLEMS_SHOWN) {
+        output::aside(&format!("{}: {}", problem.file, problem.what));
+    }
+    match survey.problems.len() {
+        0 => Ok(End::Done),
+        1 => anyhow::bail!("one file of {} is not as it should be", data.directory().display()),
+        many => {
+            anyhow::bail!(
+                "{many} files of {} are not as they should be",
+                data.directory().display()
+            )
+        }
+    }
+}
+
+fn table(survey: &Survey) -> String {
+    if survey.machines.is_empty() {
+        return "no runs yet: nearcall data add RUN.json\n".to_owned();
+    }
+    let mut text =
+        "machine            CPUs  runs    cells  from        to          processor\n".to_owned();
+    for line in &survey.machines {
+        let cpus = line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string());
+        let day = |unix_s| number::date(unix_s).split(' ').next().unwrap_or_default().to_owned();
+        let (first, last) = (day(line.first_unix_s), day(line.last_unix_s));
+        let start = format!(
+            "{}  {cpus:>5}  {:>4}  {:>7}  {first}  {last}  ",
+            clean(&line.machine_id),
+            line.runs,
+            line.cells
+        );
+        wrap(&mut text, &start, &clean(&line.cpu_model));
+        let kinds: Vec<&str> = line.kinds.iter().map(String::as_str).collect();
+        let imported = match line.imported {
+            0 => String::new(),
+            imported => format!("; {imported} imported"),
+        };
+        wrap(&mut text, "                   ", &format!("{}{imported}", kinds.join(", ")));
+    }
+    let runs: u64 = survey.machines.iter().map(|line| line.runs).sum();
+    let _ = writeln!(text, "{} machines, {runs} runs", survey.machines.len());
+    text
+}
+
+/// Text of a run cannot reach the terminal as anything but text.
+fn clean(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).flat_map(char::escape_debug).collect()
+}
+
+fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
+    let data = present(&args.which)?;
+    let done = export(&data, args.csv.as_deref(), args.parquet.as_deref())?;
+    let files: Vec<String> = [&args.csv, &args.parquet]
+        .into_iter()
+        .flatten()
+        .map(|file| file.display().to_string())
+        .collect();
+    if args.which.json {
+        output::json(&json!({
+            "schema": "nearcall.data-export/1",
+            "runs": done.runs,
+            "rows": done.rows,
+            "files": files,
+        }))?;
+        return Ok(End::Done);
+    }
+    // Where the table itself goes to standard output, nothing follows it.
+    if [&args.csv, &args.parquet].into_iter().flatten().all(|file| file.is_file()) {
+        let text = format!("{} rows of {} runs: {}\n", done.rows, done.runs, files.join(", "));
+        output::result(&text)?;
+    }
+    Ok(End::Done)
+}
+
+fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
+    let path = &args.archive;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let run = import(file, &name).with_context(|| path.display().to_string())?;
+    let (stored, outcome) = match &args.out {
+        Some(out) => {
+            run.save(out).with_context(|| format!("cannot store in {}", out.display()))?;
+            (out.clone(), "stored")
+        }
+        None => {
+            let data = data_set(&args.which)?;
+            let arrival = data.add_run(&run, path)?;
+            (data.directory().join(&arrival.place), word(arrival.outcome))
+        }
+    };
+    if args.which.json {
+        output::json(&imported(&run, &stored, outcome))?;
+        return Ok(End::Done);
+    }
+    let mut text = String::new();
+    let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
+    wrap(&mut text, &format!("{outcome:<10} "), &stored.display().to_string());
+    wrap(&mut text, "", &figures);
+    for warning in &run.warnings {
+        wrap(&mut text, "warning    ", &clean_words(warning));
+    }
+    output::result(&text)?;
+    Ok(End::Done)
+}
+
+fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> serde_json::Value {
+    json!({
+        "schema": "nearcall.data-import/1",
+        "file": stored.display().to_string(),
+        "outcome": outcome,
+        "machine_id": run.machine.id,
+        "cells": run.cells.len(),
+        "lines_refused": run.imported.as_ref().map_or(0, |imported| imported.lines_refused),
+        "warnings": run.warnings,
+    })
+}
+
+/// As [`clean`], for our own sentences, which quote what was escaped already.
+fn clean_words(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// Problems that are listed one by one.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// Characters of a text of a run that are shown.
+const TEXT_CHARS_MAX: usize = 100;

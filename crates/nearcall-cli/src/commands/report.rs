@@ -1,0 +1,182 @@
+//! `nearcall report`: makes a page, figures and tables of stored runs.
+//!
+//! Always true: nothing is written before every run has been read and found to fit; each file is
+//! written whole or not at all. What is in them is decided in the library.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use nearcall_bench::dataset::flat::csv;
+use nearcall_bench::report::figure::{self, Shown};
+use nearcall_bench::report::hosts::{Host, hosts};
+use nearcall_bench::report::markdown::markdown;
+use nearcall_bench::report::page::{PageFacts, Summary, page, summary};
+use nearcall_bench::run::{LoadError, ParseError, Run, save_text};
+use serde::Serialize;
+
+use super::{End, Usage};
+use crate::args::ReportArgs;
+use crate::output;
+
+pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
+    check_outputs(args)?;
+    let runs = args.runs.iter().map(|path| load(path)).collect::<anyhow::Result<Vec<Run>>>()?;
+    let hosts = hosts(&runs).with_context(|| names(&args.runs))?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.out {
+        write(path, &page(&hosts, &facts(args)), &mut written)?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &markdown(&hosts), &mut written)?;
+    }
+    if let Some(path) = &args.csv {
+        write(path, &csv(&hosts), &mut written)?;
+    }
+    if let Some(folder) = &args.svg {
+        write_figures(folder, &hosts, &mut written)?;
+    }
+    tell(args, &hosts, &written)?;
+    Ok(End::Done)
+}
+
+/// Two results cannot share standard output.
+fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
+    let files = [&args.out, &args.markdown, &args.csv];
+    let to_stdout = files.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
+    if to_stdout + usize::from(args.json) > 1 {
+        let what = "only one of -o, --markdown, --csv and --json can go to standard output";
+        return Err(Usage(what.to_owned()).into());
+    }
+    Ok(())
+}
+
+fn load(path: &Path) -> anyhow::Result<Run> {
+    let name = path.display().to_string();
+    match Run::load(path) {
+        Ok(run) => Ok(run),
+        Err(error @ LoadError::Parse(ParseError::NotARun)) => match other_result(path) {
+            Some(what) => bail!("{name}: {what}; a report is made of stored runs"),
+            None => Err(error).context(name),
+        },
+        Err(error) => Err(error).context(name),
+    }
+}
+
+/// What a file of ours is that is no run.
+fn other_result(path: &Path) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let head: Head = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let schema = head.schema.strip_prefix("nearcall.")?;
+    let (form, _) = schema.split_once('/')?;
+    let (_, words) = OTHERS.iter().find(|(other, _)| *other == form)?;
+    Some(format!("this is {words} (nearcall.{form})"))
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names = paths.iter().enumerate();
+    let names: Vec<String> =
+        names.map(|(index, path)| format!("{} is {}", index + 1, path.display())).collect();
+    names.join(", ")
+}
+
+/// The command that makes the page again, without folders of this machine.
+fn facts(args: &ReportArgs) -> PageFacts {
+    let name = |path: &Path| path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy().into();
+    let runs = args.runs.iter().map(|path| name(path)).collect::<Vec<String>>().join(" ");
+    PageFacts {
+        version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
+        command: format!("nearcall report {runs} -o report.html"),
+    }
+}
+
+fn write_figures(
+    folder: &Path,
+    hosts: &[Host<'_>],
+    written: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for shown in figure::figures(hosts) {
+        if let Shown::Figure(figure) = shown {
+            let path = folder.join(format!("{}.svg", figure.id));
+            write(&path, &figure::stand_alone(&figure), written)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str, written: &mut Vec<String>) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        return output::result(text);
+    }
+    save_text(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    written.push(path.display().to_string());
+    Ok(())
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What was written, unless standard output holds a result already.
+fn tell(args: &ReportArgs, hosts: &[Host<'_>], written: &[String]) -> anyhow::Result<()> {
+    if args.json {
+        return output::json(&document(hosts, written));
+    }
+    let files = [&args.out, &args.markdown, &args.csv];
+    if files.iter().any(|path| path.as_deref().is_some_and(is_stdout)) {
+        return Ok(());
+    }
+    output::result(&written.iter().map(|path| format!("{path}\n")).collect::<String>())
+}
+
+fn document<'a>(hosts: &[Host<'_>], written: &'a [String]) -> Document<'a> {
+    let machines = hosts.iter().enumerate();
+    let machines = machines.map(|(index, host)| summary(host, index, hosts.len())).collect();
+    let figures = figure::figures(hosts).into_iter().map(|shown| match shown {
+        Shown::Figure(figure) => {
+            FigureFacts { id: figure.id, title: figure.title, missing: None, command: None }
+        }
+        Shown::Missing { id, title, reason, command } => {
+            FigureFacts { id, title, missing: Some(reason), command: Some(command) }
+        }
+    });
+    Document { schema: "nearcall.report/1", machines, figures: figures.collect(), written }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    /// What each machine is, and what is fast on it.
+    machines: Vec<Summary>,
+    figures: Vec<FigureFacts>,
+    /// The files that were written.
+    written: &'a [String],
+}
+
+#[derive(Serialize)]
+struct FigureFacts {
+    id: String,
+    title: String,
+    /// Why there is none.
+    missing: Option<String>,
+    /// What to run so that there is one.
+    command: Option<String>,
+}
+
+/// Results of other commands, by the word in their schema.
+const OTHERS: [(&str, &str); 9] = [
+    ("memory", "a result of `nearcall bench memory`"),
+    ("timers", "a result of `nearcall timers`"),
+    ("profile", "a result of `nearcall profile`"),
+    ("rivals", "a result of `nearcall bench rivals`"),
+    ("doctor", "a result of `nearcall doctor`"),
+    ("mechanisms", "a result of `nearcall mechanisms`"),
+    ("compare", "a result of `nearcall compare`"),
+    ("advice", "a result of `nearcall advise`"),
+    ("report", "a result of `nearcall report --json`"),
+];
