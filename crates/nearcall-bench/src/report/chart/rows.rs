@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::axis::{Axis, tame};
 use super::mark::{Look, Mark, legend, mark};
-use super::{Frame, Width, num, svg, text};
+use super::{Frame, Width, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,9 +111,9 @@ impl Rows {
                     path class="grid" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                     text class="muted middle" x=(x) y=(num(room.bottom + 15.0)) { (tick.text) }
                 }
-                path class="axis" d={ "M" (num(room.left)) " " (num(room.bottom)) "H" (num(room.right)) } {}
+                path class="axis" d=(across(room.left, room.right, room.bottom)) {}
                 @if let Some(x) = rule {
-                    path class="rule" d={ "M" (num(x)) " " (num(room.top)) "V" (num(room.bottom)) } {}
+                    path class="rule" d=(path(&[[x, room.top], [x, room.bottom]])) {}
                 }
                 text class="middle" x=(num(centre)) y=(num(room.bottom + 33.0)) { (title) }
             }
@@ -133,11 +133,12 @@ impl Rows {
                 @if let Some(x) = through {
                     path class="line" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                 } @else {
-                    path class="grid" d={ "M" (num(room.left)) " " (num(y)) "H" (num(room.right)) } {}
+                    path class="grid" d=(across(room.left, room.right, y)) {}
                 }
                 @for (index, dot) in row.dots.iter().enumerate() {
-                    @let aside = index as f64 - (row.dots.len() as f64 - 1.0) / 2.0;
-                    (self.dot(row, dot, y + aside * APART.min(ROW / row.dots.len() as f64), room, width))
+                    @let count = row.dots.len() as f64;
+                    @let aside = (index as f64 - (count - 1.0) / 2.0) * APART.min(ROW / count);
+                    (self.dot(row, dot, y + aside, room, width))
                 }
                 text class=(tone) x=(num(width.units() - 4.0)) y=(num(y + 4.0)) { (row.text) }
             }
@@ -151,7 +152,7 @@ impl Rows {
         html! {
             g class=(dot.look.class()) {
                 @if let Some([Some(low), Some(high)]) = ends {
-                    path class="bar" d={ "M" (num(room.x(low))) " " (num(y)) "H" (num(room.x(high))) } {}
+                    path class="bar" d=(across(room.x(low), room.x(high), y)) {}
                 }
                 (mark(&Mark {
                     at: [x, y],
@@ -164,6 +165,11 @@ impl Rows {
             }
         }
     }
+}
+
+/// A level line.
+fn across(left: f64, right: f64, y: f64) -> String {
+    path(&[[left, y], [right, y]])
 }
 
 /// Where rows lie, in units.

@@ -183,8 +183,8 @@ const BYTES: Measure<'static> = Measure {
     y_title: "Payload bytes per second (MB = 10^6, GB = 10^9 bytes), logarithmic",
     y_unit: Unit::ByteRate,
     y: |entry| Some((entry.cell.bytes_per_s?, entry.cell.bytes_per_s_ci95)),
-    statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, while \
-        KiB and MiB of a size are 2^10 and 2^20.",
+    statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, \
+        while KiB and MiB of a size are 2^10 and 2^20.",
     more_is_better: true,
 };
 
