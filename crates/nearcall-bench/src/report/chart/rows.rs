@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::axis::{Axis, tame};
 use super::mark::{Look, Mark, legend, mark};
-use super::{Frame, Width, num, svg, text};
+use super::{Frame, Width, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,21 +69,26 @@ impl Rows {
     /// Draws it.
     #[must_use]
     pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
-        let names = self.rows.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
-        let texts = self.rows.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
+        let shown = &self.rows[..self.rows.len().min(ROWS_MAX)];
+        let names = shown.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
+        let texts = shown.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
         let left = (names + 12.0).clamp(40.0, width.units() * 0.42);
         let right = width.units() - (texts + 14.0).clamp(14.0, width.units() * 0.3);
         let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
         let top = key_height + 6.0;
-        let bottom = top + self.rows.len() as f64 * ROW + 4.0;
+        let bottom = top + shown.len() as f64 * ROW + 4.0;
         let place = Room { left, right, top, bottom };
-        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
-        let remark = remark.unwrap_or_default();
+        let left_out = self.rows.len() - shown.len();
+        let mut remark = self.remark.clone().unwrap_or_default();
+        if left_out > 0 {
+            remark.push_str(&format!(" {left_out} more are in the table only."));
+        }
+        let remark = text::wrap(&remark, width.units() - 8.0);
         let height = bottom + 40.0 + remark.len() as f64 * 15.0;
         let body = html! {
             (key)
             (self.grid(&place, width))
-            @for (index, row) in self.rows.iter().enumerate() { (self.row(index, row, &place, width)) }
+            @for (index, row) in shown.iter().enumerate() { (self.row(index, row, &place, width)) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(bottom + 52.0 + index as f64 * 15.0)) { (line) }
             }
@@ -106,9 +111,9 @@ impl Rows {
                     path class="grid" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                     text class="muted middle" x=(x) y=(num(room.bottom + 15.0)) { (tick.text) }
                 }
-                path class="axis" d={ "M" (num(room.left)) " " (num(room.bottom)) "H" (num(room.right)) } {}
+                path class="axis" d=(across(room.left, room.right, room.bottom)) {}
                 @if let Some(x) = rule {
-                    path class="rule" d={ "M" (num(x)) " " (num(room.top)) "V" (num(room.bottom)) } {}
+                    path class="rule" d=(path(&[[x, room.top], [x, room.bottom]])) {}
                 }
                 text class="middle" x=(num(centre)) y=(num(room.bottom + 33.0)) { (title) }
             }
@@ -128,11 +133,12 @@ impl Rows {
                 @if let Some(x) = through {
                     path class="line" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                 } @else {
-                    path class="grid" d={ "M" (num(room.left)) " " (num(y)) "H" (num(room.right)) } {}
+                    path class="grid" d=(across(room.left, room.right, y)) {}
                 }
                 @for (index, dot) in row.dots.iter().enumerate() {
-                    @let aside = index as f64 - (row.dots.len() as f64 - 1.0) / 2.0;
-                    (self.dot(row, dot, y + aside * APART.min(ROW / row.dots.len() as f64), room, width))
+                    @let count = row.dots.len() as f64;
+                    @let aside = (index as f64 - (count - 1.0) / 2.0) * APART.min(ROW / count);
+                    (self.dot(row, dot, y + aside, room, width))
                 }
                 text class=(tone) x=(num(width.units() - 4.0)) y=(num(y + 4.0)) { (row.text) }
             }
@@ -146,7 +152,7 @@ impl Rows {
         html! {
             g class=(dot.look.class()) {
                 @if let Some([Some(low), Some(high)]) = ends {
-                    path class="bar" d={ "M" (num(room.x(low))) " " (num(y)) "H" (num(room.x(high))) } {}
+                    path class="bar" d=(across(room.x(low), room.x(high), y)) {}
                 }
                 (mark(&Mark {
                     at: [x, y],
@@ -159,6 +165,11 @@ impl Rows {
             }
         }
     }
+}
+
+/// A level line.
+fn across(left: f64, right: f64, y: f64) -> String {
+    path(&[[left, y], [right, y]])
 }
 
 /// Where rows lie, in units.
@@ -175,6 +186,8 @@ impl Room {
     }
 }
 
+/// More cannot be taken in; two and a half times what there is.
+const ROWS_MAX: usize = 80;
 /// Between the dots of one row, so that their intervals can be told apart.
 const APART: f64 = 4.0;
 /// From one row to the next.

@@ -38,6 +38,13 @@ pub(super) struct Curves {
 }
 
 impl Measure<'_> {
+    /// How to read the chart: points, bands, colours.
+    pub(super) fn reading(&self, chart: &Lines) -> String {
+        let mut points = chart.series.iter().flat_map(|series| &series.points);
+        let bands = if points.any(|point| point.interval.is_some()) { BANDS } else { "" };
+        format!("{} {bands} {COLOURS}", self.statistic).replace("  ", " ")
+    }
+
     /// The lines of a group, and the table of their points.
     pub(super) fn curves(&self, group: &Group<'_>) -> (Curves, FigureTable) {
         let sets = group.series();
@@ -146,10 +153,13 @@ pub(super) fn describe(chart: &Lines, unit_x: Unit, unit_y: Unit, more_is_better
     format!("{} lines on logarithmic axes; {}.", own().count(), found.join("; "))
 }
 
-/// What bands, colours and grey lines are, for every chart of lines.
-pub(super) const READING: &str = "Bands: where the figure of a typical launch lies with 95 % confidence, \
-    cut where they are much wider than all values. In colour the best of each family, in grey the others. Dotted: bounds, measured without \
-    nearcall.";
+/// What colours and grey lines are, for every chart of lines.
+const COLOURS: &str = "In colour the best of each family, in grey the others. Dotted: \
+    bounds, measured without nearcall.";
+
+/// What bands are, where there are any.
+const BANDS: &str = "Bands: where the figure of a typical launch lies with 95 % \
+    confidence, cut where they are much wider than all values.";
 
 /// More than the logarithm of any figure.
 const LACKING: f64 = 100.0;

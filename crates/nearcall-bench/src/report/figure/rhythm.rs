@@ -9,7 +9,7 @@ use crate::report::number;
 use crate::run::{Kind, Rhythm};
 
 use super::choose::{Group, groups};
-use super::curves::{Measure, READING, describe, distinct};
+use super::curves::{Measure, describe, distinct};
 use super::{FigureTable, Parts, Place, Shown, figure, words};
 
 /// Latency against the gap before an exchange.
@@ -91,7 +91,7 @@ fn one(
     let chart = with_zero(chart, group);
     let behind = behind(group, &mut table);
     let title = format!("{title}, {}", text::clean(&group.setting.class));
-    let statistic = format!("{} {READING}", measure.statistic);
+    let statistic = measure.reading(&chart);
     let parts = Parts {
         id: place.id(id),
         title: place.title(&title, host),

@@ -8,7 +8,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::run::{Definition, Kind, List, Rhythm};
 
 use super::choose::{Group, groups};
-use super::curves::{Curves, Measure, READING, describe, distinct};
+use super::curves::{Curves, Measure, describe, distinct};
 use super::{Parts, Place, Shown, figure, words};
 
 /// One figure for each shape of exchange of which there are several sizes.
@@ -91,7 +91,7 @@ fn one(
         id: place.id(id),
         title: place.title(title, host),
         desc: describe(&chart, Unit::Size, measure.y_unit, measure.more_is_better),
-        about: words::about(&format!("{} {READING}", measure.statistic), group),
+        about: words::about(&measure.reading(&chart), group),
         table,
         notes: [derived, words::others(&others), disturbed].into_iter().flatten().collect(),
     };
@@ -183,8 +183,8 @@ const BYTES: Measure<'static> = Measure {
     y_title: "Payload bytes per second (MB = 10^6, GB = 10^9 bytes), logarithmic",
     y_unit: Unit::ByteRate,
     y: |entry| Some((entry.cell.bytes_per_s?, entry.cell.bytes_per_s_ci95)),
-    statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, while \
-        KiB and MiB of a size are 2^10 and 2^20.",
+    statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, \
+        while KiB and MiB of a size are 2^10 and 2^20.",
     more_is_better: true,
 };
 
