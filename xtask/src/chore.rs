@@ -10,12 +10,18 @@ usage: cargo xtask CHORE
   loom                       the ring and the waiting protocol, every interleaving
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
-  kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism";
+  kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
+  advise-check [--sets N] [--seed N]  measures whether the advice is right, a quarter of a minute
+                             for each of N random sets of requirements";
 
 /// How long each fuzz target runs if nobody says: enough to replay its corpus and look around.
 const FUZZ_SECONDS: u32 = 60;
 /// Kills of a storm if nobody says: what we promise for every mechanism and end.
 const KILLS: u32 = 1000;
+/// Sets of requirements if nobody says: what we promise the advice for.
+const SETS: u32 = 40;
+/// Where they come from if nobody says.
+const SEED: u32 = 1;
 
 /// One chore with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +49,19 @@ pub enum Chore {
         /// How often each case kills.
         kills: u32,
     },
+    /// The blind test of the advice, by measurements.
+    AdviseCheck {
+        /// How many sets of requirements.
+        sets: u32,
+        /// What they are drawn from.
+        seed: u32,
+    },
 }
 
 impl Chore {
     /// The name of every chore.
-    pub const NAMES: [&str; 6] = ["ci", "tidy", "loom", "miri", "fuzz", "kill-storm"];
+    pub const NAMES: [&str; 7] =
+        ["ci", "tidy", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
 
     /// Reads the words behind `cargo xtask`.
     ///
@@ -64,6 +78,7 @@ impl Chore {
             ["kill-storm"] => Self::KillStorm { kills: KILLS },
             ["kill-storm", "--kills", kills] => Self::KillStorm { kills: number(kills)? },
             ["fuzz", rest @ ..] => fuzz(rest)?,
+            ["advise-check", rest @ ..] => advise_check(rest)?,
             [] => return Err("which chore?".to_owned()),
             [name, rest @ ..] if Self::NAMES.contains(name) => {
                 return Err(format!("`{name}` does not take `{}`", rest.join(" ")));
@@ -93,6 +108,22 @@ fn fuzz(words: &[&str]) -> Result<Chore, String> {
     Ok(Chore::Fuzz { target, seconds })
 }
 
+fn advise_check(words: &[&str]) -> Result<Chore, String> {
+    let (mut sets, mut seed, mut rest) = (SETS, SEED, words);
+    while let [option, value, more @ ..] = rest {
+        match *option {
+            "--sets" => sets = number(value)?,
+            "--seed" => seed = number(value)?,
+            _ => break,
+        }
+        rest = more;
+    }
+    match rest {
+        [] => Ok(Chore::AdviseCheck { sets, seed }),
+        _ => Err(format!("`advise-check` does not take `{}`", rest.join(" "))),
+    }
+}
+
 fn number(word: &str) -> Result<u32, String> {
     let number = word.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| format!("`{word}` is not a number above zero"))
@@ -117,6 +148,8 @@ mod tests {
         let frame = Some("frame".to_owned());
         check("fuzz frame --seconds 5", Ok(Chore::Fuzz { target: frame, seconds: 5 }));
         check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
+        check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));
+        check("advise-check --seed 9 --sets 3", Ok(Chore::AdviseCheck { sets: 3, seed: 9 }));
     }
 
     #[test]
@@ -125,6 +158,8 @@ mod tests {
         check("cj", Err("no chore is called `cj`"));
         check("ci --fast", Err("`ci` does not take `--fast`"));
         check("fuzz --kills 3", Err("`fuzz` does not take `--kills 3`"));
+        check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
+        check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
         check("kill-storm --kills 0", Err("`0` is not a number above zero"));
         check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
     }

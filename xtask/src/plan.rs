@@ -28,6 +28,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+        Chore::AdviseCheck { sets, seed } => vec![Step::Run(advise_check(*sets, *seed))],
     }
 }
 
@@ -88,6 +89,15 @@ fn kill_storm(kills: u32) -> Command {
     cargo("kill-storm", arguments)
         .environment("NEARCALL_KILLS", &kills.to_string())
         .expect(Expect::TestsRan)
+}
+
+/// Its exit code says whether the advice passed.
+fn advise_check(sets: u32, seed: u32) -> Command {
+    cargo("advise-check", "run --release -- advise")
+        .argument("--check")
+        .argument(&sets.to_string())
+        .argument("--check-seed")
+        .argument(&seed.to_string())
 }
 
 fn fuzz(target: Option<&str>, seconds: u32, facts: &Facts) -> Vec<Step> {
@@ -241,6 +251,13 @@ mod tests {
         let steps = steps(&chore, &everything());
         let [Step::Skip { reason, .. }] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(reason, "no such fuzz target: there are frame, region");
+    }
+
+    #[test]
+    fn the_advice_is_tested_by_the_program() {
+        let steps = steps(&Chore::AdviseCheck { sets: 3, seed: 9 }, &nothing());
+        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!(command.to_string(), "cargo run --release -- advise --check 3 --check-seed 9");
     }
 
     #[test]

@@ -25,6 +25,7 @@
 mod advice;
 mod bridge;
 mod candidates;
+pub mod check;
 mod evidence;
 mod judge;
 mod measure;
@@ -34,7 +35,9 @@ mod reasons;
 mod refusal;
 mod requirements;
 mod specs;
+pub mod store;
 mod text;
+pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};
 pub use candidates::{Candidate, Excluded, Violation, candidates, conflict, eligible};
@@ -46,6 +49,7 @@ pub use specs::specs;
 pub use text::text;
 
 use crate::noise::Grade;
+use crate::report::number;
 use crate::run::Run;
 use judge::{Judged, judge};
 use rank::{Row, Standing, rank};
@@ -59,6 +63,27 @@ use rank::{Row, Standing, rank};
 ///
 /// [`Refusal`]: the requirements contradict each other, or the evidence is missing or bad.
 pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refusal> {
+    advise_by(requirements, runs, false)
+}
+
+/// As [`advise()`], but disturbed cells (grade D) count too, with low confidence. For tests of the
+/// method on machines that are never quiet; no user is served by it.
+///
+/// # Errors
+///
+/// As [`advise()`], but never for noise.
+pub fn advise_even_disturbed(
+    requirements: &Requirements,
+    runs: &[&Run],
+) -> Result<Advice, Refusal> {
+    advise_by(requirements, runs, true)
+}
+
+fn advise_by(
+    requirements: &Requirements,
+    runs: &[&Run],
+    even_disturbed: bool,
+) -> Result<Advice, Refusal> {
     requirements.check().map_err(Refusal::Requirements)?;
     let (eligible, mut excluded) = eligible(requirements);
     if eligible.is_empty() {
@@ -67,7 +92,7 @@ pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refu
     if runs.windows(2).any(|pair| pair[0].machine.id != pair[1].machine.id) {
         return Err(Refusal::Machines);
     }
-    let mut judged = judge(requirements, &eligible, runs, false);
+    let mut judged = judge(requirements, &eligible, runs, even_disturbed);
     excluded.append(&mut judged.too_slow);
     if judged.rows.is_empty() {
         return Err(refusal(requirements, &judged));
@@ -108,10 +133,35 @@ fn refusal(requirements: &Requirements, judged: &Judged<'_>) -> Refusal {
         return Refusal::TooNoisy { candidates: judged.disturbed.len(), command };
     }
     let what = match judged.unmeasured.first() {
-        Some(one) => format!("{}: {}", one.candidate, one.why),
-        None => "no candidate".to_owned(),
+        Some(one) if !judged.deciding(requirements).is_empty() => {
+            format!("{}: {}", one.candidate, one.why)
+        }
+        _ => format!("no {}", wanted_words(requirements)),
     };
     Refusal::Missing { what, command }
+}
+
+/// What evidence would be of, in words.
+fn wanted_words(requirements: &Requirements) -> String {
+    if requirements.optimise.wanted() == [Objective::Memory] {
+        return "memory per connection".to_owned();
+    }
+    let what = match requirements.pattern {
+        Pattern::Call => "calls or round trips",
+        Pattern::OneWay => "one-way messages",
+    };
+    let size = number::size(requirements.message_bytes);
+    let placement = match requirements.placement {
+        Placement::Any => "",
+        Placement::Cross => " across two CPUs",
+        Placement::SameCpu => " with both ends on one CPU",
+        Placement::Unpinned => " with ends that are not pinned",
+    };
+    let load = match requirements.load.is_idle() {
+        true => String::new(),
+        false => format!(" beside {}", requirements.load),
+    };
+    format!("{what} of about {size}{placement}{load}")
 }
 
 fn ranked(requirements: &Requirements, row: &Row, standing: &Standing) -> Ranked {
@@ -147,10 +197,17 @@ fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<Strin
         let away = found.map(|found| found.away).fold(0.0, f64::max);
         if away > 0.0 {
             words.push(format!(
-                "Up to {away:.1} doublings of the size away from what was measured: read off \
-                 between the sizes on both sides."
+                "Up to {away:.1} doublings of the size away from what was measured: read off from \
+                 the nearest sizes."
             ));
         }
+    }
+    if judged.rows.len() > 1 {
+        words.push(
+            "Costs are ratios within rounds of launches where there are three or more, so that the \
+             machine's drift cancels; they need not be those of the figures beside them."
+                .to_owned(),
+        );
     }
     if requirements.pattern == Pattern::OneWay && requirements.optimise.latency > 0.0 {
         words.push("The way there cannot be timed alone: the round trip stands for it.".to_owned());
@@ -178,7 +235,7 @@ fn confidence(
     let all = [
         of(distance > DISTANCE_FAR, distance > DISTANCE_NEAR),
         of(launches.is_some_and(|n| n < 3), launches.is_some_and(|n| n < 5)),
-        of(tails && grade >= Some(Grade::C), grade >= Some(Grade::C)),
+        of(grade == Some(Grade::D) || tails && grade == Some(Grade::C), grade == Some(Grade::C)),
         of(judged.disturbed.len() > judged.rows.len(), !judged.disturbed.is_empty()),
         of(false, judged.unmeasured.len() > judged.rows.len()),
     ];

@@ -2,17 +2,20 @@
 //!
 //! `None` means that the default tour decides. Always true of what [`BenchPlan::default`] and the
 //! command line give: no list is empty. Which cells follow from a plan is in `tour.rs`, the order
-//! of launches in `plan.rs`.
+//! of launches in `plan.rs`; what all plans have in common in `bench_plan/how.rs`.
+
+mod how;
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::run::Kind;
-use crate::scene::Load;
 use crate::touch::Touch;
+
+pub use how::How;
+pub(crate) use how::Usual;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,28 +31,14 @@ pub struct BenchPlan {
     /// How both ends wait; `None` means each mechanism's usual way. A combination that a mechanism
     /// does not have is left out with the reason.
     pub waits: Option<Vec<WaitPolicy>>,
-    /// Where both ends run.
-    pub placement: Place,
-    /// What runs beside all cells on purpose.
-    pub load: Load,
     /// How much of the payload is written and read.
     pub touch: Touch,
     /// Room in each direction in bytes; `None` takes the default.
     pub buffer_bytes: Option<u32>,
     /// Measure also where the room turns out different from `buffer_bytes`.
     pub allow_different_sizes: bool,
-    /// Keep CPUs out of their sleep states, if this is permitted.
-    pub awake: bool,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches, the payloads and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 impl Default for BenchPlan {
@@ -61,17 +50,10 @@ impl Default for BenchPlan {
             sizes_bytes: None,
             shapes: None,
             waits: None,
-            placement: Place::default(),
-            load: Load::default(),
             touch: Touch::default(),
             buffer_bytes: None,
             allow_different_sizes: false,
-            awake: false,
-            launches: None,
-            time_budget: None,
-            quick: false,
-            seed: 1,
-            arguments: Vec::new(),
+            how: How::default(),
         }
     }
 }
@@ -191,6 +173,6 @@ mod tests {
     fn the_default_is_the_whole_tour() {
         let plan = BenchPlan::default();
         assert_eq!(plan.kinds, [Kind::Latency, Kind::Throughput]);
-        assert_eq!((plan.mechanisms, plan.placement), (None, Place::Auto));
+        assert_eq!((plan.mechanisms, plan.how.placement), (None, Place::Auto));
     }
 }

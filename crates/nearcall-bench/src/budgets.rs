@@ -9,59 +9,32 @@ pub(crate) mod rows;
 
 use std::time::Duration;
 
-use crate::bench_plan::{BenchPlan, Place};
+use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::CellSpec;
 use crate::run::{Cell, Kind, Run, Verdict};
-use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::runner::{self, BenchError, Hooks, Task};
 use crate::tour::Tour;
 use judge::Found;
 use rows::{Of, Row};
 
-/// How to measure the budgets; which ones there are is fixed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BudgetsPlan {
-    /// Where client and server run; what needs one CPU takes the server's.
-    pub placement: Place,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches, the payloads and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
-}
-
 /// Measures the budgets and returns the run, whole or marked as cut short.
 ///
-/// Blocks for the plan's time budget, 90 seconds without one. Call it as
+/// Blocks for the time budget, 90 seconds without one. Call it as
 /// [`bench`](runner::bench).
 ///
 /// # Errors
 ///
 /// As [`bench`](runner::bench).
-pub fn bench(plan: &BudgetsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: None,
-    };
+pub fn bench(how: &How, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    let extent = how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
-        placement: plan.placement,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: how.clone(),
         ..BenchPlan::default()
     };
     let rows = rows::all();
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
-        conclude(run, &rows, specs, cells, plan.seed);
+        conclude(run, &rows, specs, cells, how.seed);
     };
     let find = |no_spinning: Option<&str>| cells(&rows, no_spinning);
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
@@ -119,6 +92,15 @@ const BUDGET: Duration = Duration::from_secs(90);
 
 /// With `--quick`: below 20 seconds with start-up and table.
 const BUDGET_QUICK: Duration = Duration::from_secs(15);
+
+/// What all of that takes.
+const USUAL: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: None,
+};
 
 #[cfg(test)]
 mod tests {

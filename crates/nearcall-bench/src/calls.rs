@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use crate::bench_plan::{BenchPlan, Place};
+use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::run::{Kind, Run};
-use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::runner::{self, BenchError, Hooks, Task};
 use route::Caller;
 
 /// Generated from `golden/bench.proto`.
@@ -53,18 +53,8 @@ pub struct CallsPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Tell where the time of one empty call goes, instead of measuring calls with arguments.
     pub breakdown: bool,
-    /// Where both ends run.
-    pub placement: Place,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches, the payloads and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 /// Measures calls and returns the run, whole or marked as cut short.
@@ -76,23 +66,13 @@ pub struct CallsPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn bench(plan: &CallsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: None,
-    };
+    let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         mechanisms: plan.mechanisms.clone(),
         sizes_bytes: plan.sizes_bytes.clone(),
         waits: plan.waits.clone(),
-        placement: plan.placement,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: plan.how.clone(),
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
@@ -115,3 +95,12 @@ const BUDGET: Duration = Duration::from_secs(120);
 
 /// With `--quick`: below 20 seconds with start-up and table.
 const BUDGET_QUICK: Duration = Duration::from_secs(14);
+
+/// What all of that takes.
+const USUAL: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: None,
+};

@@ -27,6 +27,7 @@ pub use findings::{
     PairSkew, SCHEMA, SkewFinding, SleepError, SleepFinding, SpanFinding,
 };
 use reader::{Counter, Gettimeofday, Monotonic, Read};
+pub(crate) use resolution::step_units;
 
 /// How to measure.
 #[derive(Clone, Copy)]

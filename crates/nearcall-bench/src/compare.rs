@@ -10,8 +10,8 @@
 //! Always true: runs that mean different things are refused; runs of two machines are compared as
 //! machines, never as software; of the same two runs the same comparison results. What launches of
 //! one run share (the machine's state that hour) no test of two runs can see. The floors of both
-//! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is in `report/table/compare.rs` and
-//! `compare/markdown.rs`.
+//! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is
+//! in `report/table/compare.rs` and `compare/markdown.rs`.
 
 mod differences;
 mod judge;
@@ -354,8 +354,10 @@ impl Counts {
     }
 }
 
-/// How the exchanges without nearcall moved between the runs. If they moved, the machine did: of one
-/// machine, with three floors or more, a cell differs only beyond what their median moved.
+/// How the exchanges without nearcall moved between the runs.
+///
+/// If they moved, the machine did: of one machine, with three floors or more, a cell differs only
+/// beyond what their median moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloorShift {
     /// Floors that were judged.

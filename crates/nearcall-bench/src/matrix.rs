@@ -13,11 +13,11 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
 
 use self::pairs::Pairs;
-use crate::bench_plan::{BenchPlan, Shape};
+use crate::bench_plan::{BenchPlan, How, Shape, Usual};
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::{Cell, Kind, Matrix, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
-use crate::scene::{Load, Spot};
+use crate::scene::Spot;
 use crate::tour::Tour;
 
 /// How to measure from CPU to CPU.
@@ -29,20 +29,8 @@ pub struct MatrixPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Payload bytes of a message; 0 means [`MESSAGE_BYTES`].
     pub message_bytes: u64,
-    /// What runs beside all cells on purpose.
-    pub load: Load,
-    /// Keep CPUs out of their sleep states, if this is permitted.
-    pub awake: bool,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches, which pairs are taken, and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 /// What a message has if the plan does not say: one cache line's worth is moved.
@@ -57,28 +45,18 @@ pub const MESSAGE_BYTES: u64 = 8;
 ///
 /// As [`bench`](runner::bench).
 pub fn bench(plan: &MatrixPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: Some(CELL_MAX),
-    };
+    let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency],
         mechanisms: plan.mechanisms.clone(),
         sizes_bytes: Some(vec![message_bytes(plan)]),
         waits: plan.waits.clone(),
-        load: plan.load,
-        awake: plan.awake,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: plan.how.clone(),
         ..BenchPlan::default()
     };
     let (cpus, topology) = (cpu::allowed(), Topology::read());
-    let chosen = pairs::choose(&cpus, &topology, pairs_max(plan, &extent, cpus.len()), plan.seed);
+    let chosen =
+        pairs::choose(&cpus, &topology, pairs_max(plan, &extent, cpus.len()), plan.how.seed);
     let find = |_: Option<&str>| cells(plan, &chosen, &Mechanism::supported);
     let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
         // Floors of so many places would take as long as the cells.
@@ -127,7 +105,7 @@ fn ways(plan: &MatrixPlan) -> Vec<(Mechanism, WaitPolicy)> {
 /// CPUs.
 fn pairs_max(plan: &MatrixPlan, extent: &Extent, cpus: usize) -> usize {
     let launches = extent.launches.max(1) as usize * ways(plan).len().max(1);
-    let workers = if plan.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
+    let workers = if plan.how.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
     let workers = WORKER_START.saturating_mul(u32::try_from(workers).unwrap_or(u32::MAX));
     let slots = extent.budget.as_millis() / PAIR_LAUNCH.saturating_add(workers).as_millis();
     usize::try_from(slots).unwrap_or(usize::MAX) / launches
@@ -166,7 +144,7 @@ fn cells(
                 wait,
                 scene: Scene {
                     spot: Spot::Pair { client, server },
-                    load: plan.load,
+                    load: plan.how.load,
                     ..Scene::default()
                 },
             });
@@ -187,6 +165,15 @@ const BUDGET: Duration = Duration::from_secs(90);
 /// With `--quick`.
 const BUDGET_QUICK: Duration = Duration::from_secs(20);
 
+/// What all of that takes.
+const USUAL: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: Some(CELL_MAX),
+};
+
 /// For one cell in one launch: thousands of exchanges.
 const CELL_MAX: Duration = Duration::from_millis(30);
 
@@ -202,6 +189,7 @@ const WORKERS_MORE: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::Load;
 
     fn found(plan: &MatrixPlan, cpus: &[usize]) -> Tour {
         let chosen = pairs::choose(cpus, &Topology::default(), 1_000, 1);
@@ -242,7 +230,7 @@ mod tests {
         let extent = |launches| Extent { launches, budget: BUDGET, cell_max: None };
         assert!(pairs_max(&plan, &extent(LAUNCHES), 16) >= 256);
         assert!(pairs_max(&plan, &extent(30), 16) < 256);
-        let loaded = MatrixPlan { load: Load::STRESS, ..plan };
+        let loaded = MatrixPlan { how: How { load: Load::STRESS, ..How::default() }, ..plan };
         assert!(pairs_max(&loaded, &extent(LAUNCHES), 16) < 256);
     }
 }

@@ -17,7 +17,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
 use nearcall_os::perf;
 
-use crate::bench_plan::{BenchPlan, Place, Shape};
+use crate::bench_plan::{BenchPlan, How, Place, Shape};
 use crate::profile::launches::Launches;
 use crate::profile::result::{
     CopyCounts, CountedCall, CountedCalls, Missing, Profile, SCHEMA, Stacks, Used,
@@ -185,12 +185,14 @@ fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), Pro
         sizes_bytes: Some(vec![plan.message_bytes]),
         shapes: Some(vec![plan.shape]),
         waits: Some(vec![plan.wait]),
-        placement: plan.placement,
-        launches: Some(LAUNCHES),
-        time_budget: Some(plan.time),
-        quick: false,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: How {
+            placement: plan.placement,
+            launches: Some(LAUNCHES),
+            time_budget: Some(plan.time),
+            seed: plan.seed,
+            arguments: plan.arguments.clone(),
+            ..How::default()
+        },
         ..BenchPlan::default()
     };
     let quiet = Hooks {

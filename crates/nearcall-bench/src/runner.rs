@@ -195,12 +195,12 @@ pub(crate) fn bench_cells(
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let topology = Topology::read();
-    let placed = placement::resolve(plan.placement, &cpu::allowed(), &topology)?;
+    let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
     let Tour { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
-    let awake = plan.awake.then(Awake::hold);
+    let awake = plan.how.awake.then(Awake::hold);
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
@@ -230,13 +230,13 @@ pub(crate) fn bench_cells(
         watched: Vec::new(),
         loads: Loads::new(&hooks.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
-        rng: fastrand::Rng::with_seed(plan.seed),
+        rng: fastrand::Rng::with_seed(plan.how.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
         failures: vec![None; units.len()],
         units,
         until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
         out_of_time: false,
-        cell_ns_max: match (cell_max, plan.time_budget) {
+        cell_ns_max: match (cell_max, plan.how.time_budget) {
             (Some(cell_max), _) => ns(cell_max),
             (None, Some(_)) => CELL_NS_CEILING,
             (None, None) => CELL_NS_MAX,
@@ -280,7 +280,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
-        let schedule = plan::schedule(self.units.len(), launches, self.plan.seed);
+        let schedule = plan::schedule(self.units.len(), launches, self.plan.how.seed);
         self.watched = self.used_cpus();
         self.calibrate_loads();
         let mut quiet = self.look_around();
@@ -302,8 +302,8 @@ impl Bench<'_> {
             let cell_ns = self.cell_budget_ns(left.count(), cells_left);
             let scene = self.units[launch.cell][0].scene;
             let load = scene.load;
-            let workers =
-                (!load.is_idle()).then(|| self.loads.start(load, self.plan.seed ^ order as u64));
+            let workers = (!load.is_idle())
+                .then(|| self.loads.start(load, self.plan.how.seed ^ order as u64));
             let launched = self.launch(launch.cell, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
@@ -368,7 +368,7 @@ impl Bench<'_> {
             ),
             cpu,
             cells: cells.clone(),
-            seed: self.plan.seed ^ order as u64,
+            seed: self.plan.how.seed ^ order as u64,
             cell_budget_ns: cell_ns,
             tsc: self.tsc,
             fault: self.hooks.fault,
@@ -457,7 +457,7 @@ impl Bench<'_> {
                     false => {
                         let timer = timer.as_ref();
                         let launches_asked = run.settings.launches;
-                        let seed = self.plan.seed;
+                        let seed = self.plan.how.seed;
                         assemble::cell(spec, launches, &placed, timer, seed, launches_asked)
                             .map_err(Some)
                     }
@@ -482,7 +482,7 @@ impl Bench<'_> {
         }
         merge_skips(&mut run.skipped);
         assemble::compare(&specs, &mut cells);
-        assemble::compare_to_bare(&specs, &mut cells, self.plan.seed);
+        assemble::compare_to_bare(&specs, &mut cells, self.plan.how.seed);
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
@@ -536,16 +536,16 @@ fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let usual = if plan.quick || tour::is_tour(plan) { LAUNCHES_TOUR } else { LAUNCHES };
-    plan.launches.unwrap_or(usual).max(1)
+    let usual = if plan.how.quick || tour::is_tour(plan) { LAUNCHES_TOUR } else { LAUNCHES };
+    plan.how.launches.unwrap_or(usual).max(1)
 }
 
 fn budget_of(plan: &BenchPlan, cells: usize, launches: u32) -> Duration {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
+    let usual = if plan.how.quick { BUDGET_QUICK } else { BUDGET };
     // A short list needs no long run: its cells end at their own cap.
     let enough = Duration::from_nanos(CELL_NS_MAX).saturating_mul(launches);
     let enough = enough.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX));
-    plan.time_budget.unwrap_or(usual.min(enough + Duration::from_secs(5)))
+    plan.how.time_budget.unwrap_or(usual.min(enough + Duration::from_secs(5)))
 }
 
 fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duration) -> Settings {
@@ -561,7 +561,7 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
     sizes_bytes.sort_unstable();
     let waits = plan.waits.as_ref();
     Settings {
-        arguments: plan.arguments.clone(),
+        arguments: plan.how.arguments.clone(),
         kinds: plan.kinds.clone(),
         mechanisms,
         sizes_bytes,
@@ -570,14 +570,14 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
             || "default".to_owned(),
             |waits| waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(","),
         ),
-        placement: plan.placement.name().to_owned(),
+        placement: plan.how.placement.name().to_owned(),
         touch: plan.touch.name().to_owned(),
         sleep_states: String::new(),
         memory: String::new(),
         launches,
         budget_s: budget.as_secs_f64(),
-        quick: plan.quick,
-        seed: plan.seed,
+        quick: plan.how.quick,
+        seed: plan.how.seed,
     }
 }
 

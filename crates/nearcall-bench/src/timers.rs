@@ -6,6 +6,7 @@
 use nearcall_os::clock::{self, Clock, ClockCost};
 use nearcall_os::tsc::{Tsc, TscRefusal};
 
+use crate::clocks::step_units;
 use crate::run::Timer;
 
 /// Measures all clocks. Takes about a third of a second, most of it the calibration of the TSC.
@@ -68,22 +69,22 @@ pub fn batch_min(ns: f64, timer: &Timer) -> Option<u64> {
     is_sane.then(|| needed.ceil().max(1.0) as u64)
 }
 
-fn timer(source: &str, cost: ClockCost, fine_step_ns: Option<u64>) -> Timer {
+fn timer(source: &str, cost: ClockCost, fine_step_ns: Option<f64>) -> Timer {
     // A coarse clock stands between two readings, so its own steps are the truth. A fine one
     // moves at every reading, so the steps tell only what a reading costs.
     let coarse_step_ns = cost.granularity_ns.filter(|&step| step as f64 > cost.overhead_ns * 4.0);
     Timer {
         source: source.to_owned(),
         overhead_ns: Some(cost.overhead_ns),
-        granularity_ns: coarse_step_ns.or(fine_step_ns).map(|step| step as f64),
+        granularity_ns: coarse_step_ns.map(|step| step as f64).or(fine_step_ns),
         used: false,
         unusable: None,
     }
 }
 
 /// The step of a clock that moves at every reading: reads it in pairs with more and more work in
-/// between, and takes the smallest difference between the lengths found.
-fn fine_step_ns(mut read: impl FnMut() -> u64) -> Option<u64> {
+/// between, and looks at which lengths there are.
+fn fine_step_ns(mut read: impl FnMut() -> u64) -> Option<f64> {
     let mut lengths = Vec::with_capacity(PAIRS_PER_WORK * WORK_MAX);
     for work in 0..WORK_MAX {
         for _ in 0..PAIRS_PER_WORK {
@@ -94,15 +95,7 @@ fn fine_step_ns(mut read: impl FnMut() -> u64) -> Option<u64> {
             lengths.push(read().saturating_sub(start));
         }
     }
-    smallest_difference(lengths)
-}
-
-/// The smallest difference between two lengths that are not equal; zero counts as a length.
-fn smallest_difference(mut lengths: Vec<u64>) -> Option<u64> {
-    lengths.push(0);
-    lengths.sort_unstable();
-    lengths.dedup();
-    lengths.windows(2).map(|pair| pair[1] - pair[0]).min()
+    step_units(lengths)
 }
 
 /// A figure has at least this many steps of its clock, so that the step is at most 10 % of it.

@@ -95,7 +95,7 @@ impl Tour {
 /// What all cells of a plan have in common.
 fn scene(plan: &BenchPlan) -> Scene {
     Scene {
-        load: plan.load,
+        load: plan.how.load,
         touch: plan.touch,
         buffer_bytes: plan.buffer_bytes.unwrap_or(0),
         any_buffer: plan.allow_different_sizes,
@@ -113,7 +113,7 @@ fn words(waits: &[WaitPolicy]) -> String {
 
 /// Kind, shape and size of each cell of a mechanism.
 fn exchanges(plan: &BenchPlan) -> Vec<(Kind, Shape, u64)> {
-    let (latency_sizes, throughput_sizes): (&[u64], &[u64]) = match plan.quick {
+    let (latency_sizes, throughput_sizes): (&[u64], &[u64]) = match plan.how.quick {
         true => (&QUICK_SIZES, &QUICK_THROUGHPUT_SIZES),
         false => (&TOUR_SIZES, &TOUR_THROUGHPUT_SIZES),
     };

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use crate::bench_plan::{BenchPlan, Place, Shape};
+use crate::bench_plan::{BenchPlan, How, Shape, Usual};
 use crate::calls::ours;
 use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::launch::Fault;
 use crate::run::{Cell, Kind, Run};
-use crate::runner::{self, BenchError, Extent, Hooks, Task};
-use crate::scene::{Load, Traffic};
+use crate::runner::{self, BenchError, Hooks, Task};
+use crate::scene::Traffic;
 use crate::tour::Tour;
 
 /// What traffic to measure, and how.
@@ -29,20 +29,8 @@ pub struct TrafficPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Payload bytes of one message, at least 1.
     pub message_bytes: u64,
-    /// Where both ends run.
-    pub placement: Place,
-    /// What runs beside.
-    pub load: Load,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches, the payloads and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 /// A kind of traffic. `None` in it means the usual values.
@@ -81,13 +69,7 @@ impl TrafficPlan {
             mechanisms: None,
             waits: None,
             message_bytes: MESSAGE_BYTES,
-            placement: Place::default(),
-            load: Load::default(),
-            launches: None,
-            time_budget: None,
-            quick: false,
-            seed: 1,
-            arguments: Vec::new(),
+            how: How::default(),
         }
     }
 }
@@ -101,30 +83,15 @@ impl TrafficPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let launches = match (&plan.what, plan.quick) {
-        (What::Start, true) => LAUNCHES,
-        (What::Start, false) => LAUNCHES_START,
-        (_, true) => LAUNCHES_QUICK,
-        (_, false) => LAUNCHES,
-    };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(launches),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: Some(CELL_MAX),
-    };
+    let launches = if plan.what == What::Start { LAUNCHES_START } else { LAUNCHES };
+    let launches_quick = if plan.what == What::Start { LAUNCHES } else { LAUNCHES_QUICK };
+    let extent = plan.how.extent(&Usual { launches, launches_quick, ..EXTENT });
     let common = BenchPlan {
         kinds: vec![Kind::Latency],
         mechanisms: plan.mechanisms.clone(),
         sizes_bytes: Some(vec![plan.message_bytes]),
         waits: plan.waits.clone(),
-        placement: plan.placement,
-        load: plan.load,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: plan.how.clone(),
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| cells(plan, &Mechanism::supported, no_spinning);
@@ -182,7 +149,7 @@ fn mechanisms(plan: &TrafficPlan) -> Vec<Mechanism> {
 }
 
 fn cell(plan: &TrafficPlan, mechanism: Mechanism, wait: WaitPolicy, scene: Scene) -> CellSpec {
-    let scene = Scene { load: plan.load, ..scene };
+    let scene = Scene { load: plan.how.load, ..scene };
     let plain = CellSpec {
         kind: Kind::Latency,
         subject: Subject::Mechanism(mechanism),
@@ -226,14 +193,14 @@ fn waits(plan: &TrafficPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
 fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
     match &plan.what {
         What::Pace { rates_per_s } => {
-            let usual = if plan.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
+            let usual = if plan.how.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
             let rates = rates_per_s.as_deref().unwrap_or(usual);
             // Zero: one after the other, in the same launches.
             let with_closed = std::iter::once(&0).chain(rates);
             with_closed.map(|&rate_per_s| Scene { rate_per_s, ..Scene::default() }).collect()
         }
         What::Gap { gaps_ns } => {
-            let usual = if plan.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
+            let usual = if plan.how.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
             let gaps = gaps_ns.as_deref().unwrap_or(usual);
             gaps.iter().map(|&ns| of(Traffic::Gap { ns })).collect()
         }
@@ -242,7 +209,7 @@ fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
             bursts.iter().map(|&messages| of(Traffic::Burst { messages })).collect()
         }
         What::Clients { clients } => {
-            let usual = if plan.quick { &CLIENTS[..CLIENTS.len() - 1] } else { &CLIENTS[..] };
+            let usual = if plan.how.quick { &CLIENTS[..CLIENTS.len() - 1] } else { &CLIENTS[..] };
             let clients = clients.as_deref().unwrap_or(usual);
             clients.iter().map(|&clients| of(Traffic::Clients { clients })).collect()
         }
@@ -301,12 +268,22 @@ const BUDGET: Duration = Duration::from_secs(120);
 /// With `--quick`.
 const BUDGET_QUICK: Duration = Duration::from_secs(15);
 
+/// What all of that takes.
+const EXTENT: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: Some(CELL_MAX),
+};
+
 /// A 99.9th percentile of ten thousand messages per second needs a second.
 const CELL_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::Load;
 
     fn pace() -> TrafficPlan {
         TrafficPlan::new(What::Pace { rates_per_s: Some(vec![10, 20]) })
@@ -314,7 +291,7 @@ mod tests {
 
     #[test]
     fn every_open_loop_has_its_closed_loop_in_the_same_launch() {
-        let plan = TrafficPlan { load: Load::duty(35), ..pace() };
+        let plan = TrafficPlan { how: How { load: Load::duty(35), ..How::default() }, ..pace() };
         let tour = cells(&plan, &|_| Ok(()), None);
         assert_eq!(tour.skipped, []);
         for cell in &tour.cells {

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use crate::bench_plan::{BenchPlan, Place, Shape};
+use crate::bench_plan::{BenchPlan, How, Shape, Usual};
 use crate::budgets::rows::server_at_rest;
 use crate::calls::ours;
 use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::{Cell, Kind, Run};
-use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::runner::{self, BenchError, Hooks, Task};
 use crate::scene::Spot;
 use crate::tour::Tour;
 
@@ -27,18 +27,8 @@ use crate::tour::Tour;
 pub struct WaitsPlan {
     /// The policies; `None` means all that the channel has.
     pub waits: Option<Vec<WaitPolicy>>,
-    /// Where client and server run; what needs one CPU takes the server's.
-    pub placement: Place,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long the whole run may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed.
-    pub quick: bool,
-    /// Decides the order of launches and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 /// Measures waiting and returns the run, whole or marked as cut short.
@@ -50,28 +40,18 @@ pub struct WaitsPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn bench(plan: &WaitsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: Some(CELL_MAX),
-    };
+    let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency],
         waits: plan.waits.clone(),
-        placement: plan.placement,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: plan.how.clone(),
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| cells(plan, no_spinning);
     let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
         // A floor is an exchange at full speed.
         cells.iter_mut().for_each(|cell| cell.floor = None);
-        run.waits = compare::all(cells, plan.seed);
+        run.waits = compare::all(cells, plan.how.seed);
     };
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
     runner::bench_cells(&common, &task, hooks)
@@ -80,7 +60,7 @@ pub fn bench(plan: &WaitsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
 /// Each policy at each pace on both placements, and a server at rest for each policy.
 fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
     let mut tour = Tour::default();
-    let rates = if plan.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
+    let rates = if plan.how.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
     let wanted = |wait: &WaitPolicy| plan.waits.as_ref().is_none_or(|waits| waits.contains(wait));
     for wait in plan.waits.iter().flatten() {
         if !ours::policies().iter().any(|(_, has)| has == wait) {
@@ -139,6 +119,15 @@ const BUDGET: Duration = Duration::from_secs(180);
 
 /// With `--quick`, which leaves out the slowest pace.
 const BUDGET_QUICK: Duration = Duration::from_secs(25);
+
+/// What all of that takes.
+const USUAL: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: Some(CELL_MAX),
+};
 
 /// A 99th percentile of a thousand calls per second needs a second.
 const CELL_MAX: Duration = Duration::from_secs(4);

@@ -43,5 +43,5 @@ pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
-pub use spin::{SpinOptions, SpinPlan, Spinner, wake_up_cost};
+pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};

@@ -36,9 +36,10 @@ use learn::Learner;
 use wake_up::Known;
 
 mod learn;
+pub mod tuning;
 mod wake_up;
 
-pub use wake_up::wake_up_cost;
+pub use wake_up::{measure_wake_up_cost, wake_up_cost};
 
 /// How much a waiter may spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +47,8 @@ pub struct SpinOptions {
     /// The share of its time that an end may spend on spinning in vain, in percent: spinning after
     /// which it had to sleep all the same. 0: it never spins. 100 or more: it spins for ever.
     pub cpu_percent: u8,
-    /// The longest spin before a sleep. `None`: a few times what a wake-up costs on this machine,
-    /// see [`wake_up_cost`].
+    /// The longest spin before a sleep. `None`: what is stored of this machine (see [`tuning`]),
+    /// else a few times what a wake-up costs, see [`wake_up_cost`].
     pub spin_max: Option<Duration>,
 }
 
@@ -79,7 +80,8 @@ pub struct SpinPlan {
 }
 
 impl Spinner {
-    /// A waiter that has learned nothing yet. No system call.
+    /// A waiter that has learned nothing yet. No system call, except that the first one in a process
+    /// reads what is stored of this machine.
     #[must_use]
     pub fn new(options: SpinOptions) -> Self {
         let limit_ns = limit_ns(options, wake_up::known());
@@ -189,7 +191,9 @@ fn limit_ns(options: SpinOptions, known: Known) -> u64 {
         SpinOptions { spin_max: Some(max), .. } => {
             u64::try_from(max.as_nanos()).unwrap_or(u64::MAX)
         }
-        SpinOptions { spin_max: None, .. } => known.cost_ns * WAKE_UPS_PER_SPIN,
+        SpinOptions { spin_max: None, .. } => {
+            known.spin_ns.unwrap_or(known.cost_ns * WAKE_UPS_PER_SPIN)
+        }
     }
 }
 
@@ -247,12 +251,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_spin_is_as_long_as_a_few_wake_ups_or_as_the_user_says_and_nothing_on_one_cpu() {
-        let known = |cpus| Known { cost_ns: 7_000, cpus };
+        let known = |cpus| Known { cost_ns: 7_000, cpus, spin_ns: None };
         let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };
         let micro = Some(Duration::from_micros(1));
         assert_eq!(limit_ns(options(None), known(2)), 7_000 * WAKE_UPS_PER_SPIN);
         assert_eq!(limit_ns(options(micro), known(2)), 1_000);
         assert_eq!(limit_ns(options(None), known(1)), 0);
+        let stored = Known { spin_ns: Some(3_000), ..known(2) };
+        assert_eq!(limit_ns(options(None), stored), 3_000);
+        assert_eq!(limit_ns(options(micro), stored), 1_000);
         assert_eq!(limit_ns(options(micro), known(1)), 0);
         assert_eq!(limit_ns(options(Some(Duration::MAX)), known(2)), u64::MAX);
     }

@@ -31,7 +31,7 @@ pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
-use self::load::LoadArgs;
+pub(crate) use self::load::LoadArgs;
 pub(crate) use self::matrix::MatrixArgs;
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::report::ReportArgs;
@@ -160,6 +160,7 @@ pub(crate) enum Command {
         verbatim_doc_comment
     )]
     Compare(CompareArgs),
+
     /// Keep runs of many machines in a folder, as plain files that can be sent to others
     ///
     /// Each run lies in the folder of its machine, under a name that follows from its content. Runs
@@ -667,6 +668,7 @@ Examples:
   nearcall timers                                what the clocks are good for
   nearcall doctor                                what to set before measuring
   nearcall show RUN.json                         the table of a stored run
+  nearcall report RUN.json -o report.html        one page: figures, tables, what to use
   nearcall compare BEFORE.json AFTER.json        whether a later run differs
   nearcall data add RUN.json                     keep it among the runs of many machines
   nearcall gen thermostat.proto --out src        Rust from an interface file";
@@ -771,7 +773,9 @@ mod tests {
         let mut command = Words::command();
         command.build();
         let bench = command.find_subcommand("bench").expect("there is one").clone();
-        let all = command.get_subcommands().chain(bench.get_subcommands());
+        let data = command.find_subcommand("data").expect("there is one").clone();
+        let inner = bench.get_subcommands().chain(data.get_subcommands());
+        let all = command.get_subcommands().chain(inner);
         for command in std::iter::once(&command).chain(all) {
             if command.is_hide_set() {
                 continue;

@@ -90,40 +90,25 @@ impl Judged<'_> {
             let at = Objective::ALL.iter().position(|one| one == objective);
             at.is_none_or(|at| values[at].is_none())
         };
-        let unmeasured = |why: String| Unmeasured { candidate, why };
-        match found.keeps_rate(self.times.as_ref().map(|basis| basis.rhythm)) {
-            Rate::Slow(rate) => {
-                if rate > self.fastest.map_or(0.0, |(_, rate)| rate) {
-                    self.fastest = Some((candidate, rate));
-                }
-                let wanted = requirements.rate_per_s.unwrap_or(0.0);
-                let why = format!(
-                    "cannot keep {}: does {} at most",
-                    number::message_rate(wanted),
-                    number::message_rate(rate)
-                );
-                let by = vec![Violation { requirement: "--rate".to_owned(), why }];
-                self.too_slow.push(Excluded { candidate, by });
-                return;
-            }
-            Rate::Unknown if !self.is_disturbed(index) => {
-                let why = why_not(&candidate, runs)
-                    .unwrap_or_else(|| "nothing tells whether it keeps the rate".to_owned());
-                self.unmeasured.push(unmeasured(why));
-                return;
-            }
-            Rate::Unknown | Rate::Kept => {}
+        let keeps = found.keeps_rate(self.times.as_ref().map(|basis| basis.rhythm));
+        if let Rate::Slow(rate) = keeps {
+            return self.exclude(requirements, candidate, rate);
         }
-        if let Some(objective) = requirements.optimise.wanted().iter().find(|one| lacks(one)) {
-            let why = match self.is_disturbed(index) && *objective != Objective::Memory {
-                true => {
+        let lacked = requirements.optimise.wanted().into_iter().find(|one| lacks(one));
+        let memory_only = lacked == Some(Objective::Memory);
+        let unknown = matches!(keeps, Rate::Unknown);
+        if lacked.is_some() || unknown {
+            let why = match lacked {
+                _ if !memory_only && self.is_disturbed(index) => {
                     self.disturbed.push(candidate);
                     "all that fits was disturbed (grade D)".to_owned()
                 }
-                false => why_not(&candidate, runs)
-                    .unwrap_or_else(|| format!("no {} that fits", figure_name(*objective))),
+                lacked => why_not(&candidate, runs).unwrap_or_else(|| match lacked {
+                    Some(objective) => format!("no {} that fits", figure_name(objective)),
+                    None => "nothing tells whether it keeps the rate".to_owned(),
+                }),
             };
-            self.unmeasured.push(unmeasured(why));
+            self.unmeasured.push(Unmeasured { candidate, why });
             return;
         }
         let used = [found.times, found.closed, found.stream];
@@ -134,6 +119,20 @@ impl Judged<'_> {
             grade: used().filter_map(|found| found.grade).max(),
             first_look: used().any(|found| found.first_look),
         });
+    }
+
+    /// Excludes a candidate that does only so many messages per second.
+    fn exclude(&mut self, requirements: &Requirements, candidate: Candidate, rate: f64) {
+        if rate > self.fastest.map_or(0.0, |(_, rate)| rate) {
+            self.fastest = Some((candidate, rate));
+        }
+        let why = format!(
+            "cannot keep {}: does {} at most",
+            number::message_rate(requirements.rate_per_s.unwrap_or(0.0)),
+            number::message_rate(rate)
+        );
+        let by = vec![Violation { requirement: "--rate".to_owned(), why }];
+        self.too_slow.push(Excluded { candidate, by });
     }
 
     fn is_disturbed(&self, index: usize) -> bool {

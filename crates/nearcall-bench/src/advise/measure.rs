@@ -7,6 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use nearcall_os::clock;
+
 use super::candidates::{Candidate, candidates};
 use super::evidence::FIRST_LOOK;
 use super::judge::judge;
@@ -14,7 +16,7 @@ use super::rank::rank;
 use super::refusal::Refusal;
 use super::requirements::Requirements;
 use super::specs::specs;
-use crate::bench_plan::BenchPlan;
+use crate::bench_plan::{BenchPlan, How};
 use crate::cell::CellSpec;
 use crate::run::{Cell, CellKey, Kind, List, Run};
 use crate::runner::{BenchError, Hooks, bench_specs};
@@ -91,14 +93,20 @@ pub fn measure(
         });
     }
     if all.len() <= FINALISTS_MAX {
-        return Ok(look(requirements, &all, effort, (1.0, LAUNCHES), hooks)?);
+        return Ok(look(requirements, &all, effort, (effort.time_budget, LAUNCHES), hooks)?);
     }
-    let first = look(requirements, &all, effort, (FIRST_SHARE, LAUNCHES_FIRST), hooks)?;
+    let begin_ns = clock::monotonic_ns();
+    let share = effort.time_budget.mul_f64(FIRST_SHARE);
+    let first = look(requirements, &all, effort, (share, LAUNCHES_FIRST), hooks)?;
     let finalists = finalists(requirements, &all, &first);
     if first.partial || (hooks.interrupted)() || finalists.is_empty() {
         return Ok(first);
     }
-    let second = look(requirements, &finalists, effort, (1.0 - FIRST_SHARE, LAUNCHES), hooks)?;
+    let taken = Duration::from_nanos(clock::monotonic_ns().saturating_sub(begin_ns));
+    let left = effort.time_budget.saturating_sub(taken);
+    // Launches that are made in any case may have taken more than their share.
+    let left = left.max(effort.time_budget.mul_f64(SECOND_SHARE_MIN));
+    let second = look(requirements, &finalists, effort, (left, LAUNCHES), hooks)?;
     Ok(join(first, second))
 }
 
@@ -106,19 +114,22 @@ fn look(
     requirements: &Requirements,
     candidates: &[Candidate],
     effort: &Effort,
-    (share, launches): (f64, u32),
+    (time_budget, launches): (Duration, u32),
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let cells: Vec<CellSpec> = specs(requirements, candidates);
     let plan = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         sizes_bytes: Some(vec![requirements.message_bytes]),
-        placement: requirements.placement.place(),
-        load: requirements.load,
-        launches: Some(launches),
-        time_budget: Some(effort.time_budget.mul_f64(share)),
-        seed: effort.seed,
-        arguments: effort.arguments.clone(),
+        how: How {
+            placement: requirements.placement.place(),
+            load: requirements.load,
+            launches: Some(launches),
+            time_budget: Some(time_budget),
+            seed: effort.seed,
+            arguments: effort.arguments.clone(),
+            ..How::default()
+        },
         ..BenchPlan::default()
     };
     bench_specs(&plan, &cells, hooks)
@@ -170,6 +181,9 @@ fn join(first: Run, mut second: Run) -> Run {
 
 /// The first look's share of the time.
 const FIRST_SHARE: f64 = 0.4;
+
+/// What the second has at least.
+const SECOND_SHARE_MIN: f64 = 0.3;
 
 /// An interval needs two.
 const LAUNCHES_FIRST: u32 = 2;

@@ -157,6 +157,8 @@ fn disturbed_cells_are_not_advised_and_a_noisy_run_is_refused() {
     let refusal = all.advise(&wanted(64, &[])).unwrap_err();
     assert!(matches!(refusal, Refusal::TooNoisy { candidates: 1, .. }), "{refusal}");
     assert!(refusal.to_string().contains("too noisy"));
+    let lenient = advise_even_disturbed(&wanted(64, &[]), &[&all.run]).unwrap();
+    assert_eq!(lenient.confidence, Confidence::Low);
 }
 
 fn paced(rate_per_s: u32, kept: bool) -> impl FnOnce(&mut Cell) {

@@ -97,7 +97,7 @@ fn routes(
 ) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
-        false if plan.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
+        false if plan.how.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
         false => &Caller::ALL,
     };
     let mut callers = plan.callers.clone().unwrap_or_else(|| usual.to_vec());
@@ -163,11 +163,11 @@ fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
 
 /// Kind, shape and argument size of each call of a route.
 fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
-    let usual: &[u64] = if plan.quick { &QUICK_SIZES } else { &SIZES };
+    let usual: &[u64] = if plan.how.quick { &QUICK_SIZES } else { &SIZES };
     let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
     let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
-    let is_short = plan.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
+    let is_short = plan.how.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
     if plan.breakdown || is_short {
         return exchanges;
     }

@@ -84,7 +84,7 @@ pub(super) fn step_ns(reader: &impl Read, work: &impl Fn(u64)) -> Option<f64> {
 
 /// The distance of groups of times, if times come in groups; else their smallest difference, zero
 /// being a time.
-fn step_units(mut times: Vec<u64>) -> Option<f64> {
+pub(crate) fn step_units(mut times: Vec<u64>) -> Option<f64> {
     times.sort_unstable();
     let shortest = times.iter().copied().find(|&time| time > 0);
     // What an interrupt made long stands alone at the end.

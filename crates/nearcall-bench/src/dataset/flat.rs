@@ -40,6 +40,19 @@ pub enum Holds {
     Truth,
 }
 
+impl Holds {
+    /// The type's name in SQL.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Text => "VARCHAR",
+            Self::Whole => "BIGINT",
+            Self::Real => "DOUBLE",
+            Self::Truth => "BOOLEAN",
+        }
+    }
+}
+
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {

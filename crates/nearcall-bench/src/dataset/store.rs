@@ -13,7 +13,7 @@ use std::{error, fmt};
 
 use super::identity::{identity, place};
 use super::publish;
-use crate::run::{LoadError, Machine, MachineState, Run, create_beside, read_text};
+use crate::run::{LoadError, Machine, Run, create_beside, read_text};
 
 /// A folder of runs.
 #[derive(Clone, Debug)]
@@ -255,7 +255,7 @@ impl DataSet {
 #[derive(Default)]
 struct Known {
     /// The facts of each machine whose folder was read; `None` if it was empty.
-    machines: BTreeMap<String, Option<Machine>>,
+    machines: BTreeMap<String, Option<Facts>>,
     /// Where the run of this machine and identity lies.
     runs: BTreeMap<(String, String), String>,
 }
@@ -340,9 +340,22 @@ impl fmt::Display for StoreError {
 
 impl error::Error for StoreError {}
 
-/// The facts that the id is made of.
-pub(super) fn facts(machine: &Machine) -> Machine {
-    Machine { state: MachineState::default(), ..machine.clone() }
+/// The facts that tell machines apart. Others, such as the kernel's command line, people shorten
+/// before they publish a run, and keep the id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    words: [String; 4],
+    numbers: [Option<u64>; 2],
+    caches: Vec<String>,
+}
+
+pub(super) fn facts(machine: &Machine) -> Facts {
+    let Machine { cpu_model, architecture, topology, kernel, .. } = machine;
+    Facts {
+        words: [cpu_model, architecture, topology, kernel].map(String::clone),
+        numbers: [machine.cpus.map(u64::from), machine.memory_bytes],
+        caches: machine.caches.clone(),
+    }
 }
 
 /// As `Machine::set_id` makes them. Nothing else becomes the name of a folder.

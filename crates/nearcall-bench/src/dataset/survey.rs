@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::identity::{kind_of_run, place};
-use super::store::{DataSet, StoreError, facts};
-use crate::run::Machine;
+use super::store::{DataSet, Facts, StoreError, facts};
 
 /// What a data set has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -60,7 +59,7 @@ impl DataSet {
     ///
     /// As [`DataSet::places`]. A file that cannot be read is a problem and no error.
     pub fn survey(&self) -> Result<Survey, StoreError> {
-        let mut machines: BTreeMap<String, (MachineLine, Machine)> = BTreeMap::new();
+        let mut machines: BTreeMap<String, (MachineLine, Facts)> = BTreeMap::new();
         let mut problems = Vec::new();
         for file in self.places()? {
             let run = match self.load(&file) {

@@ -12,6 +12,7 @@ mod details;
 pub mod footprint;
 pub(super) mod grid;
 mod head;
+mod imported;
 mod matrix;
 mod notes;
 mod overview;
@@ -37,6 +38,12 @@ pub fn table(run: &Run) -> String {
     if budgets::is_of_budgets(run) {
         out.push('\n');
         budgets::print(&mut out, run);
+        cells::print_skipped(&mut out, run);
+        return out;
+    }
+    if imported::is_of_import(run) {
+        out.push('\n');
+        imported::print(&mut out, run);
         cells::print_skipped(&mut out, run);
         return out;
     }
@@ -86,6 +93,8 @@ pub fn details(run: &Run) -> String {
         budgets::print(&mut out, run);
         out.push('\n');
         details::print(&mut out, run);
+    } else if imported::is_of_import(run) {
+        imported::print(&mut out, run);
     } else if matrix::is_of_matrix(run) {
         matrix::print(&mut out, run);
         out.push('\n');

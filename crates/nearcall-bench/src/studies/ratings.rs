@@ -177,7 +177,10 @@ fn rated(group: Group, property: &Property, found: &Found<'_>) -> RatedField {
     };
     let key = &found.idle.key;
     let of_best = match found.times_best {
-        times if times > 1.0 => format!("{} the best's time", number::ratio(times)),
+        times if times > 1.0 => {
+            let of = if found.loaded.is_some() { "factor" } else { "time" };
+            format!("{} the best's {of}", number::ratio(times))
+        }
         _ => "the best".to_owned(),
     };
     let size = number::size(key.message_bytes);

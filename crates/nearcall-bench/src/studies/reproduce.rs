@@ -9,10 +9,10 @@ use std::time::Duration;
 use nearcall_channel::Mechanism;
 use nearcall_os::cpu::{self, Topology};
 
-use crate::bench_plan::{BenchPlan, Place};
+use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
-use crate::runner::{self, BenchError, Extent, Hooks, Program, Task};
+use crate::runner::{self, BenchError, Hooks, Program, Task};
 use crate::studies::beside::Beside;
 use crate::studies::claims::{self, Judged};
 use crate::studies::ground::Ground;
@@ -28,18 +28,8 @@ pub struct StudiesPlan {
     /// Starts a process that runs [`footprint::run`](crate::footprint::run); without it nothing is
     /// said of memory.
     pub services: Option<Program>,
-    /// Where both ends run, where a study pins them to two CPUs and does not say which.
-    pub placement: Place,
-    /// Launches per cell.
-    pub launches: Option<u32>,
-    /// How long all may take.
-    pub time_budget: Option<Duration>,
-    /// Give up accuracy for speed: fewer sizes and exchanges.
-    pub quick: bool,
-    /// Decides the order of launches, the payloads and the resampling.
-    pub seed: u64,
-    /// The arguments of the program, without its name, for the record.
-    pub arguments: Vec<String>,
+    /// Where and how.
+    pub how: How,
 }
 
 /// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
@@ -51,24 +41,14 @@ pub struct StudiesPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.quick);
+    let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
-    let beside = Beside::measure(&plan.studies, plan.services.as_ref(), plan.quick, hooks);
-    let usual = if plan.quick { BUDGET_QUICK } else { BUDGET };
-    let extent = Extent {
-        launches: plan.launches.unwrap_or(if plan.quick { LAUNCHES_QUICK } else { LAUNCHES }),
-        budget: plan.time_budget.unwrap_or(usual),
-        cell_max: Some(CELL_MAX),
-    };
+    let beside = Beside::measure(&plan.studies, plan.services.as_ref(), plan.how.quick, hooks);
+    let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
-        placement: plan.placement,
-        launches: plan.launches,
-        time_budget: plan.time_budget,
-        quick: plan.quick,
-        seed: plan.seed,
-        arguments: plan.arguments.clone(),
+        how: plan.how.clone(),
         ..BenchPlan::default()
     };
     let find = |_: Option<&str>| tour(&lines, &ground);
@@ -186,6 +166,15 @@ const BUDGET: Duration = Duration::from_secs(720);
 
 /// With `quick`.
 const BUDGET_QUICK: Duration = Duration::from_secs(90);
+
+/// What all of that takes.
+const USUAL: Usual = Usual {
+    launches: LAUNCHES,
+    launches_quick: LAUNCHES_QUICK,
+    budget: BUDGET,
+    budget_quick: BUDGET_QUICK,
+    cell_max: Some(CELL_MAX),
+};
 
 /// What is slower than this has enough exchanges by then.
 const CELL_MAX: Duration = Duration::from_millis(600);

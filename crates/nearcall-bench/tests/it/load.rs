@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::run::{Cell, Kind, LoadAchieved};
@@ -13,11 +13,10 @@ use nearcall_bench::touch::Touch;
 use crate::runner::{alone, hooks, no_children_are_left, plan};
 
 fn beside(load: Load, budget_ms: u64) -> BenchPlan {
-    BenchPlan {
-        load,
-        time_budget: Some(Duration::from_millis(budget_ms)),
-        ..plan(&["pipe"], &[Kind::Latency], &[8])
-    }
+    let mut plan = plan(&["pipe"], &[Kind::Latency], &[8]);
+    plan.how.load = load;
+    plan.how.time_budget = Some(Duration::from_millis(budget_ms));
+    plan
 }
 
 #[track_caller]
@@ -96,11 +95,10 @@ fn workers_are_gone_also_after_a_failed_and_an_interrupted_launch() {
 fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
     let _alone = alone();
     for touch in [Touch::Header, Touch::None] {
-        let plan = BenchPlan {
-            touch,
-            launches: Some(1),
-            ..plan(&["shm", "pipe"], &[Kind::Latency, Kind::Throughput], &[8, 4_095, 1 << 20])
-        };
+        let kinds = [Kind::Latency, Kind::Throughput];
+        let mut plan = plan(&["shm", "pipe"], &kinds, &[8, 4_095, 1 << 20]);
+        plan.touch = touch;
+        plan.how.launches = Some(1);
         let run = bench(&plan, &hooks()).unwrap();
         assert_eq!(run.settings.touch, touch.name());
         assert_eq!(run.cells.len(), 12, "{:?}", run.skipped);
@@ -122,7 +120,8 @@ fn whether_memory_was_locked_stands_in_the_settings() {
 #[test]
 fn sleep_states_are_kept_off_or_the_reason_is_told() {
     let _alone = alone();
-    let plan = BenchPlan { awake: true, ..beside(Load::default(), 300) };
+    let mut plan = beside(Load::default(), 300);
+    plan.how.awake = true;
     let run = bench(&plan, &hooks()).unwrap();
     let words = run.settings.sleep_states.as_str();
     let held = run.machine.state.idle_held.unwrap();
@@ -154,8 +153,7 @@ fn a_matrix_has_both_directions_and_each_cpu_with_itself() {
     let _alone = alone();
     let plan = MatrixPlan {
         mechanisms: Some(vec!["pipe".parse().unwrap()]),
-        launches: Some(2),
-        time_budget: Some(Duration::from_secs(1)),
+        how: How { launches: Some(2), time_budget: Some(Duration::from_secs(1)), ..How::default() },
         ..MatrixPlan::default()
     };
     let run = matrix::bench(&plan, &hooks()).unwrap();

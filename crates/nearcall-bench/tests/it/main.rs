@@ -1,6 +1,8 @@
 //! What other crates see of nearcall-bench, tested from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dataset;
+mod dataset_import;
 mod figures;
 mod figures_random;
 mod footprint;

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
-use nearcall_bench::budgets::{self, BudgetsPlan};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place, Shape};
+use nearcall_bench::budgets;
 use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
@@ -44,10 +44,13 @@ pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
         kinds: kinds.to_vec(),
         mechanisms: Some(mechanisms),
         sizes_bytes: Some(sizes.to_vec()),
-        launches: Some(2),
-        time_budget: Some(Duration::from_millis(300)),
+        how: how(2, Duration::from_millis(300)),
         ..BenchPlan::default()
     }
+}
+
+fn how(launches: u32, time: Duration) -> How {
+    How { launches: Some(launches), time_budget: Some(time), ..How::default() }
 }
 
 /// The spinning mechanisms need a second CPU; without one the runner skips them.
@@ -125,10 +128,8 @@ fn a_run_has_every_field_that_others_rely_on() {
 #[test]
 fn both_ends_on_one_cpu_are_measured_and_spinning_is_skipped() {
     let _alone = alone();
-    let plan = BenchPlan {
-        placement: Place::Same,
-        ..plan(&["shm-futex", "shm-spin"], &[Kind::Latency], &[8])
-    };
+    let mut plan = plan(&["shm-futex", "shm-spin"], &[Kind::Latency], &[8]);
+    plan.how.placement = Place::Same;
     let run = bench(&plan, &hooks()).unwrap();
     let found: Vec<&str> = run.cells.iter().map(|cell| cell.placement.class.as_str()).collect();
     assert_eq!(found, ["same_cpu"]);
@@ -164,7 +165,8 @@ fn every_mechanism_is_measured_with_odd_sizes() {
         (Kind::Throughput, &[4_095, 65_537][..]),
     ];
     for (kind, sizes) in all {
-        let plan = BenchPlan { launches: Some(1), ..plan(&names, &[kind], sizes) };
+        let mut plan = plan(&names, &[kind], sizes);
+        plan.how.launches = Some(1);
         let run = bench(&plan, &hooks()).unwrap();
         let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
         assert!(failed.is_empty(), "{failed:?}");
@@ -179,7 +181,8 @@ fn a_damaged_byte_fails_the_run_of_every_mechanism() {
     let _alone = alone();
     let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
     for name in usable() {
-        let plan = BenchPlan { launches: Some(1), ..plan(&[name], &[Kind::Latency], &[1_024]) };
+        let mut plan = plan(&[name], &[Kind::Latency], &[1_024]);
+        plan.how.launches = Some(1);
         let error = bench(&plan, &hooks).unwrap_err();
         assert!(matches!(error, BenchError::Corrupt { .. }), "{name}: {error}");
     }
@@ -210,10 +213,8 @@ fn a_slow_start_does_not_move_the_median() {
         return;
     }
     // By spinning, since a busy machine delays wake-ups by more than any slow start here.
-    let plan = BenchPlan {
-        time_budget: Some(Duration::from_secs(3)),
-        ..plan(&["shm-spin"], &[Kind::Latency], &[8])
-    };
+    let mut plan = plan(&["shm-spin"], &[Kind::Latency], &[8]);
+    plan.how.time_budget = Some(Duration::from_secs(3));
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref().unwrap().p50.unwrap();
     let usual = bench(&plan, &hooks()).unwrap();
     let slow = bench(&plan, &Hooks { fault: Fault::SlowStart, ..hooks() }).unwrap();
@@ -263,11 +264,8 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
 #[test]
 fn the_time_ends_the_launches_and_the_cells_say_so() {
     let _alone = alone();
-    let plan = BenchPlan {
-        launches: Some(1_000),
-        time_budget: Some(Duration::from_secs(1)),
-        ..plan(&["shm-futex"], &[Kind::Latency], &[8])
-    };
+    let mut plan = plan(&["shm-futex"], &[Kind::Latency], &[8]);
+    plan.how = how(1_000, Duration::from_secs(1));
     let started = nearcall_os::clock::now();
     let run = bench(&plan, &hooks()).unwrap();
     assert!(started.elapsed() < Duration::from_secs(20), "all thousand?");
@@ -291,11 +289,9 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
     let _alone = alone();
     let polled = |mechanism: &Mechanism| mechanism.waits().contains(&WaitPolicy::Poll);
     let names: Vec<&str> = Mechanism::all().filter(polled).map(Mechanism::name).collect();
-    let plan = BenchPlan {
-        waits: Some(vec![WaitPolicy::Poll]),
-        launches: Some(1),
-        ..plan(&names, &[Kind::Latency, Kind::Throughput], &[8, 65_537])
-    };
+    let mut plan = plan(&names, &[Kind::Latency, Kind::Throughput], &[8, 65_537]);
+    plan.waits = Some(vec![WaitPolicy::Poll]);
+    plan.how.launches = Some(1);
     let run = bench(&plan, &hooks()).unwrap();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
@@ -310,15 +306,12 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
         kind: Kind::Latency,
         subject: Subject::Mechanism(Mechanism::Pipe),
         shape: Shape::Echo,
-        message_bytes: 4_096,
+        // Long, so that reading the clocks is a small part of it.
+        message_bytes: 16_384,
         wait: WaitPolicy::Block,
         scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
     };
-    let plan = BenchPlan {
-        launches: Some(3),
-        time_budget: Some(Duration::from_secs(10)),
-        ..BenchPlan::default()
-    };
+    let plan = BenchPlan { how: how(3, Duration::from_secs(10)), ..BenchPlan::default() };
     let run = bench_specs(&plan, &[cell], &hooks()).unwrap();
     let [cell] = &run.study_cells[..] else { panic!("{:?}", run.skipped) };
     let by_clock_ns = &cell.study.as_ref().unwrap().launch_clock_medians_ns;
@@ -344,9 +337,7 @@ fn calls_plan(names: &[&str], callers: &[Caller]) -> CallsPlan {
         mechanisms: Some(names.iter().map(|name| name.parse().unwrap()).collect()),
         callers: Some(callers.to_vec()),
         sizes_bytes: Some(vec![1_000]),
-        launches: Some(2),
-        time_budget: Some(Duration::from_millis(300)),
-        seed: 1,
+        how: how(2, Duration::from_millis(300)),
         ..CallsPlan::default()
     }
 }
@@ -423,13 +414,8 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
 #[test]
 fn budgets_stand_beside_their_floors() {
     let _alone = alone();
-    let plan = BudgetsPlan {
-        launches: Some(2),
-        time_budget: Some(Duration::from_secs(1)),
-        quick: true,
-        ..BudgetsPlan::default()
-    };
-    let run = budgets::bench(&plan, &hooks()).unwrap();
+    let quick = How { quick: true, ..how(2, Duration::from_secs(1)) };
+    let run = budgets::bench(&quick, &hooks()).unwrap();
     no_children_are_left();
     check_fields(&run);
     assert_eq!(run.warnings, [""; 0]);
@@ -453,10 +439,7 @@ fn waits_have_a_pace_and_count_from_when_a_call_was_due() {
     let _alone = alone();
     let plan = WaitsPlan {
         waits: Some(vec![WaitPolicy::Block]),
-        launches: Some(1),
-        time_budget: Some(Duration::from_secs(1)),
-        quick: true,
-        ..WaitsPlan::default()
+        how: How { quick: true, ..how(1, Duration::from_secs(1)) },
     };
     let run = waits::bench(&plan, &hooks()).unwrap();
     no_children_are_left();

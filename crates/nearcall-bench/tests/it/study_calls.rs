@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, Shape};
+use nearcall_bench::bench_plan::{BenchPlan, How, Shape};
 use nearcall_bench::calls::route::Route;
 use nearcall_bench::cell::{CellSpec, Subject};
 use nearcall_bench::launch::Fault;
@@ -53,13 +53,17 @@ fn at(spot: Spot, cell: CellSpec) -> CellSpec {
 
 /// Cells with a number of exchanges end long before.
 fn plan() -> BenchPlan {
-    let time_budget = Some(Duration::from_secs(60));
-    BenchPlan { launches: Some(2), time_budget, ..BenchPlan::default() }
+    plan_of(2, Duration::from_secs(60))
 }
 
 /// For cells that take all the time that they are given.
 fn short_plan() -> BenchPlan {
-    BenchPlan { time_budget: Some(Duration::from_millis(300)), ..plan() }
+    plan_of(2, Duration::from_millis(300))
+}
+
+fn plan_of(launches: u32, time_budget: Duration) -> BenchPlan {
+    let (launches, time_budget) = (Some(launches), Some(time_budget));
+    BenchPlan { how: How { launches, time_budget, ..How::default() }, ..BenchPlan::default() }
 }
 
 /// Names of queues, memory and named pipes that somebody has left behind. Those that others have
@@ -229,8 +233,7 @@ fn check_survivor(method: Method, kind: Kind, victim: usize) {
     let hooks = Hooks { interrupted: &kill, ..hooks() };
     let cell = CellSpec { kind, ..latency(method, Shape::Sink, 1 << 10) };
     let cell = CellSpec { scene: Scene::default(), ..cell };
-    let time_budget = Some(Duration::from_secs(60));
-    let plan = BenchPlan { launches: Some(1), time_budget, ..BenchPlan::default() };
+    let plan = plan_of(1, Duration::from_secs(60));
     let started = clock::now();
     let run = bench_specs(&plan, &[cell], &hooks).unwrap();
     assert!(killed.get() && started.elapsed() < Duration::from_secs(15), "{method}");

@@ -3,7 +3,7 @@
 use std::cell::Cell as Slot;
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, Place, Shape};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place, Shape};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Kind, Run};
@@ -53,10 +53,10 @@ fn cells(methods: &[Method], sizes: &[u64]) -> Vec<CellSpec> {
 }
 
 fn plan() -> BenchPlan {
+    let time_budget = Some(Duration::from_secs(60));
     BenchPlan {
-        launches: Some(1),
-        time_budget: Some(Duration::from_secs(60)),
-        ..Default::default()
+        how: How { launches: Some(1), time_budget, ..How::default() },
+        ..BenchPlan::default()
     }
 }
 
@@ -98,7 +98,9 @@ fn methods_that_block_work_on_one_cpu() {
     let _alone = alone();
     let methods: Vec<Method> =
         METHODS.iter().copied().filter(|one| !one.needs_two_cpus()).collect();
-    check_all_measured(&cells(&methods, &SIZES), &BenchPlan { placement: Place::Same, ..plan() });
+    let mut plan = plan();
+    plan.how.placement = Place::Same;
+    check_all_measured(&cells(&methods, &SIZES), &plan);
 }
 
 #[test]
@@ -165,7 +167,8 @@ fn check_survivor_notices(methods: &[Method], kind: Kind, victim: usize) {
     let cells: Vec<CellSpec> =
         methods.iter().map(|&method| cell(method, kind, Shape::Echo, 4_096, u32::MAX)).collect();
     let budget = Duration::from_secs(5 * methods.len() as u64);
-    let plan = BenchPlan { time_budget: Some(budget), ..plan() };
+    let mut plan = plan();
+    plan.how.time_budget = Some(budget);
     let started = nearcall_os::clock::now();
     let run = bench_specs(&plan, &cells, &hooks).unwrap();
     assert!(started.elapsed() < budget, "nobody waits for the dead");

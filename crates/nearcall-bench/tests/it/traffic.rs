@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::Place;
+use nearcall_bench::bench_plan::{How, Place};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Definition, Run};
 use nearcall_bench::runner::Hooks;
@@ -15,8 +15,7 @@ fn plan(what: What, mechanism: Mechanism, time: Duration) -> TrafficPlan {
     TrafficPlan {
         mechanisms: Some(vec![mechanism]),
         waits: Some(vec![mechanism.waits()[0]]),
-        launches: Some(1),
-        time_budget: Some(time),
+        how: How { launches: Some(1), time_budget: Some(time), ..How::default() },
         ..TrafficPlan::new(what)
     }
 }
@@ -166,8 +165,7 @@ fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
     let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
     let plan = TrafficPlan {
         mechanisms: Some(names.to_vec()),
-        launches: Some(2),
-        time_budget: Some(Duration::from_secs(2)),
+        how: How { launches: Some(2), time_budget: Some(Duration::from_secs(2)), ..How::default() },
         ..TrafficPlan::new(What::Start)
     };
     let run = bench(&plan, &hooks()).unwrap();
@@ -197,11 +195,9 @@ fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
         What::Clients { clients: Some(vec![4]) },
         What::Start,
     ] {
-        let plan = TrafficPlan {
-            placement: Place::Same,
-            waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
-            ..plan(what.clone(), Mechanism::Shm, Duration::from_secs(1))
-        };
+        let mut plan = plan(what.clone(), Mechanism::Shm, Duration::from_secs(1));
+        plan.waits = Some(vec![WaitPolicy::Spin, WaitPolicy::Block]);
+        plan.how.placement = Place::Same;
         let run = bench(&plan, &hooks()).unwrap();
         let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();
         assert!(

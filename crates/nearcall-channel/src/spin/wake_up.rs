@@ -3,8 +3,9 @@
 //!
 //! Always true: measured once in a process, by two threads that wake each other, within a few
 //! milliseconds; until then a guess is known. The two run on CPUs of their own for that time,
-//! wherever the caller is pinned: what is measured is the way between two ends on two CPUs.
-//! Not here: what is done with it (`spin.rs`).
+//! wherever the caller is pinned: what is measured is the way between two ends on two CPUs. Where
+//! it is stored it is known from the start, and no process measures it; only the CPUs are counted.
+//! Not here: what is done with it (`spin.rs`), what is stored where (`spin/tuning.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,6 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall_os::{clock, cpu, futex};
+
+use super::tuning::{self, WAKE_UP_NS_MAX, WAKE_UP_NS_MIN};
 
 /// The cost in nanoseconds; zero while it was not measured.
 static COST_NS: AtomicU64 = AtomicU64::new(0);
@@ -25,24 +28,41 @@ pub(super) struct Known {
     pub(super) cost_ns: u64,
     /// How many CPUs there are for us; more than one, as long as nobody has looked.
     pub(super) cpus: u32,
+    /// How long to spin, where that is stored.
+    pub(super) spin_ns: Option<u64>,
 }
 
-/// What a wake-up costs on this machine. Measured at the first call, which takes a few
-/// milliseconds and two threads; a load then.
+/// What a wake-up costs on this machine. What is [stored](super::tuning) is taken; otherwise it is
+/// measured at the first call, which takes a few milliseconds and two threads; a load then.
 pub fn wake_up_cost() -> Duration {
-    if COST_NS.load(Ordering::Acquire) == 0
-        && let Some(measuring) = begin(measure)
-    {
+    let is_known = COST_NS.load(Ordering::Acquire) != 0 || tuning::stored().is_some();
+    if !is_known && let Some(measuring) = begin(measure) {
         let _ = measuring.join();
     }
     Duration::from_nanos(known().cost_ns)
 }
 
+/// Measures it anew, whatever is known or stored. Takes a few milliseconds and two threads.
+/// `None` if they could not be had.
+#[must_use]
+pub fn measure_wake_up_cost() -> Option<Duration> {
+    let cost_ns = thread::scope(|scope| {
+        let measuring = thread::Builder::new().spawn_scoped(scope, || look(None).0);
+        measuring.ok()?.join().ok()?
+    });
+    cost_ns.map(Duration::from_nanos)
+}
+
 /// What is known without measuring.
 pub(super) fn known() -> Known {
+    let stored = tuning::stored();
+    let spin_ns = stored.and_then(|stored| stored.spin_ns);
     match COST_NS.load(Ordering::Acquire) {
-        0 => Known { cost_ns: GUESS_NS, cpus: 2 },
-        cost_ns => Known { cost_ns, cpus: CPUS.load(Ordering::Relaxed) },
+        0 => {
+            let cost_ns = stored.map_or(GUESS_NS, |stored| stored.wake_up_ns);
+            Known { cost_ns, cpus: 2, spin_ns }
+        }
+        cost_ns => Known { cost_ns, cpus: CPUS.load(Ordering::Relaxed), spin_ns },
     }
 }
 
@@ -61,16 +81,25 @@ fn begin(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     thread::Builder::new().name("nearcall-wakeup".into()).spawn(work).ok()
 }
 
-/// In a thread of its own, which is pinned where it likes.
+/// In a thread of its own.
 fn measure() {
+    let (cost_ns, cpus) = look(tuning::stored().map(|stored| stored.wake_up_ns));
+    CPUS.store(cpus, Ordering::Relaxed);
+    COST_NS.store(cost_ns.unwrap_or(GUESS_NS), Ordering::Release);
+}
+
+/// The cost, measured unless it is known, and the CPUs. In a thread of its own, which is pinned
+/// where it likes.
+fn look(known_ns: Option<u64>) -> (Option<u64>, u32) {
     // More than any machine has: the kernel leaves those that we may use.
     let _ = cpu::unpin_current(&(0..CPUS_ASKED_FOR).collect::<Vec<_>>());
     let (all, here) = (cpu::allowed(), cpu::current_cpu());
     let there = all.iter().copied().find(|&cpu| cpu != here).unwrap_or(here);
-    let _ = cpu::pin_current(here);
-    let cost_ns = measure_ns(there).unwrap_or(GUESS_NS);
-    CPUS.store(all.len().try_into().unwrap_or(u32::MAX).max(1), Ordering::Relaxed);
-    COST_NS.store(cost_ns, Ordering::Release);
+    let measured = || {
+        let _ = cpu::pin_current(here);
+        measure_ns(there)
+    };
+    (known_ns.or_else(measured), all.len().try_into().unwrap_or(u32::MAX).max(1))
 }
 
 /// Where the two threads sleep: odd while it is the partner's turn.
@@ -128,7 +157,7 @@ fn measure_ns(there: usize) -> Option<u64> {
     rounds_ns.sort_unstable();
     // The lower half: other load makes rounds longer, never shorter.
     let usual_ns = rounds_ns.get(rounds_ns.len() / 4)? / 2;
-    Some(usual_ns.clamp(COST_NS_MIN, COST_NS_MAX))
+    Some(usual_ns.clamp(WAKE_UP_NS_MIN, WAKE_UP_NS_MAX))
 }
 
 /// Ends the game.
@@ -150,19 +179,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// What a wake-up costs on many machines while both CPUs are awake, in nanoseconds.
 const GUESS_NS: u64 = 10_000;
 
-/// Below this no kernel wakes anybody.
-const COST_NS_MIN: u64 = 1_000;
-
-/// Virtual machines whose idle CPUs have to be fetched from their host come near this, in
-/// nanoseconds; above, it was load.
-const COST_NS_MAX: u64 = 50_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn the_cost_is_measured_within_bounds_and_leaves_the_caller_where_it_is() {
         let pinned = || {
@@ -172,8 +193,10 @@ mod tests {
         };
         let (cost, allowed) = thread::spawn(pinned).join().unwrap();
         assert_eq!(allowed, 1);
-        let bounds = Duration::from_nanos(COST_NS_MIN)..=Duration::from_nanos(COST_NS_MAX);
+        let bounds = Duration::from_nanos(WAKE_UP_NS_MIN)..=Duration::from_nanos(WAKE_UP_NS_MAX);
         assert!(bounds.contains(&cost), "{cost:?}");
         assert!(known().cpus >= 1);
+        let anew = measure_wake_up_cost().unwrap();
+        assert!(bounds.contains(&anew), "{anew:?}");
     }
 }

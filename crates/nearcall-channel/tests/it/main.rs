@@ -13,3 +13,4 @@ mod killed_peer;
 mod remote;
 mod shm_mixed;
 mod support;
+mod tuning;

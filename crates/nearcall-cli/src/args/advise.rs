@@ -7,8 +7,11 @@ use clap::{Args, ValueEnum};
 use nearcall_bench::advise::{Need, Pattern, Placement, Weights};
 use nearcall_bench::plan::parse_sizes;
 
+use self::beside::BesideArgs;
 use super::load::LoadArgs;
 use super::value;
+
+mod beside;
 
 /// Options of `advise`.
 #[derive(Debug, Args)]
@@ -114,6 +117,9 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "FILE", help_heading = EVIDENCE)]
     pub(crate) out: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) beside: BesideArgs,
+
     /// Print one JSON document (nearcall.advice/1) instead of the text
     #[arg(long, help_heading = super::RESULT)]
     pub(crate) json: bool,
@@ -186,6 +192,7 @@ Examples:
   nearcall advise --size 64KiB --pattern one-way --optimise throughput
   nearcall advise --placement same --optimise latency=0.7,cpu=0.3
   nearcall advise --size 1KiB --run calls.json   by what a stored run says
+  nearcall advise --trace recording.txt          for what strace saw of your own program
   nearcall advise --json | jq -r .address";
 
 const WANTED: &str = "What is wanted";

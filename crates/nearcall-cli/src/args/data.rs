@@ -52,7 +52,7 @@ pub(crate) enum DataCommand {
 /// Where the data set is, and the form of the answer.
 #[derive(Debug, Args)]
 pub(crate) struct WhichArgs {
-    /// The folder of the data set [default: `data` in the data directory of nearcall]
+    /// The folder of the data set [default: in the data directory of nearcall]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 

@@ -14,12 +14,20 @@ use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
 
+use self::check::Check;
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
 use crate::{output, places};
 
+mod check;
+mod profile;
+mod trace;
+
 pub(super) fn run(args: &AdviseArgs, words: &[OsString]) -> anyhow::Result<End> {
     let requirements = requirements(args)?;
+    if args.beside.is_wanted() {
+        return beside(&requirements, args, words);
+    }
     if !args.run.is_empty() {
         let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
         let files = args.run.iter().map(|file| file.display().to_string()).collect();
@@ -61,6 +69,34 @@ pub(super) fn run(args: &AdviseArgs, words: &[OsString]) -> anyhow::Result<End> 
         true => error.context(format!("no advice; the run is stored in {}", file.display())),
         false => error,
     })
+}
+
+/// Recorded traffic, what is stored for the runtime, or the test of the advice.
+fn beside(
+    requirements: &Requirements,
+    args: &AdviseArgs,
+    words: &[OsString],
+) -> anyhow::Result<End> {
+    let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
+    if let Some(file) = &args.beside.trace {
+        let effort = Effort {
+            time_budget: args.time,
+            seed: args.seed.unwrap_or_else(bench::new_seed),
+            arguments: bench::arguments(words),
+        };
+        return trace::run(file, requirements, &runs, &effort, args.json);
+    }
+    if let Some(sets) = args.beside.check {
+        return check::run(&Check {
+            sets,
+            seed: args.beside.check_seed,
+            time: args.beside.check_time,
+            runs: &runs,
+            json: args.json,
+            arguments: bench::arguments(words),
+        });
+    }
+    profile::run(runs.first(), args.json)
 }
 
 /// What the words ask for, if it means anything.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use nearcall_bench::bench_plan::{BenchPlan, Place};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::report::table::table;
 use nearcall_bench::run::{Kind, Run, Tool, check_writable};
 use nearcall_bench::studies::reproduce::StudiesPlan;
@@ -126,7 +126,6 @@ fn file_to_write(args: &HowArgs) -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, String> {
-    let how = &args.how;
     Ok(BenchPlan {
         kinds: match args.kind {
             KindWord::Latency => vec![Kind::Latency],
@@ -137,17 +136,14 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
         sizes_bytes: args.sizes.clone().map(|sizes| sizes.0),
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
-        placement: place(how, args.place.placement, cpus)?,
-        load: args.load.load,
         touch: args.rules.touch,
         buffer_bytes: args.rules.buffer.as_ref().map(buffer_bytes).transpose()?,
         allow_different_sizes: args.rules.allow_different_sizes,
-        awake: args.rules.quiet.awake,
-        launches: how.launches,
-        time_budget: how.time,
-        quick: how.quick,
-        seed: how.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
+        how: How {
+            load: args.load.load,
+            awake: args.rules.quiet.awake,
+            ..how(&args.how, args.place.placement, words, cpus)?
+        },
     })
 }
 
@@ -164,8 +160,22 @@ pub(super) fn arguments(words: &[OsString]) -> Vec<String> {
     words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-pub(super) fn place(args: &HowArgs, word: Option<PlaceWord>, cpus: &Cpus) -> Result<Place, String> {
-    place_of(args.pin, word, cpus)
+/// Where and how to measure, of the words that all kinds of measurement have.
+pub(super) fn how(
+    args: &HowArgs,
+    word: Option<PlaceWord>,
+    words: &[OsString],
+    cpus: &Cpus,
+) -> Result<How, String> {
+    Ok(How {
+        placement: place_of(args.pin, word, cpus)?,
+        launches: args.launches,
+        time_budget: args.time,
+        quick: args.quick,
+        seed: args.seed.unwrap_or_else(new_seed),
+        arguments: arguments(words),
+        ..How::default()
+    })
 }
 
 /// Where `--pin` or `--placement` puts both ends, if they can be there.
@@ -290,22 +300,26 @@ mod tests {
         assert_eq!(found.kinds, [Kind::Latency]);
         assert_eq!(found.mechanisms.unwrap().len(), 2);
         assert_eq!(found.sizes_bytes.unwrap(), [8, 1_024]);
-        assert_eq!(found.placement, Place::Pin { client: 1, server: 0 });
-        assert_eq!((found.launches, found.seed, found.quick), (Some(7), 5, true));
-        assert_eq!(found.time_budget.unwrap().as_secs(), 120);
-        assert_eq!(found.arguments.len(), 19);
+        let how = found.how;
+        assert_eq!(how.placement, Place::Pin { client: 1, server: 0 });
+        assert_eq!((how.launches, how.seed, how.quick), (Some(7), 5, true));
+        assert_eq!(how.time_budget.unwrap().as_secs(), 120);
+        assert_eq!(how.arguments.len(), 19);
     }
 
     #[test]
     fn no_words_are_the_tour() {
         let found = plan_of("nearcall bench", &two()).unwrap();
         let expected = BenchPlan {
-            seed: found.seed,
-            arguments: vec!["bench".to_owned()],
+            how: How {
+                seed: found.how.seed,
+                arguments: vec!["bench".to_owned()],
+                ..How::default()
+            },
             ..BenchPlan::default()
         };
         assert_eq!(found, expected);
-        assert!(found.seed < SEEDS);
+        assert!(found.how.seed < SEEDS);
     }
 
     #[test]

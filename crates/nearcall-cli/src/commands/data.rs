@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use nearcall_bench::dataset::import::import;
@@ -48,7 +48,19 @@ fn must_be_there(directory: &Path) -> anyhow::Result<()> {
 fn add(args: &AddArgs) -> anyhow::Result<End> {
     let data = data_set(&args.which)?;
     let arrivals = data.add(&args.runs, args.keep_host_name)?;
-    tell(&data, &arrivals, args.which.json)
+    tell(&data, &arrivals, args.which.json)?;
+    let is_new = arrivals.iter().any(|arrival| arrival.outcome != Outcome::Duplicate);
+    if is_new && !args.which.json {
+        let taken = if args.keep_host_name { "Folders" } else { "The host's name and folders" };
+        let text = format!(
+            "{taken} of paths were taken out. Before you publish it, look at the kernel's \
+             command line in it."
+        );
+        let mut out = String::new();
+        wrap(&mut out, "", &text);
+        output::result(&out)?;
+    }
+    Ok(End::Done)
 }
 
 fn merge(args: &MergeArgs) -> anyhow::Result<End> {

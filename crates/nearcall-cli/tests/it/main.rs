@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod advise;
+mod advise_trace;
 mod bad_input;
 mod bench;
 mod commands;
 mod compare;
+mod data;
 mod r#gen;
 mod load;
 mod memory;

@@ -61,6 +61,7 @@ impl Folder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nearcall"));
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
+        command.env_remove("XDG_CONFIG_HOME").env_remove("NEARCALL_TUNING");
         command
     }
 }

@@ -343,8 +343,8 @@ impl error::Error for ArchiveError {}
 /// Bytes of an archive. The public ones have below 1 MiB; one of 160 CPUs would have about 20.
 pub const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes that are unpacked in all, which bounds the memory that is needed. An archive of 48 CPUs has
-/// below 50 MiB.
+/// Bytes that are unpacked in all, which bounds the memory that is needed. An archive of 48 CPUs
+/// has below 50 MiB.
 pub const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 
 /// Files and folders. Each pair of CPUs has a folder with some files: 160 CPUs make 250,000.

@@ -71,7 +71,7 @@ impl Lines {
     pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
         let named = self.series.iter().filter(|series| is_named(series));
         let names = named.map(|series| text::width(&series.name)).fold(0.0, f64::max);
-        let beside = (names + 20.0).clamp(12.0, width.units() * 0.32);
+        let beside = (names + 20.0).clamp(12.0, width.units() * 0.37);
         let plane = Plane::new([&self.x, &self.y], width, 0.0, beside);
         let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
         let remark = remark.unwrap_or_default();
@@ -118,7 +118,8 @@ impl Lines {
         for end in ends {
             let wide = text::width(&end.name);
             let [left, base] = end.from;
-            taken.extend((0..=6).map(|i| [left + wide * f64::from(i) / 6.0, base - 4.0]));
+            // Closer together than samples of a line: covering a name is worse.
+            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
         }
         let mut placed = Vec::new();
         for bound in &self.bounds {
@@ -126,7 +127,7 @@ impl Lines {
             let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
             let [left, base] = free_place(&name, y, plane, &taken);
             let wide = text::width(&name);
-            taken.extend((0..=10).map(|i| [left + wide * f64::from(i) / 10.0, base - 4.0]));
+            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
             placed.push((name, left, base));
         }
         html! {

@@ -176,6 +176,6 @@ impl Room {
 }
 
 /// Between the dots of one row, so that their intervals can be told apart.
-const APART: f64 = 5.0;
+const APART: f64 = 4.0;
 /// From one row to the next.
 const ROW: f64 = 18.0;

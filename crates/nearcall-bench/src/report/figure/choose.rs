@@ -72,8 +72,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The cells that `keep` keeps, by their circumstances; the largest group first. Only what was
-/// asked for, no floors and nothing of a study's protocol.
+/// The cells that `keep` keeps, by their circumstances; the largest group of an idle machine first,
+/// then by their size. Only what was asked for, no floors and nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
     let mut found: BTreeMap<Setting, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {
@@ -84,9 +84,13 @@ pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) 
     let group = |(setting, entries)| Group { setting, entries };
     let mut groups: Vec<Group<'_>> = found.into_iter().map(group).collect();
     // Stable: among equals the order of the settings decides.
-    groups.sort_by_key(|group| {
-        (std::cmp::Reverse(group.entries.len()), group.setting.load != "idle")
-    });
+    groups.sort_by_key(|group| std::cmp::Reverse(group.entries.len()));
+    // An idle machine comes first unless hardly anything was measured on it.
+    let most = groups.first().map_or(0, |group| group.entries.len());
+    let idle = |group: &Group<'_>| group.setting.load == "idle" && group.entries.len() * 2 >= most;
+    if let Some(index) = groups.iter().position(idle) {
+        groups[..=index].rotate_right(1);
+    }
     groups
 }
 

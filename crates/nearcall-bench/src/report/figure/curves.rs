@@ -21,6 +21,8 @@ pub(super) struct Measure<'m> {
     pub(super) y_title: &'m str,
     pub(super) y_unit: Unit,
     pub(super) y: fn(&Entry<'_>) -> Option<Value>,
+    /// How one point was made from times or rates, and its unit: a sentence.
+    pub(super) statistic: &'m str,
     /// Whether more is better, as of rates.
     pub(super) more_is_better: bool,
 }

@@ -23,7 +23,8 @@ pub(super) fn gaps(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         reason: "no exchange was measured after several gaps".to_owned(),
         command: "nearcall bench gap --out gap.json".to_owned(),
     };
-    several(host, place, &GAP, ("gap", "Latency after an idle gap"), &groups(host, keep), missing)
+    let title = "Latency after an idle gap";
+    several(host, place, &GAP, ("gap", title), &groups(host, keep), Some(missing))
 }
 
 /// Response time against the rate at which exchanges should begin.
@@ -35,8 +36,11 @@ pub(super) fn paces(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         reason: "nothing was measured at several constant rates (open loop)".to_owned(),
         command: "nearcall bench pace --rate 100,1000,10000,100000 --out pace.json".to_owned(),
     };
-    let title = "Response time at constant rates";
-    several(host, place, &PACE, ("pace", title), &groups(host, keep), missing)
+    let (title, tails) = ("Response time at constant rates", "99th percentile at constant rates");
+    let groups = groups(host, keep);
+    let mut shown = several(host, place, &PACE, ("pace", title), &groups, Some(missing));
+    shown.extend(several(host, place, &PACE_P99, ("pace-p99", tails), &groups, None));
+    shown
 }
 
 fn several(
@@ -45,7 +49,7 @@ fn several(
     measure: &Measure<'_>,
     (id, title): (&str, &str),
     groups: &[Group<'_>],
-    missing: Shown,
+    missing: Option<Shown>,
 ) -> Vec<Shown> {
     let mut shown = Vec::new();
     for group in groups {
@@ -66,7 +70,7 @@ fn several(
         figure.notes.extend(rest);
     }
     if shown.is_empty() {
-        shown.push(missing);
+        shown.extend(missing);
     }
     shown
 }
@@ -87,7 +91,7 @@ fn one(
     let chart = with_zero(chart, group);
     let behind = behind(group, &mut table);
     let title = format!("{title}, {}", text::clean(&group.setting.class));
-    let statistic = format!("Median of all times, against {}. {READING}", measure.x_head);
+    let statistic = format!("{} {READING}", measure.statistic);
     let parts = Parts {
         id: place.id(id),
         title: place.title(&title, host),
@@ -135,6 +139,7 @@ const GAP: Measure<'static> = Measure {
     y_title: "Round trip, median, logarithmic",
     y_unit: Unit::Time,
     y: |entry| entry.cell.headline().filter(|h| h.unit == "ns").map(|h| (h.value, h.ci95)),
+    statistic: "Each point is the median of all times after gaps of that length.",
     more_is_better: false,
 };
 
@@ -151,7 +156,21 @@ const PACE: Measure<'static> = Measure {
             entry.cell.headline().filter(|h| kept && h.unit == "ns" && drawable(h.value));
         headline.map(|h| (h.value, h.ci95))
     },
+    statistic: "Each point is the median of all response times at that rate.",
     more_is_better: false,
+};
+
+const PACE_P99: Measure<'static> = Measure {
+    y_head: "99 %",
+    y_title: "Response time, 99th percentile, logarithmic",
+    y: |entry| {
+        let kept = entry.cell.pace.as_ref().is_some_and(|pace| pace.kept);
+        let p99 = entry.cell.rtt_ns.as_ref()?.p99.filter(|ns| kept && drawable(*ns))?;
+        Some((p99, None))
+    },
+    statistic: "Each point is the time that 99 % of the responses at that rate took at most; it \
+        has no interval.",
+    ..PACE
 };
 
 /// More circumstances are named only.

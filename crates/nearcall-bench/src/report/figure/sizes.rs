@@ -91,7 +91,7 @@ fn one(
         id: place.id(id),
         title: place.title(title, host),
         desc: describe(&chart, Unit::Size, measure.y_unit, measure.more_is_better),
-        about: words::about(&format!("{}. {READING}", measure.y_title), group),
+        about: words::about(&format!("{} {READING}", measure.statistic), group),
         table,
         notes: [derived, words::others(&others), disturbed].into_iter().flatten().collect(),
     };
@@ -159,6 +159,7 @@ const LATENCY: Measure<'static> = Measure {
     y_title: "Round trip, median, logarithmic",
     y_unit: Unit::Time,
     y: |entry| entry.cell.headline().filter(|h| h.unit == "ns").map(|h| (h.value, h.ci95)),
+    statistic: "Each point is the median of all times.",
     more_is_better: false,
 };
 
@@ -170,6 +171,7 @@ const MESSAGES: Measure<'static> = Measure {
     y_title: "Messages per second (M = 10^6), harmonic mean over launches, logarithmic",
     y_unit: Unit::MessageRate,
     y: |entry| Some((entry.cell.messages_per_s?, entry.cell.messages_per_s_ci95)),
+    statistic: "Each point is the harmonic mean of the launches' rates; M is 10^6.",
     more_is_better: true,
 };
 
@@ -181,6 +183,8 @@ const BYTES: Measure<'static> = Measure {
     y_title: "Payload bytes per second (MB = 10^6, GB = 10^9 bytes), logarithmic",
     y_unit: Unit::ByteRate,
     y: |entry| Some((entry.cell.bytes_per_s?, entry.cell.bytes_per_s_ci95)),
+    statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, while \
+        KiB and MiB of a size are 2^10 and 2^20.",
     more_is_better: true,
 };
 

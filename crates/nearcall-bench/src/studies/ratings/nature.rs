@@ -105,7 +105,7 @@ fn monitoring(mechanism: Mechanism) -> (Rating, &'static str) {
         ),
         (_, DataPath::KernelCopies) => (
             Rating::Yellow,
-            "each message is a system call: strace sees it; no tool records it from outside",
+            "each message is a system call, which strace sees; nothing records it as packets are",
         ),
         (_, DataPath::SharedMemory) => (
             Rating::Red,

@@ -2,21 +2,11 @@
 
 use std::ffi::OsString;
 
-use nearcall_bench::budgets::BudgetsPlan;
-
-use super::{Cpus, arguments, measure, measure_and_deliver, new_seed, place};
+use super::{Cpus, how, measure, measure_and_deliver};
 use crate::args::BudgetsArgs;
 use crate::commands::{End, Usage};
 
 pub(super) fn run(args: &BudgetsArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let how = &args.how;
-    let plan = BudgetsPlan {
-        placement: place(how, None, &Cpus::read()).map_err(Usage)?,
-        launches: how.launches,
-        time_budget: how.time,
-        quick: how.quick,
-        seed: how.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
-    };
-    measure_and_deliver(how, |interrupt| measure::measure_budgets(&plan, interrupt))
+    let plan = how(&args.how, None, words, &Cpus::read()).map_err(Usage)?;
+    measure_and_deliver(&args.how, |interrupt| measure::measure_budgets(&plan, interrupt))
 }

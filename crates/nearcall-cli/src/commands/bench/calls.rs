@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use nearcall_bench::calls::CallsPlan;
 
-use super::{Cpus, arguments, distinct, measure, measure_and_deliver, new_seed, place};
+use super::{Cpus, distinct, how, measure, measure_and_deliver};
 use crate::args::CallsArgs;
 use crate::commands::{End, Usage};
 
@@ -14,7 +14,6 @@ pub(super) fn run(args: &CallsArgs, words: &[OsString]) -> anyhow::Result<End> {
 }
 
 fn plan(args: &CallsArgs, words: &[OsString], cpus: &Cpus) -> Result<CallsPlan, String> {
-    let how = &args.how;
     let sizes_bytes = args.size.clone().map(|sizes| sizes.0);
     if let Some(size) = sizes_bytes.iter().flatten().find(|&&size| size > ARGUMENT_BYTES_MAX) {
         return Err(format!("--size: an argument of {size} bytes is above the limit of 1 MiB"));
@@ -25,12 +24,7 @@ fn plan(args: &CallsArgs, words: &[OsString], cpus: &Cpus) -> Result<CallsPlan, 
         sizes_bytes,
         breakdown: args.breakdown,
         waits: args.wait.clone().map(distinct),
-        placement: place(how, args.place.placement, cpus)?,
-        launches: how.launches,
-        time_budget: how.time,
-        quick: how.quick,
-        seed: how.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
+        how: how(&args.how, args.place.placement, words, cpus)?,
     })
 }
 

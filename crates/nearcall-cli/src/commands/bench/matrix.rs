@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 
+use nearcall_bench::bench_plan::How;
 use nearcall_bench::matrix::{MESSAGE_BYTES, MatrixPlan};
 
-use super::{arguments, distinct, measure, measure_and_deliver, new_seed};
+use super::{Cpus, distinct, how, measure, measure_and_deliver};
 use crate::args::MatrixArgs;
 use crate::commands::{End, Usage};
 
 pub(super) fn run(args: &MatrixArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let how = &args.how;
-    if how.pin.is_some() {
+    if args.how.pin.is_some() {
         let reason = "--pin: every pair of CPUs is measured here; taskset says which CPUs";
         return Err(Usage(reason.to_owned()).into());
     }
@@ -23,13 +23,11 @@ pub(super) fn run(args: &MatrixArgs, words: &[OsString]) -> anyhow::Result<End> 
         mechanisms: args.mechanism.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
         message_bytes,
-        load: args.load.load,
-        awake: args.quiet.awake,
-        launches: how.launches,
-        time_budget: how.time,
-        quick: how.quick,
-        seed: how.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
+        how: How {
+            load: args.load.load,
+            awake: args.quiet.awake,
+            ..how(&args.how, None, words, &Cpus::read()).map_err(Usage)?
+        },
     };
-    measure_and_deliver(how, |interrupt| measure::measure_matrix(&plan, interrupt))
+    measure_and_deliver(&args.how, |interrupt| measure::measure_matrix(&plan, interrupt))
 }

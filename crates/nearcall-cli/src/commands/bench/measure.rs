@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use nearcall_bench::bench_plan::BenchPlan;
-use nearcall_bench::budgets::{self, BudgetsPlan};
+use nearcall_bench::bench_plan::{BenchPlan, How};
+use nearcall_bench::budgets;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
@@ -30,8 +30,8 @@ pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::R
 }
 
 /// Measures the budgets, in the same way.
-pub(super) fn measure_budgets(plan: &BudgetsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| budgets::bench(plan, hooks))
+pub(super) fn measure_budgets(how: &How, interrupt: Interrupt) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| budgets::bench(how, hooks))
 }
 
 /// Repeats studies, in the same way.

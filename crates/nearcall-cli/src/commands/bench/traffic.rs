@@ -3,12 +3,13 @@
 
 use std::ffi::OsString;
 
+use nearcall_bench::bench_plan::How;
 use nearcall_bench::launch::Fault;
 use nearcall_bench::traffic::{TrafficPlan, What};
 
-use super::{Cpus, arguments, distinct, measure, measure_and_deliver, new_seed, place};
+use super::{Cpus, distinct, how, measure, measure_and_deliver};
 use crate::args::traffic::{BurstArgs, ClientsArgs, GapArgs, PaceArgs, StartArgs, TrafficArgs};
-use crate::args::{HowArgs, PlaceArgs};
+use crate::args::{HowArgs, LoadArgs, PlaceArgs};
 use crate::commands::{End, Usage};
 
 /// Open loop beside closed loop.
@@ -35,10 +36,9 @@ pub(super) fn clients(args: &ClientsArgs, words: &[OsString]) -> anyhow::Result<
     let plan = TrafficPlan {
         mechanisms: args.via.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
-        load: args.load.load,
         ..TrafficPlan::new(What::Clients { clients: args.clients.clone().map(distinct) })
     };
-    measure_plan(plan, &args.how, &args.place, Fault::None, words)
+    measure_plan(plan, (&args.how, &args.place, &args.load), Fault::None, words)
 }
 
 /// Beginnings and ends of connections.
@@ -50,28 +50,24 @@ fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyh
     let plan = TrafficPlan {
         mechanisms: args.mechanism.clone().map(distinct),
         waits: args.wait.clone().map(distinct),
-        load: args.load.load,
         message_bytes: args.size,
         ..TrafficPlan::new(what)
     };
-    measure_plan(plan, &args.how, &args.place, fault, words)
+    measure_plan(plan, (&args.how, &args.place, &args.load), fault, words)
 }
 
 fn measure_plan(
     plan: TrafficPlan,
-    how: &HowArgs,
-    at: &PlaceArgs,
+    (args, at, beside): (&HowArgs, &PlaceArgs, &LoadArgs),
     fault: Fault,
     words: &[OsString],
 ) -> anyhow::Result<End> {
     let plan = TrafficPlan {
-        placement: place(how, at.placement, &Cpus::read()).map_err(Usage)?,
-        launches: how.launches,
-        time_budget: how.time,
-        quick: how.quick,
-        seed: how.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
+        how: How {
+            load: beside.load,
+            ..how(args, at.placement, words, &Cpus::read()).map_err(Usage)?
+        },
         ..plan
     };
-    measure_and_deliver(how, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
+    measure_and_deliver(args, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
 }

@@ -1,0 +1,165 @@
+//! `nearcall data` from outside.
+
+use std::fs;
+
+use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Run, Settings};
+use serde_json::Value;
+
+use crate::program::Folder;
+
+/// Stores a made-up run of a machine in the folder where the program runs.
+fn store(folder: &Folder, name: &str, machine: &str, started_unix_s: u64) {
+    let mut machine = Machine {
+        id: machine.to_owned(),
+        cpu_model: "Invented \u{1b}[31mDuo".to_owned(),
+        cpus: Some(2),
+        ..Machine::default()
+    };
+    machine.state.host_name = "alice-laptop".to_owned();
+    let mut run = Run::new(machine, Settings::default(), started_unix_s);
+    let mut cell = Cell::new(Kind::Latency, "pipe", 8);
+    cell.rtt_ns = Some(RttNs { p50: Some(9_840.0), ..RttNs::default() });
+    run.cells = vec![cell, Cell { wait: "poll".to_owned(), ..run_cell() }];
+    run.save(&folder.path().join(name)).unwrap();
+}
+
+fn run_cell() -> Cell {
+    Cell { rtt_ns: Some(RttNs::default()), ..Cell::new(Kind::Latency, "pipe", 8) }
+}
+
+const A: &str = "aaaaaaaaaaaaaaaa";
+const B: &str = "bbbbbbbbbbbbbbbb";
+
+#[track_caller]
+fn json(folder: &Folder, words: &[&str]) -> Value {
+    let ended = folder.run(&[words, &["--json"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{words:?} {ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn runs_are_added_listed_merged_and_exported() {
+    let folder = Folder::new();
+    store(&folder, "a.json", A, 1_795_230_660);
+    store(&folder, "b.json", B, 1_795_330_660);
+    let ended = folder.run(&["data", "add", "a.json", "a.json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.starts_with("added      aaaaaaaaaaaaaaaa/2026-11-21-tour-"), "{ended:?}");
+    assert!(ended.stdout.contains("1 run added, 1 was there already: "), "{ended:?}");
+    // Without --dir it lies in the data directory of the home.
+    let data = folder.home().join(".local/share/nearcall/data").join(A);
+    let file = fs::read_dir(data).unwrap().next().unwrap().unwrap().path();
+    assert!(!fs::read_to_string(file).unwrap().contains("alice"));
+
+    let kept = json(&folder, &["data", "add", "b.json", "--dir", "other", "--keep-host-name"]);
+    assert_eq!((&kept["schema"], &kept["added"]), (&"nearcall.data-add/1".into(), &1.into()));
+    let file = folder.path().join("other").join(kept["runs"][0]["file"].as_str().unwrap());
+    assert!(fs::read_to_string(file).unwrap().contains("alice"));
+
+    let merged = json(&folder, &["data", "merge", "other"]);
+    assert_eq!((&merged["added"], &merged["duplicates"]), (&1.into(), &0.into()));
+    assert_eq!(json(&folder, &["data", "merge", "other"])["duplicates"], 1);
+
+    let list = json(&folder, &["data", "list"]);
+    assert_eq!(list["schema"], "nearcall.data-list/1");
+    let machines: Vec<_> = list["machines"].as_array().unwrap().iter().collect();
+    assert_eq!((machines.len(), &machines[0]["machine_id"]), (2, &A.into()));
+    assert_eq!((&machines[0]["cells"], &machines[0]["kinds"][0]), (&2.into(), &"tour".into()));
+    let text = folder.run(&["data", "list"]).stdout;
+    assert!(
+        text.contains("2026-11-21  2026-11-21") && text.contains("2 machines, 2 runs"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 100));
+
+    let words = ["data", "export", "--csv", "cells.csv", "--parquet", "cells.parquet"];
+    let done = json(&folder, &words);
+    assert_eq!((&done["runs"], &done["rows"]), (&2.into(), &4.into()));
+    let csv = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
+    assert!(csv.starts_with("machine_id,cpu_model,") && csv.lines().count() == 5, "{csv}");
+    let parquet = fs::read(folder.path().join("cells.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let piped = folder.run(&["data", "export", "--csv", "/dev/stdout"]);
+    assert_eq!((piped.stdout, piped.code), (csv, Some(0)));
+}
+
+#[test]
+fn one_bad_run_keeps_all_of_a_command_out_and_is_named() {
+    let folder = Folder::new();
+    store(&folder, "a.json", A, 5);
+    let text = fs::read_to_string(folder.path().join("a.json")).unwrap();
+    fs::write(folder.path().join("cut.json"), &text[..text.len() / 2]).unwrap();
+    fs::write(folder.path().join("newer.json"), text.replace("run/1", "run/2")).unwrap();
+    for (name, message) in [
+        ("cut.json", "cut.json: cut off: the file ends at line 1"),
+        ("newer.json", "newer.json: nearcall.run/2 is newer than this program reads"),
+        ("none.json", "none.json: cannot read"),
+    ] {
+        let ended = folder.run(&["data", "add", "a.json", name, "--dir", "data"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.stderr.contains(message) && ended.stderr.lines().count() == 1, "{ended:?}");
+        assert!(!folder.path().join("data").exists());
+    }
+}
+
+#[test]
+fn a_damaged_data_set_is_listed_and_ends_with_1() {
+    let folder = Folder::new();
+    store(&folder, "a.json", A, 5);
+    json(&folder, &["data", "add", "a.json", "--dir", "data"]);
+    fs::write(folder.path().join("data").join(A).join("x.json"), "{").unwrap();
+    fs::write(folder.path().join("data/README.md"), "ours").unwrap();
+    let ended = folder.run(&["data", "list", "--dir", "data"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stdout.contains("1 machines, 1 runs") || ended.stdout.contains("1 machine, 1 run")
+    );
+    assert!(ended.stderr.contains("aaaaaaaaaaaaaaaa/x.json: cut off"), "{ended:?}");
+    let ended = folder.run(&["data", "export", "--csv", "c.csv", "--dir", "data"]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("x.json"), "{ended:?}");
+    assert!(!folder.path().join("c.csv").exists());
+}
+
+#[test]
+fn wrong_words_and_missing_folders_are_told_apart() {
+    let folder = Folder::new();
+    for (words, code, message) in [
+        (&["data"][..], 2, "Usage: nearcall data"),
+        (&["data", "ad"], 2, "'add'"),
+        (&["data", "add"], 2, "<RUN.json>"),
+        (&["data", "export"], 2, "--csv <FILE>"),
+        (&["data", "list", "--dir", "none"], 1, "none: no such folder"),
+        (&["data", "merge", "none"], 1, "none: no such folder"),
+        (&["data", "import", "none.tar.gz"], 1, "none.tar.gz: No such file"),
+    ] {
+        let ended = folder.run(words);
+        assert_eq!(ended.code, Some(code), "{words:?} {ended:?}");
+        assert!(ended.stderr.contains(message), "{words:?} {ended:?}");
+    }
+}
+
+#[test]
+fn an_archive_that_is_none_is_refused_and_a_small_one_is_imported() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("x.tar.gz"), "no archive").unwrap();
+    let ended = folder.run(&["data", "import", "x.tar.gz"]);
+    assert_eq!(ended.stderr, "error: x.tar.gz: not a gzip file\n");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    let made = folder.path().join("made.tar.gz");
+    fs::write(&made, ARCHIVE).unwrap();
+    let ended = folder.run(&["data", "import", "made.tar.gz", "--out", "made.json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.contains("5 figures of Invented"), "{ended:?}");
+    assert!(ended.stdout.contains("warning    times were printed in steps"), "{ended:?}");
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{ended:?}");
+    let run = Run::load(&folder.path().join("made.json")).unwrap();
+    assert_eq!(run.imported.unwrap().file, "made.tar.gz");
+    let found = json(&folder, &["data", "import", "made.tar.gz"]);
+    assert_eq!((&found["schema"], &found["cells"]), (&"nearcall.data-import/1".into(), &5.into()));
+    assert_eq!((&found["outcome"], &found["lines_refused"]), (&"added".into(), &1.into()));
+    let shown = folder.run(&["show", "made.json"]);
+    assert!(shown.code == Some(0) && shown.stdout.contains("ipc-bench-pipe"), "{shown:?}");
+}
+
+/// The archive of the fuzzer's corpus, compressed.
+const ARCHIVE: &[u8] = include_bytes!("data/archive.tar.gz");
