@@ -86,6 +86,13 @@ pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
         shown.extend(rhythm::gaps(host, &place));
         shown.extend(rhythm::paces(host, &place));
     }
+    let first = shown.iter_mut().find_map(|one| match one {
+        Shown::Figure(figure) => Some(figure),
+        Shown::Missing { .. } => None,
+    });
+    if let (Some(first), Some(more)) = (first, hosts.len().checked_sub(HOSTS_DRAWN_MAX + 1)) {
+        first.notes.push(format!("{} more machines have no figures of their own here.", more + 1));
+    }
     shown.extend(machines::shown(hosts));
     shown
 }

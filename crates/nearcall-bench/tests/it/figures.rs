@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use nearcall_bench::noise::Grade;
 use nearcall_bench::report::chart::axis::Axis;
@@ -102,7 +103,13 @@ fn check_figure(figure: &Figure) {
     }
 }
 
-fn stored() -> Vec<Run> {
+/// Reading them takes longer than drawing them.
+fn stored() -> &'static [Run] {
+    static RUNS: LazyLock<Vec<Run>> = LazyLock::new(read_stored);
+    &RUNS
+}
+
+fn read_stored() -> Vec<Run> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
@@ -122,7 +129,7 @@ fn drawn(shown: &[Shown]) -> Vec<&Figure> {
 #[test]
 fn every_figure_of_the_stored_runs_is_whole() {
     let runs = stored();
-    let hosts = hosts(&runs).unwrap();
+    let hosts = hosts(runs).unwrap();
     let shown = figures(&hosts);
     check_shown(&shown);
     let ids: Vec<&str> = drawn(&shown).iter().map(|figure| figure.id.as_str()).collect();
@@ -139,7 +146,7 @@ fn every_figure_of_the_stored_runs_is_whole() {
 #[test]
 fn each_stored_run_alone_gives_whole_figures() {
     for run in stored() {
-        check_shown(&figures(&hosts(std::slice::from_ref(&run)).unwrap()));
+        check_shown(&figures(&hosts(std::slice::from_ref(run)).unwrap()));
     }
 }
 
@@ -269,6 +276,30 @@ fn matrix_load_and_gaps_are_drawn() {
     assert_eq!(load.table.rows.len(), 4);
     assert!(load.table.rows.iter().all(|row| row[6] == "2.00×"), "{:?}", load.table);
     assert_eq!(figure("gap").table.rows.len(), 12);
+}
+
+#[test]
+fn a_large_machine_and_many_names_stay_small_drawings() {
+    let mut run = empty();
+    run.matrix = Some(Matrix { cpus: (0..64).collect(), pairs: 4_096, left_out: 0 });
+    for pair in 0..4_096_u32 {
+        let ns = f64::from(200 + pair % 977);
+        run.cells.push(at(latency("shm", 8, "spin", ns, None), pair / 64, pair % 64));
+    }
+    let mut named = empty();
+    for index in 0..500_u32 {
+        let ns = 1_000.0 + f64::from(index);
+        named.cells.push(latency(&format!("m{index}"), 8, "block", ns, None));
+    }
+    let runs = [run, named];
+    let shown = figures(&hosts(&runs).unwrap());
+    check_shown(&shown);
+    for figure in drawn(&shown) {
+        let bytes = figure.svg.0.len() + figure.narrow.0.len();
+        assert!(bytes < 700_000, "{} takes {bytes} bytes", figure.id);
+    }
+    let overview = drawn(&shown)[0];
+    assert!(overview.svg.0.contains("420 more are in the table only."));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Figures of random runs, most of which no measurement would give: nothing panics, everything is
 //! well formed.
 
-use nearcall_bench::histogram::Histogram;
+use nearcall_bench::histogram::{Histogram, StoredHistogram};
 use nearcall_bench::noise::Grade;
 use nearcall_bench::report::figure::figures;
 use nearcall_bench::report::hosts::hosts;
@@ -33,7 +33,23 @@ fn word(random: &mut fastrand::Rng, words: &[&str]) -> String {
     random.choice(words).copied().unwrap_or_default().to_owned()
 }
 
-fn cell(random: &mut fastrand::Rng) -> Cell {
+/// Distributions, some of which contradict themselves. Making one takes long, so cells share them.
+fn distributions(random: &mut fastrand::Rng) -> Vec<StoredHistogram> {
+    let make = |_| {
+        let mut times = Histogram::new();
+        for _ in 0..random.u32(..200) {
+            times.record(random.u64(..) >> random.u32(..64));
+        }
+        let mut stored = times.to_stored();
+        if random.u32(..5) == 0 {
+            stored.count = random.u64(..);
+        }
+        stored
+    };
+    (0..5).map(make).collect()
+}
+
+fn cell(random: &mut fastrand::Rng, times: &[StoredHistogram]) -> Cell {
     let kind = if random.bool() { Kind::Latency } else { Kind::Throughput };
     let names = ["pipe", "shm", "shm-spin", "tcp", "posix-mq", "", "<&\">", "\u{1b}\u{ffff}", "名"];
     let size = random.choice([0, 1, 8, 1_024, 65_536, u64::MAX]).unwrap();
@@ -58,17 +74,7 @@ fn cell(random: &mut fastrand::Rng) -> Cell {
     cell.bytes_per_s = some(random, number);
     cell.bytes_per_s_ci95 = ends(random);
     cell.cpu_ns_per_message = PerEnd { client: some(random, number), server: some(random, number) };
-    cell.histogram = some(random, |random| {
-        let mut times = Histogram::new();
-        for _ in 0..random.u32(..200) {
-            times.record(random.u64(..) >> random.u32(..64));
-        }
-        let mut stored = times.to_stored();
-        if random.u32(..5) == 0 {
-            stored.count = random.u64(..);
-        }
-        stored
-    });
+    cell.histogram = some(random, |random| times[random.usize(..times.len())].clone());
     rhythm(random, &mut cell);
     cell
 }
@@ -96,15 +102,16 @@ fn rhythm(random: &mut fastrand::Rng, cell: &mut Cell) {
 
 fn run(random: &mut fastrand::Rng) -> Run {
     let mut run = empty();
+    let times = distributions(random);
     run.machine.id = word(random, &["aaaa", "bbbb", "\"\u{0}é"]);
     run.started_unix_s = random.u64(..);
     run.matrix = some(random, |_| Matrix::default());
     for _ in 0..random.u32(..60) {
-        run.cells.push(cell(random));
+        run.cells.push(cell(random, &times));
     }
     let floors = ["floor-spin", "floor-futex", "floor-memcpy", "floor-ring", "floor-?"];
     for _ in 0..random.u32(..8) {
-        let mut floor = cell(random);
+        let mut floor = cell(random, &times);
         floor.mechanism = word(random, &floors);
         run.floors.push(floor);
     }

@@ -266,7 +266,8 @@ mod tests {
         let time = Axis::log(Unit::Time, "", [80.0, 2e6]).unwrap();
         assert_eq!(texts(&time, 6), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
         let short = Axis::log(Unit::Time, "", [900.0, 4_000.0]).unwrap();
-        assert_eq!(texts(&short, 4), ["1 µs", "2 µs"]);
+        assert_eq!(texts(&short, 4), ["1 µs", "1.5 µs", "2 µs", "3 µs"]);
+        assert_eq!(texts(&short, 3), ["1 µs", "2 µs"]);
         let sizes = Axis::log(Unit::Size, "", [1.0, 4_194_304.0]).unwrap();
         assert_eq!(texts(&sizes, 9)[..3], ["1 B", "8 B", "64 B"]);
         let own = Axis::log(Unit::Size, "", [0.0, 8.0, 1_024.0]).unwrap();

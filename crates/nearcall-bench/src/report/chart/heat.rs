@@ -43,6 +43,7 @@ impl Heat {
         let top = key_height + 42.0;
         let bottom = top + tall * self.rows.len() as f64;
         let sparse = (11.0 * 2.2 / step).ceil().max(1.0);
+        let compact = self.rows.len() * self.columns.len() > PLACES_LABELLED_MAX;
         let body = html! {
             (key)
             text x="0" y=(num(top - 24.0)) { (self.titles[0]) " ↓   " (self.titles[1]) " →" }
@@ -59,8 +60,13 @@ impl Heat {
                         (text::fit(name, left - 8.0))
                     }
                 }
-                @for (column, place) in places.iter().enumerate().take(self.columns.len()) {
-                    (draw_place(place.as_ref(), &shades, [left + column as f64 * step, y, step, tall], name))
+                @if compact {
+                    (stripes(places, &shades, [left, y, step, tall]))
+                } @else {
+                    @for (column, place) in places.iter().enumerate().take(self.columns.len()) {
+                        @let area = [left + column as f64 * step, y, step, tall];
+                        (draw_place(place.as_ref(), &shades, area, name))
+                    }
                 }
             }
         };
@@ -87,6 +93,24 @@ fn draw_place(
         @if let Some(number) = number {
             text class={ "middle " (tone) } x=(num(x + (wide - gap) / 2.0))
                 y=(num(y + tall / 2.0 + 3.5)) { (number) }
+        }
+    }
+}
+
+/// One row of many: neighbours of one shade in one piece, without labels.
+fn stripes(places: &[Option<Warmth>], shades: &Shades, [left, y, step, tall]: [f64; 4]) -> Markup {
+    let shade = |place: &Option<Warmth>| place.as_ref().and_then(|p| shades.of_value(p.ns));
+    let mut column = 0;
+    let mut found = Vec::new();
+    for stripe in places.chunk_by(|a, b| shade(a) == shade(b)) {
+        let class = stripe.first().and_then(shade).map(|index| SHADE_CLASSES[index]);
+        found.extend(class.map(|class| (class, left + column as f64 * step, stripe.len())));
+        column += stripe.len();
+    }
+    html! {
+        @for (class, x, count) in &found {
+            rect class=(class) x=(num(*x)) y=(num(y)) width=(num(*count as f64 * step))
+                height=(num(tall)) {}
         }
     }
 }
@@ -150,5 +174,7 @@ impl Shades {
 const SHADE_CLASSES: [&str; 9] = ["h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8"];
 /// From this shade on, black text cannot be read.
 const DARK_FROM: usize = 5;
+/// With more places than these, labels would make the drawing too large; the table has them.
+const PLACES_LABELLED_MAX: usize = 400;
 /// The darkest is at least so many times the lightest.
 const SPAN_MIN: f64 = 1.5;

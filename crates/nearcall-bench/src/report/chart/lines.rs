@@ -3,12 +3,13 @@
 //! Always true: a line connects measured points only, in the order of the axis; where a point is
 //! missing it is broken, and nothing leads to the 0 that has no place on a logarithm. A few series
 //! are singled out by colour, dash and mark and have their name beside them; the others are grey,
-//! and their marks tell their name.
+//! and their marks tell their name. Where names stand is in `lines/names.rs`.
+
+mod names;
 
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::label::spread;
 use super::mark::{Look, Mark, mark};
 use super::plane::Plane;
 use super::{Frame, Width, num, path, svg, text};
@@ -81,7 +82,7 @@ impl Lines {
             (plane.draw(width))
             (self.bounds(&plane))
             // What is singled out comes last and lies on top.
-            @for series in self.series.iter().filter(|s| !s.look.is_singled_out()) {
+            @for series in self.series.iter().filter(|s| !s.look.is_singled_out()).take(GREY_MAX) {
                 (line(series, &plane, width))
             }
             @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
@@ -111,111 +112,6 @@ impl Lines {
             }
         }
     }
-
-    /// Names of bounds, above or below where the fewest lines and names are.
-    fn bound_names(&self, plane: &Plane<'_>, ends: &[EndName]) -> Markup {
-        let mut taken = self.samples(plane);
-        for end in ends {
-            let wide = text::width(&end.name);
-            let [left, base] = end.from;
-            // Closer together than samples of a line: covering a name is worse.
-            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
-        }
-        let mut placed = Vec::new();
-        for bound in &self.bounds {
-            let Some(y) = plane.y(bound.value) else { continue };
-            let name = text::fit(&text::clean(&bound.name), plane.right - plane.left - 10.0);
-            let [left, base] = free_place(&name, y, plane, &taken);
-            let wide = text::width(&name);
-            taken.extend((0..=60).map(|i| [left + wide * f64::from(i) / 60.0, base - 4.0]));
-            placed.push((name, left, base));
-        }
-        html! {
-            @for (name, left, base) in &placed {
-                text class="muted halo" x=(num(*left)) y=(num(*base)) { (name) }
-            }
-        }
-    }
-
-    /// Places along all lines, close enough to see what a name would cover.
-    fn samples(&self, plane: &Plane<'_>) -> Vec<[f64; 2]> {
-        let mut samples = Vec::new();
-        for stretch in self.series.iter().flat_map(|series| stretches(series, plane)) {
-            samples.extend(stretch.iter().map(|(_, at)| *at));
-            for pair in stretch.windows(2) {
-                let (from, to) = (pair[0].1, pair[1].1);
-                let between = |i: i32, axis: usize| {
-                    from[axis] + (to[axis] - from[axis]) * f64::from(i) / 24.0
-                };
-                samples.extend((1..24).map(|i| [between(i, 0), between(i, 1)]));
-            }
-        }
-        samples
-    }
-
-    /// Names at the ends of the lines that have one, moved apart. Lines that end early have theirs
-    /// there.
-    fn end_names(&self, plane: &Plane<'_>) -> Vec<EndName> {
-        let end = |series: &Series| {
-            let last =
-                series.points.iter().filter_map(|point| plane.at(point.x, point.y)).next_back()?;
-            Some(EndName { name: text::clean(&series.name), look: series.look, last, from: last })
-        };
-        let mut ends: Vec<_> = self.series.iter().filter(|s| is_named(s)).filter_map(end).collect();
-        ends.sort_by(|a, b| a.last[0].total_cmp(&b.last[0]));
-        for group in ends.chunk_by_mut(|a, b| b.last[0] - a.last[0] < NAMES_APART) {
-            let wanted: Vec<f64> = group.iter().map(|end| end.last[1] + 4.0).collect();
-            let places = spread(&wanted, 14.0, [plane.top + 4.0, plane.bottom + 2.0]);
-            let left = group.iter().map(|end| end.last[0] + 14.0).fold(0.0, f64::max);
-            for (end, base) in group.iter_mut().zip(places) {
-                end.from = [left, base];
-            }
-        }
-        ends
-    }
-}
-
-/// A name, with the end of its line and its own place.
-struct EndName {
-    name: String,
-    look: Look,
-    last: [f64; 2],
-    from: [f64; 2],
-}
-
-impl EndName {
-    /// The name, with a thin line to the end of its line.
-    fn draw(&self, width: Width) -> Markup {
-        let tone = if self.look == Look::Floor { "muted halo" } else { "halo" };
-        let ([x, y], [left, base]) = (self.last, self.from);
-        html! {
-            g class=(self.look.class()) data-series=(self.name) {
-                path class="lead" d=(path(&[[x + 5.0, y], [left - 2.0, base - 4.0]])) {}
-                text class=(tone) x=(num(left)) y=(num(base)) {
-                    (text::fit(&self.name, width.units() - left))
-                }
-            }
-        }
-    }
-}
-
-/// Above or below a bound at `y`, where the name covers the fewest of `taken`.
-fn free_place(name: &str, y: f64, plane: &Plane<'_>, taken: &[[f64; 2]]) -> [f64; 2] {
-    let wide = text::width(name);
-    let [first, last] = [plane.left + 5.0, (plane.right - wide - 5.0).max(plane.left)];
-    let step = (last - first).max(0.0) / f64::from(PLACES_TRIED);
-    let places = (0..=PLACES_TRIED).flat_map(|index| {
-        let left = first + f64::from(index) * step;
-        [[left, y - 4.0], [left, y + 13.0]]
-    });
-    let covered = |[left, base]: &[f64; 2]| {
-        let inside = |[x, y]: &&[f64; 2]| {
-            (*left - 4.0..=left + wide + 4.0).contains(x) && (base - 12.0..=base + 4.0).contains(y)
-        };
-        let outside = base - 10.0 < plane.top || *base > plane.bottom - 2.0;
-        taken.iter().filter(inside).count() + if outside { OUTSIDE } else { 0 }
-    };
-    places.min_by_key(covered).unwrap_or([first, y - 4.0])
 }
 
 fn is_named(series: &Series) -> bool {
@@ -292,9 +188,5 @@ fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
     }
 }
 
-/// Places along a bound at which its name is tried.
-const PLACES_TRIED: i32 = 12;
-/// Worse than whatever a name inside can cover.
-const OUTSIDE: usize = 1_000_000;
-/// Lines whose ends are closer than this have their names in one column.
-const NAMES_APART: f64 = 110.0;
+/// More grey lines are only a grey area; the table has them.
+const GREY_MAX: usize = 80;

@@ -69,21 +69,26 @@ impl Rows {
     /// Draws it.
     #[must_use]
     pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
-        let names = self.rows.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
-        let texts = self.rows.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
+        let shown = &self.rows[..self.rows.len().min(ROWS_MAX)];
+        let names = shown.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
+        let texts = shown.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
         let left = (names + 12.0).clamp(40.0, width.units() * 0.42);
         let right = width.units() - (texts + 14.0).clamp(14.0, width.units() * 0.3);
         let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
         let top = key_height + 6.0;
-        let bottom = top + self.rows.len() as f64 * ROW + 4.0;
+        let bottom = top + shown.len() as f64 * ROW + 4.0;
         let place = Room { left, right, top, bottom };
-        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
-        let remark = remark.unwrap_or_default();
+        let left_out = self.rows.len() - shown.len();
+        let mut remark = self.remark.clone().unwrap_or_default();
+        if left_out > 0 {
+            remark.push_str(&format!(" {left_out} more are in the table only."));
+        }
+        let remark = text::wrap(&remark, width.units() - 8.0);
         let height = bottom + 40.0 + remark.len() as f64 * 15.0;
         let body = html! {
             (key)
             (self.grid(&place, width))
-            @for (index, row) in self.rows.iter().enumerate() { (self.row(index, row, &place, width)) }
+            @for (index, row) in shown.iter().enumerate() { (self.row(index, row, &place, width)) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(bottom + 52.0 + index as f64 * 15.0)) { (line) }
             }
@@ -175,6 +180,8 @@ impl Room {
     }
 }
 
+/// More cannot be taken in; two and a half times what there is.
+const ROWS_MAX: usize = 80;
 /// Between the dots of one row, so that their intervals can be told apart.
 const APART: f64 = 4.0;
 /// From one row to the next.

@@ -29,7 +29,12 @@ pub(super) fn shown(hosts: &[Host<'_>]) -> Vec<Shown> {
             command: "nearcall bench --out run.json (on each machine)".to_owned(),
         })
     };
-    others.iter().take(OTHERS_MAX).enumerate().map(compare).collect()
+    let mut shown: Vec<Shown> = others.iter().take(OTHERS_MAX).enumerate().map(compare).collect();
+    if let (Some(Shown::Figure(figure)), true) = (shown.last_mut(), others.len() > OTHERS_MAX) {
+        let more = others.len() - OTHERS_MAX;
+        figure.notes.push(format!("{more} more machines are not compared with the first."));
+    }
+    shown
 }
 
 /// The same thing on the first machine and on the other.
