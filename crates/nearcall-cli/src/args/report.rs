@@ -14,13 +14,7 @@ pub(crate) struct ReportArgs {
     pub(crate) runs: Vec<PathBuf>,
 
     /// Write the page here; `-` is standard output
-    #[arg(
-        short = 'o',
-        long = "out",
-        value_name = "FILE",
-        required_unless_present_any = ["svg", "csv", "markdown", "json"],
-        help_heading = RESULT
-    )]
+    #[arg(short = 'o', long = "out", value_name = "FILE", help_heading = RESULT)]
     pub(crate) out: Option<PathBuf>,
 
     /// Write each figure into this folder as a file of its own

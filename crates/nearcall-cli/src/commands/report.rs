@@ -41,9 +41,14 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// Two results cannot share standard output.
+/// Something must be asked for, and two results cannot share standard output.
 fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
     let files = [&args.out, &args.markdown, &args.csv];
+    if files.iter().all(|path| path.is_none()) && args.svg.is_none() && !args.json {
+        let what =
+            "nothing to write: give -o FILE, --svg DIR, --csv FILE, --markdown FILE or --json";
+        return Err(Usage(what.to_owned()).into());
+    }
     let to_stdout = files.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
     if to_stdout + usize::from(args.json) > 1 {
         let what = "only one of -o, --markdown, --csv and --json can go to standard output";

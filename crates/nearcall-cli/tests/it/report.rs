@@ -82,7 +82,7 @@ fn a_result_can_go_to_standard_output_but_only_one() {
 #[test]
 fn words_that_ask_for_nothing_are_refused() {
     let folder = folder(&[("run.json", &stored())]);
-    fails(&folder.run(&["report", "run.json"]), 2, &["--out", "--markdown"]);
+    fails(&folder.run(&["report", "run.json"]), 2, &["nothing to write: give -o FILE"]);
     fails(&folder.run(&["report", "-o", "report.html"]), 2, &["RUN"]);
 }
 
