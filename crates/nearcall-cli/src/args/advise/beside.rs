@@ -10,7 +10,7 @@ use crate::args::value;
 /// Recorded traffic, what is stored for the runtime, and the test of the advice.
 #[derive(Debug, Args)]
 pub(crate) struct BesideArgs {
-    /// Advise for recorded traffic: a table of time_s,bytes[,direction], or what strace printed
+    /// Advise for recorded traffic: time_s,bytes[,direction], or strace lines
     ///
     /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Sizes,
     /// rate and the share of calls come from the recording; - reads standard input.
