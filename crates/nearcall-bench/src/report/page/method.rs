@@ -33,7 +33,10 @@ pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
         }
     }
     Some(html! {
-        p { "Noise: " (noisy) ". What a grade means stands under " a href="#words" { "words and grades" } "." }
+        p {
+            "Noise: " (noisy) ". What a grade means stands under "
+            a href="#words" { "words and grades" } "."
+        }
         @for run in &host.runs { (of_run(run)) }
         @if skipped.is_empty() { p { "Nothing was skipped." } } @else { (skipped) }
     })

@@ -91,7 +91,9 @@ fn one(field: &RatedField) -> Markup {
             },
             (None, Some(missing)) => {
                 span.v.skipped { "– open" }
-                div.shown { (plain_long(&missing.reason)) ": " code { (plain_long(&missing.command)) } }
+                div.shown {
+                    (plain_long(&missing.reason)) ": " code { (plain_long(&missing.command)) }
+                }
             },
             (None, None) => span.v.skipped { "– open" },
         }

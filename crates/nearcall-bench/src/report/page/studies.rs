@@ -80,7 +80,8 @@ fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
     html! {
         h3 id=(id) { (title(study)) }
         p {
-            (capital(&plain_long(&study.title))) ". Measured " (number::date(run.started_unix_s)) ", "
+            (capital(&plain_long(&study.title))) ". Measured "
+            (number::date(run.started_unix_s)) ", "
             (run.settings.launches) " launches per cell, seed " (run.settings.seed) "."
         }
         @if !study.verdicts.is_empty() {

@@ -88,6 +88,7 @@ impl Render for Table {
     fn render(&self) -> Markup {
         let used: Vec<bool> = (0..self.heads.len()).map(|column| self.is_used(column)).collect();
         let sortable = self.sortable && self.rows.len() > 1;
+        let heads = self.heads.iter().zip(&used).filter(|(_, used)| **used);
         let caption_id = format!("{}-caption", self.id);
         html! {
             div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
@@ -95,7 +96,7 @@ impl Render for Table {
                     caption id=(caption_id) { (self.caption) }
                     thead {
                         tr {
-                            @for ((head, figures), _) in self.heads.iter().zip(&used).filter(|(_, used)| **used) {
+                            @for ((head, figures), _) in heads {
                                 th scope="col" class=[figures.then_some("n")] { (head) }
                             }
                         }
