@@ -15,6 +15,14 @@ const CI_FUZZ_SECONDS: u32 = 20;
 const RUN_FIELDS: &[&str] = &["schema", "machine", "settings", "timers", "floors", "cells"];
 /// What `gen` says that it did; see `nearcall.gen/1`.
 const GEN_FIELDS: &[&str] = &["schema", "files"];
+/// What every document of answers has.
+const SCHEMA: &[&str] = &["schema"];
+/// What advice says; see `nearcall.advice/1`.
+const ADVICE_FIELDS: &[&str] = &["schema", "choice", "address", "reasons", "ranking"];
+/// Stored runs of a real machine.
+const STORED_TOUR: &str = "docs/runs/epyc-2cpu-tour.json";
+/// Calls of the same machine.
+const STORED_CALLS: &str = "docs/runs/epyc-2cpu-calls.json";
 /// What is generated from: the interface of the first example.
 const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
@@ -52,7 +60,10 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Err(reason) => steps.push(Step::Skip { name: "fuzz", reason: reason.clone() }),
     }
     match both(&facts.program) {
-        Ok(()) => steps.extend(program(facts).map(Step::Run)),
+        Ok(()) => {
+            steps.extend(program(facts).map(Step::Run));
+            steps.extend(answers(facts).map(Step::Run));
+        }
         Err(reason) => steps.push(Step::Skip { name: "program", reason }),
     }
     steps
@@ -166,6 +177,24 @@ fn program(facts: &Facts) -> [Command; 11] {
     ]
 }
 
+/// What the program makes of runs that are stored: a page, a comparison, a data set, advice.
+fn answers(facts: &Facts) -> [Command; 4] {
+    let folder = facts.target.join("ci");
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let run = "run --release --";
+    let json = |fields: &'static [&'static str]| Expect::Json { fields };
+    let report = cargo("report", &format!("{run} report {STORED_TOUR} {STORED_CALLS} --json"));
+    let compare = format!("{run} compare {STORED_TOUR} {STORED_TOUR} --json");
+    let add = cargo("data", &format!("{run} data add {STORED_TOUR} {STORED_CALLS} --json"));
+    let advise = format!("{run} advise --size 1KiB --run {STORED_CALLS} --json");
+    [
+        report.argument("-o").argument(&path("report.html")).folder(&folder).expect(json(SCHEMA)),
+        cargo("compare", &compare).expect(json(SCHEMA)),
+        add.argument("--dir").argument(&path("data")).expect(json(SCHEMA)),
+        cargo("advise", &advise).expect(json(ADVICE_FIELDS)),
+    ]
+}
+
 fn cargo(name: &'static str, arguments: &str) -> Command {
     arguments.split_whitespace().fold(Command::new(name, "cargo"), Command::argument)
 }
@@ -231,6 +260,10 @@ mod tests {
             "profile",
             "gen",
             "thermostat",
+            "report",
+            "compare",
+            "data",
+            "advise",
         ];
         let steps = steps(&Chore::Ci { quick: false }, &everything());
         assert_eq!(names(&steps), [&FIRST[..], &rest].concat());

@@ -182,8 +182,14 @@ fn table(survey: &Survey) -> String {
         wrap(&mut text, "                   ", &format!("{}{imported}", kinds.join(", ")));
     }
     let runs: u64 = survey.machines.iter().map(|line| line.runs).sum();
-    let _ = writeln!(text, "{} machines, {runs} runs", survey.machines.len());
+    let machines = survey.machines.len();
+    let (many_machines, many_runs) = (plural(machines != 1), plural(runs != 1));
+    let _ = writeln!(text, "{machines} machine{many_machines}, {runs} run{many_runs}");
     text
+}
+
+fn plural(many: bool) -> &'static str {
+    if many { "s" } else { "" }
 }
 
 /// Text of a run cannot reach the terminal as anything but text.
