@@ -1,9 +1,10 @@
 //! A blind test of the advice: is its first choice near the best that can be had?
 //!
 //! Random requirements from a seed. For each of them the advisor chooses by its own evidence; then
-//! all candidates that meet the requirements are measured beside each other, and the choice with
-//! the best of them once more and longer. That second measurement decides: the best of many short
-//! ones would be the luckiest. The needs are judged by a table of the check's own.
+//! all candidates that meet the requirements are measured beside each other, the choice with the
+//! few best of them once more, and then the choice with the best of these. Only that last
+//! measurement decides, because the best of several is partly the luckiest of them. The needs are
+//! judged by a table of the check's own.
 //! Always true: what the advisor saw and what it is judged by are different measurements; what was
 //! done before an interruption is kept and marked.
 //! Not here: measuring and the advisor, which are arguments; printing (`check/text.rs`).
@@ -76,13 +77,15 @@ pub struct CheckedSet {
     pub ok: bool,
 }
 
-/// Which of the two measurements.
+/// Which of the measurements that judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Every candidate, briefly: which of them may be the best.
     Field,
-    /// The choice and the best of the field, long enough to tell.
+    /// The choice and the few best of the field: which is the best.
     Final,
+    /// The choice and the best, long enough to tell.
+    Duel,
 }
 
 /// Who advises and who measures.
@@ -192,15 +195,29 @@ fn compare(
     costs_of_field.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
     let rivals = costs_of_field.iter().map(|one| one.candidate).filter(|one| *one != choice);
     let finalists: Vec<Candidate> = [choice].into_iter().chain(rivals.take(RIVALS)).collect();
-    let run = (parts.measure)(wanted, &finalists, Stage::Final)?;
-    let last = costs(&run, wanted, &finalists);
-    let own = last.iter().find(|one| one.candidate == choice);
-    let own = own.ok_or_else(|| format!("{choice} could not be measured"))?;
-    let worse = last.iter().map(|rival| (own.ratio_to(rival), rival.candidate));
-    let (ratio, best) =
-        worse.max_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing could be measured")?;
-    // Only the choice itself has exactly 1 to itself, so a maximum below 1 cannot be.
+    let (best, _) = worst_ratio(wanted, choice, &finalists, Stage::Final, parts)?;
+    if best == choice {
+        return Ok((measured, best, 1.0));
+    }
+    let (best, ratio) = worst_ratio(wanted, choice, &[choice, best], Stage::Duel, parts)?;
     Ok((measured, best, ratio))
+}
+
+/// The best of some candidates beside each other, and the cost of the choice to its.
+fn worst_ratio(
+    wanted: &Requirements,
+    choice: Candidate,
+    candidates: &[Candidate],
+    stage: Stage,
+    parts: &mut Parts<'_>,
+) -> Result<(Candidate, f64), String> {
+    let run = (parts.measure)(wanted, candidates, stage)?;
+    let found = costs(&run, wanted, candidates);
+    let own = found.iter().find(|one| one.candidate == choice);
+    let own = own.ok_or_else(|| format!("{choice} could not be measured"))?;
+    // The choice itself has exactly 1 to itself, so a maximum below 1 cannot be.
+    let worse = found.iter().map(|rival| (rival.candidate, own.ratio_to(rival)));
+    worse.max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| "nothing could be measured".to_owned())
 }
 
 /// A choice within a tenth of the best is as good as the best.

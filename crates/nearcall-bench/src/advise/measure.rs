@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 
+use super::advise;
 use super::candidates::{Candidate, candidates};
 use super::evidence::FIRST_LOOK;
 use super::judge::judge;
 use super::rank::rank;
 use super::refusal::Refusal;
-use super::requirements::Requirements;
+use super::requirements::{Objective, Requirements, Weights};
 use super::specs::specs;
 use crate::bench_plan::{BenchPlan, How};
 use crate::cell::CellSpec;
@@ -93,13 +94,9 @@ pub fn measure(
         });
     }
     if all.len() <= FINALISTS_MAX {
-        return Ok(look(
-            requirements,
-            &all,
-            effort,
-            (effort.time_budget, launches(effort.time_budget, all.len())),
-            hooks,
-        )?);
+        let extent = (effort.time_budget, launches(effort.time_budget, all.len()));
+        let found = look(requirements, &all, effort, extent, hooks)?;
+        return again_if_refused(requirements, &all, found, effort, hooks);
     }
     let begin_ns = clock::monotonic_ns();
     let share = effort.time_budget.mul_f64(FIRST_SHARE);
@@ -114,7 +111,30 @@ pub fn measure(
     let left = left.max(effort.time_budget.mul_f64(SECOND_SHARE_MIN));
     let second =
         look(requirements, &finalists, effort, (left, launches(left, finalists.len())), hooks)?;
-    Ok(join(first, second))
+    again_if_refused(requirements, &finalists, join(first, second), effort, hooks)
+}
+
+/// Looks again, some times at most, while what was found is too noisy or too little to go by.
+fn again_if_refused(
+    requirements: &Requirements,
+    candidates: &[Candidate],
+    mut found: Run,
+    effort: &Effort,
+    hooks: &Hooks<'_>,
+) -> Result<Run, MeasureError> {
+    let time = effort.time_budget.mul_f64(AGAIN_SHARE);
+    for _ in 0..AGAIN_MAX {
+        let refused = matches!(
+            advise(requirements, &[&found]),
+            Err(Refusal::TooNoisy { .. } | Refusal::Missing { .. })
+        );
+        if !refused || found.partial || (hooks.interrupted)() {
+            break;
+        }
+        let extent = (time, launches(time, candidates.len()));
+        found = join(found, look(requirements, candidates, effort, extent, hooks)?);
+    }
+    Ok(found)
 }
 
 /// Launches differ more than what is in them, so there are many short ones.
@@ -152,8 +172,14 @@ fn look(
 /// Those that may turn out best.
 fn finalists(requirements: &Requirements, all: &[Candidate], first: &Run) -> Vec<Candidate> {
     // What was disturbed may be good, and gets another chance.
-    let judged = judge(requirements, all, &[first], true);
-    let standings = rank(&judged.rows, &requirements.optimise);
+    let mut judged = judge(requirements, all, &[first], true);
+    let mut standings = rank(&judged.rows, &requirements.optimise);
+    if standings.is_empty() {
+        // So short a look has no 99th percentile, but medians.
+        let optimise = Weights::only(Objective::Latency);
+        judged = judge(&Requirements { optimise, ..requirements.clone() }, all, &[first], true);
+        standings = rank(&judged.rows, &optimise);
+    }
     let near = standings
         .iter()
         .enumerate()
@@ -168,7 +194,9 @@ fn join(first: Run, mut second: Run) -> Run {
     let again: Vec<CellKey> = second.cells.iter().map(key).collect();
     for mut cell in first.cells {
         if !again.contains(&key(&cell)) {
-            cell.tags.push(FIRST_LOOK.to_owned());
+            if !cell.tags.iter().any(|tag| tag == FIRST_LOOK) {
+                cell.tags.push(FIRST_LOOK.to_owned());
+            }
             second.cells.push(cell);
         }
     }
@@ -198,6 +226,12 @@ const FIRST_SHARE: f64 = 0.4;
 
 /// What the second has at least.
 const SECOND_SHARE_MIN: f64 = 0.3;
+
+/// What each further look has, beside the time for all.
+const AGAIN_SHARE: f64 = 0.5;
+
+/// A machine that is still too noisy then will be so for a while.
+const AGAIN_MAX: u32 = 2;
 
 /// An interval needs two.
 const LAUNCHES_FIRST: u32 = 2;

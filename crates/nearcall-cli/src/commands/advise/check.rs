@@ -21,7 +21,7 @@ use crate::output;
 pub(super) struct Check<'a> {
     pub(super) sets: u32,
     pub(super) seed: u64,
-    /// For all of it; `None`: a quarter of a minute for each set.
+    /// For all of it; `None`: [`SET_TIME`] for each set.
     pub(super) time: Option<Duration>,
     /// What the advisor goes by; none: a measurement for each set.
     pub(super) runs: &'a [Run],
@@ -113,6 +113,7 @@ impl Tester<'_> {
         let (share, launches, seed) = match stage {
             Stage::Field => (SHARE_FIELD, LAUNCHES_FIELD, SEED_FIELD),
             Stage::Final => (SHARE_FINAL, LAUNCHES_FINAL, SEED_FINAL),
+            Stage::Duel => (SHARE_DUEL, LAUNCHES_DUEL, SEED_DUEL),
         };
         let how = How {
             placement: requirements.placement.place(),
@@ -144,27 +145,35 @@ fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Forty sets within ten minutes.
-const SET_TIME: Duration = Duration::from_secs(15);
+/// Forty sets within twenty-five minutes.
+const SET_TIME: Duration = Duration::from_secs(36);
 
 /// Less measures nothing.
 const TIME_MIN: Duration = Duration::from_secs(1);
 
 /// Of the time of a set, for what the advisor goes by.
-const SHARE_EVIDENCE: f64 = 0.4;
+const SHARE_EVIDENCE: f64 = 0.45;
 
 /// For the first look at all candidates.
-const SHARE_FIELD: f64 = 0.25;
+const SHARE_FIELD: f64 = 0.2;
 
 /// For the choice and the best of them.
-const SHARE_FINAL: f64 = 0.35;
+const SHARE_FINAL: f64 = 0.15;
+
+/// For the choice and the very best.
+const SHARE_DUEL: f64 = 0.2;
 
 /// Two launches tell which are among the best.
 const LAUNCHES_FIELD: u32 = 2;
 
-/// Rounds enough for a median of ratios.
+/// Rounds enough to tell who is best.
 const LAUNCHES_FINAL: u32 = 9;
+
+/// Launches of one mechanism differ by up to half, so a median of ratios to within a tenth needs
+/// some dozens.
+const LAUNCHES_DUEL: u32 = 31;
 
 /// Other payloads and another order than those of the evidence.
 const SEED_FIELD: u64 = 0x5eed_0001;
 const SEED_FINAL: u64 = 0x5eed_0002;
+const SEED_DUEL: u64 = 0x5eed_0003;
