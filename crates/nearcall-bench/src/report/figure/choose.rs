@@ -146,6 +146,7 @@ impl<'a> Group<'a> {
         let fits = |entry: &&Entry<'_>| {
             let key = &entry.key;
             key.list == List::Floors
+                && key.load == "idle"
                 && key.kind == self.setting.kind
                 && key.class == self.setting.class
                 && (key.pair.is_none() || key.pair == self.setting.pair)

@@ -185,7 +185,7 @@ const AXES: &str = "From left to right: the median of all round trips. From bott
     and system time of client and server, divided by the round trips.";
 const FRONT: &str = "Dashed: the Pareto front of all that was measured, around what is beaten in \
     one without being better in the other.";
-const NO_FRONT: &str = "Each of these is beaten in both costs by something outside this chart.";
+const NO_FRONT: &str = "Nothing here is on the Pareto front of all that was measured.";
 const ID: &str = "cpu-latency";
 const ID_NEAR: &str = "cpu-latency-near";
 /// So many times around the median is near.

@@ -142,7 +142,10 @@ pub(super) fn word_bounds(group: &Group<'_>, host: &Host<'_>) -> Vec<Bound> {
 fn memcpy_rate(host: &Host<'_>, class: &str) -> Option<Bound> {
     let fits = |entry: &&Entry<'_>| {
         let key = &entry.key;
-        key.list == List::Floors && key.mechanism == "floor-memcpy" && key.class == class
+        key.list == List::Floors
+            && key.load == "idle"
+            && key.mechanism == "floor-memcpy"
+            && key.class == class
     };
     let largest = host.entries.iter().filter(fits).max_by_key(|e| e.key.message_bytes)?;
     let ns = largest.cell.headline().filter(|h| h.unit == "ns" && drawable(h.value))?.value;
