@@ -5,6 +5,7 @@
 //!
 //! [`Rhythm`]: crate::run::Rhythm
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -50,7 +51,29 @@ impl Setting {
             load: key.load.clone(),
         }
     }
+
+    /// What readers take for granted comes before all else: an idle machine, two CPUs. The greater
+    /// the more usual.
+    pub(super) fn usual(&self) -> (bool, bool) {
+        (self.load == "idle", self.class != SAME_CPU)
+    }
+
+    /// What a title must add because nobody would take it for granted.
+    pub(super) fn unusual(&self) -> String {
+        let load = match self.load.as_str() {
+            "idle" => String::new(),
+            load => format!(", beside {}", text::clean(load)),
+        };
+        format!("{}{load}", self.unusual_place())
+    }
+
+    /// The same of the placement alone.
+    pub(super) fn unusual_place(&self) -> &'static str {
+        if self.class == SAME_CPU { ", both ends on one CPU" } else { "" }
+    }
 }
+
+const SAME_CPU: &str = "same_cpu";
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,8 +95,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The cells that `keep` keeps, by their circumstances; the largest group of an idle machine first,
-/// then by their size. Only what was asked for, no floors and nothing of a study's protocol.
+/// The cells that `keep` keeps, by their circumstances: those of an idle machine and two CPUs
+/// first, then the others; of each the largest group first. Only what was asked for, no floors and nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
     let mut found: BTreeMap<Setting, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {
@@ -84,13 +107,7 @@ pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) 
     let group = |(setting, entries)| Group { setting, entries };
     let mut groups: Vec<Group<'_>> = found.into_iter().map(group).collect();
     // Stable: among equals the order of the settings decides.
-    groups.sort_by_key(|group| std::cmp::Reverse(group.entries.len()));
-    // An idle machine comes first unless hardly anything was measured on it.
-    let most = groups.first().map_or(0, |group| group.entries.len());
-    let idle = |group: &Group<'_>| group.setting.load == "idle" && group.entries.len() * 2 >= most;
-    if let Some(index) = groups.iter().position(idle) {
-        groups[..=index].rotate_right(1);
-    }
+    groups.sort_by_key(|group| Reverse((group.setting.usual(), group.entries.len())));
     groups
 }
 

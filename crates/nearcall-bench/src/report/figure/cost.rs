@@ -94,7 +94,8 @@ fn one(
         chart.front().into_iter().map(|index| chart.spots[index].name.as_str()).collect();
     let size = group.sizes().first().copied().unwrap_or_default();
     let suffix = if id == ID_NEAR { ", enlarged" } else { "" };
-    let title = format!("CPU time against latency, {}{suffix}", number::size(size));
+    let unusual = group.setting.unusual();
+    let title = format!("CPU time against latency, {}{unusual}{suffix}", number::size(size));
     let front = if on_front.is_empty() { NO_FRONT } else { FRONT };
     let parts = Parts {
         id: place.id(id),

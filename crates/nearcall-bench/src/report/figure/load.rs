@@ -99,9 +99,11 @@ fn one(
         many times the idle median that is. Bars: 95 % confidence intervals over \
         launches. What the workers really did stands in the notes. Bounds are of the idle machine.";
     let drawn = pairs.iter().flat_map(|(idle, loaded)| [*idle, *loaded]);
+    let unusual = group.setting.unusual_place();
+    let title = format!("Idle and beside {load}, {}{unusual}", number::size(size));
     let parts = Parts {
         id: place.id(id),
-        title: place.title(&format!("Idle and beside {load}, {}", number::size(size)), host),
+        title: place.title(&title, host),
         desc: describe(&pairs),
         about: format!("{} In all: {}", words::about(statistic, group), words::source(drawn)),
         table: table(group, &pairs),

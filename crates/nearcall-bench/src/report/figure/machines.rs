@@ -57,7 +57,7 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     let both = pairs.iter().flat_map(|(a, b)| [*a, *b]);
     let parts = Parts {
         id: id.to_owned(),
-        title: format!("{} beside {}", names[0], names[1]),
+        title: format!("{} beside {}{}", names[0], names[1], setting.unusual()),
         desc: describe(&pairs, &names),
         about: format!(
             "{word}: {meaning}. Dot: the median on {} divided by that on {}; below 1 it is faster. \
@@ -78,7 +78,8 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     Some(figure(parts, |frame, width| chart.draw(frame, width)))
 }
 
-/// The circumstances in which most was measured on both machines.
+/// The circumstances in which most was measured on both machines; an idle machine and two CPUs
+/// where there is anything.
 fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<Pair<'a>>)> {
     let by_key: BTreeMap<&CellKey, &Entry<'_>> =
         first.entries.iter().map(|entry| (&entry.key, entry)).collect();
@@ -94,8 +95,8 @@ fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<
             found.entry(Setting::of(entry)).or_default().push((twin, entry));
         }
     }
-    let most = found.values().map(Vec::len).max()?;
-    found.into_iter().find(|(_, pairs)| pairs.len() == most)
+    // Of equal ones the first, which is the last of the other way round.
+    found.into_iter().rev().max_by_key(|(setting, pairs)| (setting.usual(), pairs.len()))
 }
 
 fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {

@@ -89,7 +89,11 @@ fn one(
         legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
     }
     let chart = Rows { axis, rows, rule: None, key: legend, remark };
-    let title = format!("One {what} of {} there and back, every mechanism", number::size(size));
+    let title = format!(
+        "One {what} of {} there and back, every mechanism{}",
+        number::size(size),
+        group.setting.unusual()
+    );
     let statistic = "Dot: the median of all round trips. Bar: where the median of a typical \
         launch lies with 95 % confidence. Vertical lines: the same exchange without nearcall.";
     let parts = Parts {

@@ -89,7 +89,7 @@ fn one(
     let derived = (measure.y_unit == Unit::ByteRate).then(|| MEMCPY.to_owned());
     let parts = Parts {
         id: place.id(id),
-        title: place.title(title, host),
+        title: place.title(&format!("{title}{}", group.setting.unusual()), host),
         desc: describe(&chart, Unit::Size, measure.y_unit, measure.more_is_better),
         about: words::about(&measure.reading(&chart), group),
         table,
