@@ -55,7 +55,8 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
 
 fn answered(out: &mut String, answer: &Answer) {
     let Some(found) = &answer.found else {
-        let _ = writeln!(out, "- {}: not measured here (`{}`)", answer.question, answer.command);
+        let missing = answer.missing();
+        let _ = writeln!(out, "- {}: {missing} (`{}`)", answer.question, answer.command);
         return;
     };
     let (name, what) = (escape(&found.mechanism), escape(&found.what));

@@ -18,12 +18,28 @@ use crate::run::{CellKey, Definition, Kind, List, Rhythm};
 pub struct Answer {
     /// The question, short.
     pub question: &'static str,
-    /// What was found; `None` if nothing was measured for it.
+    /// What was found; `None` if nothing was measured for it that can be used.
     pub found: Option<Found>,
+    /// How many cells of it count for nothing, being of grade D.
+    pub disturbed: usize,
     /// What to use, by the advice for such messages.
     pub advice: Advised,
-    /// What to run where nothing was measured.
+    /// What to run where nothing was found.
     pub command: &'static str,
+}
+
+impl Answer {
+    /// Why there is no figure, before the command that would give one.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        match self.disturbed {
+            0 => "not measured here".to_owned(),
+            1 => "too noisy: the only cell of it is of grade D; again when it is quiet".to_owned(),
+            cells => {
+                format!("too noisy: all {cells} cells of it are of grade D; again when it is quiet")
+            }
+        }
+    }
 }
 
 /// What the advice says, in short.
@@ -117,6 +133,11 @@ struct Question {
 
 impl Question {
     fn answer(&self, host: &Host<'_>) -> Answer {
+        let asked = |entry: &&Entry<'_>| {
+            is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
+        };
+        let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
+        let found = self.find(&cells);
         let advice = match advise(&(self.requirements)(), &host.runs) {
             Ok(advice) => Advised::Use {
                 address: advice.address,
@@ -125,16 +146,13 @@ impl Question {
             },
             Err(refusal) => Advised::Refused(refusal.to_string()),
         };
-        Answer { question: self.words, found: self.find(host), advice, command: self.command }
+        let disturbed = cells.iter().filter(|entry| is_disturbed(entry)).count();
+        Answer { question: self.words, found, disturbed, advice, command: self.command }
     }
 
-    fn find(&self, host: &Host<'_>) -> Option<Found> {
-        let usable: Vec<&Entry<'_>> = host
-            .entries
-            .iter()
-            .filter(|entry| is_plain(&entry.key) && (self.wanted)(&entry.key))
-            .filter(|entry| entry.cell.grade != Some(Grade::D) && is_valid(entry))
-            .collect();
+    fn find(&self, cells: &[&Entry<'_>]) -> Option<Found> {
+        let usable: Vec<&Entry<'_>> =
+            cells.iter().copied().filter(|entry| !is_disturbed(entry)).collect();
         let first = usable.iter().max_by_key(|entry| (self.group)(&entry.key))?;
         let mut group: Vec<(&Entry<'_>, f64)> = usable
             .iter()
@@ -210,6 +228,10 @@ fn is_plain(key: &CellKey) -> bool {
 
 fn is_valid(entry: &Entry<'_>) -> bool {
     entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
+}
+
+fn is_disturbed(entry: &Entry<'_>) -> bool {
+    entry.cell.grade == Some(Grade::D)
 }
 
 fn is_same_exchange(a: &CellKey, b: &CellKey) -> bool {
