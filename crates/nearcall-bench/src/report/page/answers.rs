@@ -124,7 +124,8 @@ pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
 struct Question {
     words: &'static str,
     command: &'static str,
-    /// What is asked of the advice.
+    /// What is asked of the advice, but for size, rate and placement, which are those of the
+    /// figure.
     requirements: fn() -> Requirements,
     wanted: fn(&CellKey) -> bool,
     /// Which of the groups that were measured is asked about: the greatest counts.
@@ -137,23 +138,50 @@ impl Question {
             is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
         };
         let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
-        let found = self.find(&cells);
-        let advice = match advise(&(self.requirements)(), &host.runs) {
+        let group = self.find(&cells);
+        let advice = match group.first() {
+            Some((best, _)) => self.advised(&best.key, host),
+            None => Advised::Refused("nothing that was measured answers the question".to_owned()),
+        };
+        let found = found(&group);
+        let disturbed = cells.iter().filter(|entry| is_disturbed(entry)).count();
+        Answer { question: self.words, found, disturbed, advice, command: self.command }
+    }
+
+    /// What the advice says of the exchange whose figure stands beside it.
+    fn advised(&self, key: &CellKey, host: &Host<'_>) -> Advised {
+        let requirements = Requirements {
+            message_bytes: key.message_bytes.max(1),
+            reply_bytes: (key.shape == "echo" && key.kind == Kind::Latency)
+                .then_some(key.message_bytes),
+            rate_per_s: match key.rhythm {
+                Rhythm::Pace(rate) => Some(f64::from(rate)),
+                _ => None,
+            },
+            placement: match key.class.as_str() {
+                "same_cpu" => Placement::SameCpu,
+                "unpinned" => Placement::Unpinned,
+                _ => Placement::Cross,
+            },
+            ..(self.requirements)()
+        };
+        match advise(&requirements, &host.runs) {
             Ok(advice) => Advised::Use {
                 address: advice.address,
                 confidence: advice.confidence.name(),
                 reasons: advice.reasons,
             },
             Err(refusal) => Advised::Refused(refusal.to_string()),
-        };
-        let disturbed = cells.iter().filter(|entry| is_disturbed(entry)).count();
-        Answer { question: self.words, found, disturbed, advice, command: self.command }
+        }
     }
 
-    fn find(&self, cells: &[&Entry<'_>]) -> Option<Found> {
+    /// The cells of the exchange that is asked about, the best first.
+    fn find<'e>(&self, cells: &[&'e Entry<'e>]) -> Vec<(&'e Entry<'e>, f64)> {
         let usable: Vec<&Entry<'_>> =
             cells.iter().copied().filter(|entry| !is_disturbed(entry)).collect();
-        let first = usable.iter().max_by_key(|entry| (self.group)(&entry.key))?;
+        let Some(first) = usable.iter().max_by_key(|entry| (self.group)(&entry.key)) else {
+            return Vec::new();
+        };
         let mut group: Vec<(&Entry<'_>, f64)> = usable
             .iter()
             .filter(|entry| is_same_exchange(&entry.key, &first.key))
@@ -162,7 +190,7 @@ impl Question {
         let more_is_better = first.key.kind == Kind::Throughput;
         group
             .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
-        found(&group)
+        group
     }
 }
 
@@ -283,7 +311,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Large messages, until they are there",
         command: "nearcall bench latency --sizes 1MiB",
-        requirements: || Requirements { message_bytes: 1 << 20, ..Requirements::default() },
+        requirements: Requirements::default,
         wanted: |key| {
             let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
             large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
@@ -294,7 +322,6 @@ const QUESTIONS: [Question; 5] = [
         words: "Bytes in a stream",
         command: "nearcall bench throughput --sizes 64KiB",
         requirements: || Requirements {
-            message_bytes: 64 << 10,
             pattern: Pattern::OneWay,
             optimise: Weights::only(Objective::Throughput),
             ..Requirements::default()
@@ -308,7 +335,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Both ends on one CPU",
         command: "nearcall bench latency --placement same",
-        requirements: || Requirements { placement: Placement::SameCpu, ..Requirements::default() },
+        requirements: Requirements::default,
         wanted: |key| {
             let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
             let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
