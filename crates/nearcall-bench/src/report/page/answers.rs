@@ -1,8 +1,10 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
-//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm and
-//! definition), none beside a load and none of grade D. What
-//! to use is what `advise.rs` says to fixed requirements.
+//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
+//! definition, placement and caller), none beside a load and none of grade D. What to use is what
+//! `advise.rs` says of that exchange; without a figure there is no advice.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -177,17 +179,22 @@ impl Question {
 
     /// The cells of the exchange that is asked about, the best first.
     fn find<'e>(&self, cells: &[&'e Entry<'e>]) -> Vec<(&'e Entry<'e>, f64)> {
-        let usable: Vec<&Entry<'_>> =
-            cells.iter().copied().filter(|entry| !is_disturbed(entry)).collect();
-        let Some(first) = usable.iter().max_by_key(|entry| (self.group)(&entry.key)) else {
+        let mut groups: BTreeMap<Exchange<'_>, Vec<(&'e Entry<'e>, f64)>> = BTreeMap::new();
+        for &entry in cells.iter().filter(|entry| !is_disturbed(entry)) {
+            if let Some((value, ..)) = text::figure(entry.cell) {
+                groups.entry(same_exchange(&entry.key)).or_default().push((entry, value));
+            }
+        }
+        // One pair of CPUs of many stands for none of the others. Of equal ones the first, which
+        // is the last of the other way round.
+        let rank = |group: &Vec<(&Entry<'_>, f64)>| {
+            let (first, _) = group.first()?;
+            Some(((self.group)(&first.key), first.key.pair.is_none(), group.len()))
+        };
+        let Some(mut group) = groups.into_values().rev().max_by_key(rank) else {
             return Vec::new();
         };
-        let mut group: Vec<(&Entry<'_>, f64)> = usable
-            .iter()
-            .filter(|entry| is_same_exchange(&entry.key, &first.key))
-            .filter_map(|entry| Some((*entry, text::figure(entry.cell)?.0)))
-            .collect();
-        let more_is_better = first.key.kind == Kind::Throughput;
+        let more_is_better = group.iter().any(|(entry, _)| entry.key.kind == Kind::Throughput);
         group
             .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
         group
@@ -262,9 +269,13 @@ fn is_disturbed(entry: &Entry<'_>) -> bool {
     entry.cell.grade == Some(Grade::D)
 }
 
-fn is_same_exchange(a: &CellKey, b: &CellKey) -> bool {
-    let of = |key: &CellKey| (key.kind, key.definition, key.message_bytes, key.rhythm);
-    of(a) == of(b) && a.shape == b.shape && (a.class == "same_cpu") == (b.class == "same_cpu")
+/// What cells have in common that are compared with each other.
+type Exchange<'a> =
+    ((Kind, Definition, u64, Rhythm), [&'a str; 3], Option<[u32; 2]>);
+
+fn same_exchange(key: &CellKey) -> Exchange<'_> {
+    let what = (key.kind, key.definition, key.message_bytes, key.rhythm);
+    (what, [&key.shape, &key.class, &key.caller], key.pair)
 }
 
 fn is_small_round_trip(key: &CellKey) -> bool {
