@@ -78,7 +78,8 @@ pub struct Found {
     pub what: String,
     /// What one time or rate means.
     pub definition: Definition,
-    /// The mechanism that came next, with its figure in words.
+    /// The first mechanism whose interval overlaps; if there is none, the one that came next. With
+    /// its figure in words.
     pub runner_up: Option<String>,
     /// How many other mechanisms have an interval that overlaps, so that the order is open.
     pub close: usize,
@@ -205,7 +206,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
     let (best, value) = *group.first()?;
     let (_, ci95, unit) = text::figure(best.cell)?;
     let mut names = vec![best.key.mechanism.as_str()];
-    let (mut next, mut close) = (None, 0);
+    let (mut next, mut overlapping, mut close) = (None, None, 0);
     for (entry, value) in &group[1..] {
         if names.contains(&entry.key.mechanism.as_str()) {
             continue;
@@ -214,7 +215,10 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         next = next.or(Some((entry, value)));
         let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
         let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
-        close += usize::from(ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)));
+        if ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)) {
+            overlapping = overlapping.or(Some((entry, value)));
+            close += 1;
+        }
     }
     Some(Found {
         mechanism: text::plain(&best.key.mechanism),
@@ -224,7 +228,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         grade: best.cell.grade,
         what: exchange(&best.key),
         definition: best.key.definition,
-        runner_up: next.map(|(entry, value)| {
+        runner_up: overlapping.or(next).map(|(entry, value)| {
             format!(
                 "{} ({}, {}, {})",
                 text::plain(&entry.key.mechanism),
