@@ -274,8 +274,7 @@ fn is_disturbed(entry: &Entry<'_>) -> bool {
 }
 
 /// What cells have in common that are compared with each other.
-type Exchange<'a> =
-    ((Kind, Definition, u64, Rhythm), [&'a str; 3], Option<[u32; 2]>);
+type Exchange<'a> = ((Kind, Definition, u64, Rhythm), [&'a str; 3], Option<[u32; 2]>);
 
 fn same_exchange(key: &CellKey) -> Exchange<'_> {
     let what = (key.kind, key.definition, key.message_bytes, key.rhythm);
