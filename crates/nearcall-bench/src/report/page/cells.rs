@@ -78,20 +78,25 @@ fn by_definition<'a>(entries: &[&'a Entry<'a>]) -> BTreeMap<Definition, Vec<&'a 
 fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Markup {
     let (title, meaning) = definition.title_and_meaning();
     let figure = if is_rate(definition) { "messages per second" } else { "median" };
-    let cut = match entries.len() {
-        count if count > ROWS_MAX => format!("; the first {ROWS_MAX} of {count}"),
-        _ => String::new(),
-    };
     let caption = format!(
-        "{title} ({}): {meaning}. {}, 95 % interval over launches{cut}",
+        "{title} ({}): {meaning}. {}, 95 % interval over launches{}",
         definition.name(),
         capital(figure),
+        cut(entries.len()),
     );
     let heads = if is_rate(definition) { RATES } else { TIMES };
     let heads: Vec<&str> = BEGIN.into_iter().chain(heads).chain(END).collect();
     let mut table = Table::new(&format!("{id}-{}", definition.name()), caption, &heads);
     entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
     html! { (table) }
+}
+
+/// Said where a table does not hold all.
+fn cut(rows: usize) -> String {
+    match rows > ROWS_MAX {
+        true => format!("; the first {ROWS_MAX} of {rows}"),
+        false => String::new(),
+    }
 }
 
 const fn is_rate(definition: Definition) -> bool {
@@ -105,14 +110,9 @@ const END: [&str; 3] = ["#CPU per message", "#to floor", "grade"];
 
 fn row(entry: &Entry<'_>) -> Vec<Slot> {
     let (key, cell) = (&entry.key, entry.cell);
-    let list = match key.list {
-        List::Bare => " (bare)",
-        List::Parts => " (part)",
-        _ => "",
-    };
     let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
     let mut row = vec![
-        Slot::text(text::plain(&key.mechanism) + list),
+        Slot::text(text::plain(&key.mechanism) + list(key)),
         Slot::text(text::plain(&key.shape)),
         Slot::Figure(number::size(key.message_bytes)),
         Slot::text(text::plain(&key.wait)),
@@ -134,6 +134,15 @@ fn row(entry: &Entry<'_>) -> Vec<Slot> {
         Slot::Grade(cell.grade),
     ]);
     row
+}
+
+/// What tells a cell from one that is alike in a list of its own.
+const fn list(key: &CellKey) -> &'static str {
+    match key.list {
+        List::Bare => " (bare)",
+        List::Parts => " (part)",
+        List::Cells | List::Floors | List::StudyCells => "",
+    }
 }
 
 /// The figure of a definition: one unit for all cells that have it.
@@ -174,10 +183,12 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     }
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let (title, meaning) = definition.title_and_meaning();
-    let caption = format!("{title}: {meaning}");
+    let rows: Vec<&Shared<'_>> =
+        rows.iter().filter(|(key, _)| key.definition == definition).collect();
+    let caption = format!("{title}: {meaning}{}", cut(rows.len()));
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
-    for (key, cells) in rows.iter().filter(|(key, _)| key.definition == definition).take(ROWS_MAX) {
-        let mut row = vec![Slot::text(text::plain(&key.to_string()))];
+    for (key, cells) in rows.into_iter().take(ROWS_MAX) {
+        let mut row = vec![Slot::text(text::plain(&key.to_string()) + list(key))];
         for entry in cells {
             let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
             row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
