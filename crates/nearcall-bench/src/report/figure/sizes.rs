@@ -102,17 +102,19 @@ fn one(
 fn add_bounds(curves: &mut Curves, measure: &Measure<'_>, group: &Group<'_>, host: &Host<'_>) {
     let sizes: Vec<u64> = group.sizes();
     let floors = group.floors(host);
-    let of = |name: &str| -> Vec<&Entry<'_>> {
+    let of = |name: &str, shape: &str| -> Vec<&Entry<'_>> {
         let fits = |entry: &&&Entry<'_>| {
             let bytes = entry.key.message_bytes;
             entry.key.mechanism == name
                 && (sizes.first()..=sizes.last()).contains(&Some(&bytes))
-                && (entry.key.shape == "sink" || entry.key.shape == group.setting.shape)
+                && entry.key.shape == shape
         };
         floors.iter().filter(fits).copied().collect()
     };
     for name in ["floor-memcpy", "floor-chunked-copy"] {
-        let entries = of(name);
+        // One line has points of one shape.
+        let own = of(name, &group.setting.shape);
+        let entries = if own.is_empty() { of(name, "sink") } else { own };
         if !entries.is_empty() {
             let found = measure.series(words::floor(name), Look::Floor, &entries, None);
             curves.series.push(found);
