@@ -59,7 +59,7 @@ fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
 
 /// No result may replace a run, nor another result.
 fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
-    let refuse = |first: &Path, second: &Path| {
+    let refuse = |first: &Path, second: &Path| -> anyhow::Result<()> {
         let [first, second] = [first, second].map(Path::display);
         Err(Usage(format!("{first} and {second} are the same file; give another name")).into())
     };
