@@ -20,10 +20,15 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
     }
     squares.retain(|_, entries| entries.len() >= PAIRS_MIN);
     if squares.is_empty() {
+        let means = host.entries.iter().any(is_mean_of_pair);
+        let reason = match means {
+            true => "of exchanges between pairs of CPUs only means are stored, no medians",
+            false => "no exchange was measured between several pairs of CPUs",
+        };
         return vec![Shown::Missing {
             id: place.id("matrix"),
             title: place.title("From CPU to CPU", host),
-            reason: "no exchange was measured between several pairs of CPUs".to_owned(),
+            reason: reason.to_owned(),
             command: "nearcall bench matrix --out matrix.json".to_owned(),
         }];
     }
@@ -42,6 +47,12 @@ fn is_of_matrix(entry: &Entry<'_>) -> bool {
         && key.definition == Definition::Rtt
         && key.rhythm == Rhythm::Steady
         && entry.cell.headline().is_some_and(|h| h.unit == "ns" && drawable(h.value))
+}
+
+/// A cell of a data set that tells no more.
+fn is_mean_of_pair(entry: &Entry<'_>) -> bool {
+    let times = entry.cell.rtt_ns.as_ref();
+    entry.key.pair.is_some() && times.is_some_and(|times| times.p50.is_none() && times.mean.is_some())
 }
 
 /// What all pairs of one square have in common.

@@ -12,7 +12,7 @@ use super::text::capital;
 use super::{name, text};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, List};
+use crate::run::{Cell, CellKey, Definition, List};
 
 /// The same exchanges without nearcall.
 pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
@@ -77,7 +77,13 @@ fn by_definition<'a>(entries: &[&'a Entry<'a>]) -> BTreeMap<Definition, Vec<&'a 
 
 fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Markup {
     let (title, meaning) = definition.title_and_meaning();
-    let figure = if is_rate(definition) { "messages per second" } else { "median" };
+    let figure = match is_rate(definition) {
+        true => "messages per second",
+        false if entries.iter().any(|entry| mean(entry.cell).is_some()) => {
+            "median, where the conditions say mean that"
+        }
+        false => "median",
+    };
     let caption = format!(
         "{title} ({}): {meaning}. {}, 95 % interval over launches{}",
         definition.name(),
@@ -117,7 +123,7 @@ fn row(entry: &Entry<'_>) -> Vec<Slot> {
         Slot::Figure(number::size(key.message_bytes)),
         Slot::text(text::plain(&key.wait)),
         Slot::text(text::plain(&key.class)),
-        Slot::text(text::conditions(key)),
+        Slot::text(conditions(key, mean(cell).is_some())),
     ];
     let (value, ci95, unit) = figure(entry);
     row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
@@ -145,6 +151,15 @@ const fn list(key: &CellKey) -> &'static str {
     }
 }
 
+/// What is special about a cell; also that its figure is no median.
+fn conditions(key: &CellKey, is_mean: bool) -> String {
+    let mut words = text::conditions(key);
+    if is_mean {
+        words.push_str(if words.is_empty() { MEAN } else { ", mean" });
+    }
+    words
+}
+
 /// The figure of a definition: one unit for all cells that have it.
 fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
     let cell = entry.cell;
@@ -152,8 +167,20 @@ fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
         return (cell.messages_per_s, cell.messages_per_s_ci95, "/s");
     }
     let times = cell.rtt_ns.as_ref();
+    if let Some(mean) = mean(cell) {
+        return (Some(mean), None, "ns");
+    }
     (times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95), "ns")
 }
+
+/// The mean of a cell that has nothing else, as cells of published data sets.
+fn mean(cell: &Cell) -> Option<f64> {
+    let times = cell.rtt_ns.as_ref().filter(|times| times.p50.is_none())?;
+    times.mean.filter(|_| cell.tags.iter().any(|tag| tag == MEAN))
+}
+
+/// The tag of cells of which only means are stored.
+pub(crate) const MEAN: &str = "mean";
 
 /// What was measured on more than one machine, one column per machine.
 pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
@@ -185,10 +212,14 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let (title, meaning) = definition.title_and_meaning();
     let rows: Vec<&Shared<'_>> =
         rows.iter().filter(|(key, _)| key.definition == definition).collect();
-    let caption = format!("{title}: {meaning}{}", cut(rows.len()));
+    let is_mean = |entry: &&Entry<'_>| mean(entry.cell).is_some();
+    let means = rows.iter().any(|(_, cells)| cells.iter().flatten().any(is_mean));
+    let means = if means { "; a row that ends with mean has means, the others medians" } else { "" };
+    let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
-        let mut row = vec![Slot::text(text::plain(&key.to_string()) + list(key))];
+        let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
+        let mut row = vec![Slot::text(text::plain(&key.to_string()) + list(key) + word)];
         for entry in cells {
             let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
             row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
