@@ -181,10 +181,11 @@ pub(super) struct Set<'a> {
 }
 
 /// The look of each set: the first of each family in the order of `rank` (smaller is better) has
-/// its family's, the others are grey.
+/// its family's, the others are grey. What is disturbed throughout is first of nothing.
 pub(super) fn looks(sets: &[Set<'_>], rank: impl Fn(&Set<'_>) -> Option<f64>) -> Vec<Look> {
     let mut best: BTreeMap<Family, (f64, usize)> = BTreeMap::new();
-    for (index, set) in sets.iter().enumerate() {
+    let sound = |set: &Set<'_>| set.entries.iter().any(|entry| !is_disturbed(entry));
+    for (index, set) in sets.iter().enumerate().filter(|(_, set)| sound(set)) {
         let Some(rank) = rank(set).filter(|rank| rank.is_finite()) else { continue };
         let found = best.entry(set.family).or_insert((rank, index));
         if rank < found.0 {

@@ -10,6 +10,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::run::{Definition, List, Rhythm};
 
+use super::choose::is_disturbed;
 use super::{FigureTable, Parts, Place, Shown, figure, words};
 
 /// One figure for each mechanism with one way to wait, beside one load.
@@ -186,11 +187,15 @@ fn describe(found: &BTreeMap<[u32; 2], &Entry<'_>>) -> String {
             format!("CPU {client} to CPU {server} with {}", number::time(value(entry)))
         })
     };
+    let sound = || found.iter().filter(|(_, entry)| !is_disturbed(entry));
+    if sound().next().is_none() {
+        return format!("{} pairs of CPUs, all disturbed.", found.len());
+    }
     format!(
         "{} pairs of CPUs. Fastest: {}. Slowest: {}.",
         found.len(),
-        words(found.iter().min_by(by)),
-        words(found.iter().max_by(by))
+        words(sound().min_by(by)),
+        words(sound().max_by(by))
     )
 }
 
