@@ -55,6 +55,12 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     let names = [words::machine(other), words::machine(first)];
     let (word, meaning) = setting.definition.title_and_meaning();
     let both = pairs.iter().flat_map(|(a, b)| [*a, *b]);
+    let cut = (sizes.len() > drawn.len()).then(|| {
+        format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len())
+    });
+    // One mark for both.
+    let marks = pairs.iter().filter(|(entry, _)| drawn.contains(&entry.key.message_bytes));
+    let hollow = marks.map(|(a, b)| if is_disturbed(a) { *a } else { *b });
     let parts = Parts {
         id: id.to_owned(),
         title: format!("{} beside {}{}", names[0], names[1], setting.unusual()),
@@ -68,12 +74,7 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
             words::source(both)
         ),
         table: table(&pairs),
-        notes: (sizes.len() > drawn.len())
-            .then(|| {
-                format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len())
-            })
-            .into_iter()
-            .collect(),
+        notes: [cut, words::disturbed(hollow)].into_iter().flatten().collect(),
     };
     Some(figure(parts, |frame, width| chart.draw(frame, width)))
 }
@@ -196,10 +197,11 @@ fn table(pairs: &[Pair<'_>]) -> FigureTable {
 }
 
 fn describe(pairs: &[Pair<'_>], names: &[String; 2]) -> String {
-    let ratios: Vec<f64> = pairs.iter().filter_map(|pair| Some(ratio(*pair)?.0)).collect();
+    let sound = pairs.iter().filter(|(a, b)| !is_disturbed(a) && !is_disturbed(b));
+    let ratios: Vec<f64> = sound.filter_map(|pair| Some(ratio(*pair)?.0)).collect();
     let faster = ratios.iter().filter(|ratio| **ratio < 1.0).count();
     format!(
-        "{} has the shorter median in {faster} of {} cells than {}.",
+        "{} has the shorter median in {faster} of {} undisturbed cells than {}.",
         names[0],
         ratios.len(),
         names[1]
