@@ -151,11 +151,17 @@ fn escape(text: &str) -> String {
             '@' => out.push_str("&#64;"),
             '#' => out.push_str("&#35;"),
             ':' if text[at..].starts_with("://") => out.push_str("&#58;"),
+            '.' if ends_with_www(&text[..at]) => out.push_str("&#46;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '!' => out.extend(['\\', c]),
             c => out.push(c),
         }
     }
     out
+}
+
+fn ends_with_www(text: &str) -> bool {
+    let (bytes, www) = (text.as_bytes(), b"www");
+    bytes.len() >= www.len() && bytes[bytes.len() - www.len()..].eq_ignore_ascii_case(www)
 }
 
 /// A comment with more rows is not read.
@@ -173,5 +179,6 @@ mod tests {
             found,
             "&lt;b&gt;\\|\\`x\\`\\|&lt;/b&gt; &#64;all &#35;1 https&#58;//x \\[a\\](b)"
         );
+        assert_eq!(escape("www.x.org WWW.y ww. é.."), "www&#46;x.org WWW&#46;y ww. é..");
     }
 }

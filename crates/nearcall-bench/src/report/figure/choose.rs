@@ -96,7 +96,8 @@ impl fmt::Display for Setting {
 }
 
 /// The cells that `keep` keeps, by their circumstances: those of an idle machine and two CPUs
-/// first, then the others; of each the largest group first. Only what was asked for, no floors and nothing of a study's protocol.
+/// first, then the others; of each the largest group first. Only what was asked for, no floors and
+/// nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
     let mut found: BTreeMap<Setting, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {

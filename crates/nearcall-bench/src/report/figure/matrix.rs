@@ -52,8 +52,8 @@ fn is_of_matrix(entry: &Entry<'_>) -> bool {
 
 /// A cell of a data set that tells no more.
 fn is_mean_of_pair(entry: &Entry<'_>) -> bool {
-    let times = entry.cell.rtt_ns.as_ref();
-    entry.key.pair.is_some() && times.is_some_and(|times| times.p50.is_none() && times.mean.is_some())
+    let Some(times) = &entry.cell.rtt_ns else { return false };
+    entry.key.pair.is_some() && times.p50.is_none() && times.mean.is_some()
 }
 
 /// What all pairs of one square have in common.

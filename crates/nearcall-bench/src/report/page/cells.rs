@@ -180,7 +180,7 @@ fn mean(cell: &Cell) -> Option<f64> {
 }
 
 /// The tag of cells of which only means are stored.
-pub(crate) const MEAN: &str = "mean";
+const MEAN: &str = "mean";
 
 /// What was measured on more than one machine, one column per machine.
 pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
@@ -214,7 +214,7 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
         rows.iter().filter(|(key, _)| key.definition == definition).collect();
     let is_mean = |entry: &&Entry<'_>| mean(entry.cell).is_some();
     let means = rows.iter().any(|(_, cells)| cells.iter().flatten().any(is_mean));
-    let means = if means { "; a row that ends with mean has means, the others medians" } else { "" };
+    let means = if means { "; rows that end with mean have means, the others medians" } else { "" };
     let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
