@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::hosts::{Entry, Host};
 use super::number;
-use super::page::text::{self, plain, plain_long};
+use super::page::text::{self, plain};
 use super::page::{
     Advised, Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
 };
@@ -37,14 +37,13 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
     for (label, text) in &summary.facts {
         let _ = writeln!(out, "- {label}: {}", escape(text));
     }
-    for run in host.runs.iter().filter(|run| run.partial) {
-        let reason = run.partial_reason.as_deref().unwrap_or("for an unknown reason");
+    for run in &summary.partial {
+        let reason = run.reason.as_deref().unwrap_or("for an unknown reason");
         let date = number::date(run.started_unix_s);
-        let reason = escape(&plain_long(reason));
-        let _ = writeln!(out, "- **cut short**: the run of {date}: {reason}");
+        let _ = writeln!(out, "- **cut short**: the run of {date}: {}", escape(reason));
     }
-    for warning in host.runs.iter().flat_map(|run| &run.warnings).take(WARNINGS_MAX) {
-        let _ = writeln!(out, "- **warning**: {}", escape(&plain_long(warning)));
+    for warning in summary.warnings.iter().take(WARNINGS_MAX) {
+        let _ = writeln!(out, "- **warning**: {}", escape(warning));
     }
     out.push_str("\n### What is fast here, and what to use\n\n");
     summary.answers.iter().for_each(|answer| answered(out, answer));

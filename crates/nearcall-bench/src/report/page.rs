@@ -23,7 +23,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 pub use self::answers::{Advised, Answer, Found};
 pub(crate) use self::studies::{VERDICTS, count, studies, title};
 pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
-pub use self::summary::{Summary, summary};
+pub use self::summary::{CutShort, Summary, summary};
 
 use super::chart;
 use super::figure::{self, Shown};
