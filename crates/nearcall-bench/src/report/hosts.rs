@@ -111,6 +111,13 @@ impl fmt::Display for Mismatch {
             ),
         };
         let (first, second) = (first + 1, second + 1);
+        if first == second {
+            // What the message above calls one and the other are two cells.
+            return write!(
+                f,
+                "run {first} contradicts itself: {what}, so it cannot be shown in one table"
+            );
+        }
         write!(
             f,
             "runs {first} and {second} mean different things and cannot share a table: {what}; \
@@ -191,6 +198,10 @@ mod tests {
         runs[1].cells.push(halved);
         let error = hosts(&runs).unwrap_err().to_string();
         assert!(error.contains("runs 1 and 2") && error.contains("rtt_half"), "{error}");
+        let mut both = vec![Cell::new(Kind::Latency, "pipe", 8), Cell::new(Kind::Latency, "pipe", 8)];
+        both[1].definition = Definition::RttHalf;
+        let error = hosts(&[run("a", 1, both)]).unwrap_err().to_string();
+        assert!(error.starts_with("run 1 contradicts itself: ") && !error.contains("give"), "{error}");
         runs[1].cells.clear();
         runs[1].settings.touch = "none".to_owned();
         let error = hosts(&runs).unwrap_err().to_string();
