@@ -12,7 +12,7 @@ use nearcall_bench::dataset::flat::csv;
 use nearcall_bench::report::figure::{self, Shown};
 use nearcall_bench::report::hosts::{Host, hosts};
 use nearcall_bench::report::markdown::markdown;
-use nearcall_bench::report::page::{PageFacts, Summary, page, summary};
+use nearcall_bench::report::page::{PageFacts, Summary, page, quoted, summary};
 use nearcall_bench::run::{LoadError, ParseError, Run, save_text};
 use serde::Serialize;
 
@@ -139,7 +139,8 @@ fn names(paths: &[PathBuf]) -> String {
 
 /// The command that makes the page again, without folders of this machine.
 fn facts(args: &ReportArgs) -> PageFacts {
-    let name = |path: &Path| path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy().into();
+    let name =
+        |path: &Path| quoted(&path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy());
     let runs = args.runs.iter().map(|path| name(path)).collect::<Vec<String>>().join(" ");
     PageFacts {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
