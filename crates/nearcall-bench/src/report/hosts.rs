@@ -101,6 +101,12 @@ pub enum Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Definition { what, definitions: [a, b], runs: [first, second] } = self
+            && first == second
+        {
+            let (run, a, b) = (first + 1, a.name(), b.name());
+            return write!(f, "run {run} times {what} as {a} and as {b}: they cannot share a table");
+        }
         let ([first, second], what) = match self {
             Self::Touch { words: [a, b], runs } => {
                 (runs, format!("payload touched {a:?} in one and {b:?} in the other"))
@@ -111,13 +117,6 @@ impl fmt::Display for Mismatch {
             ),
         };
         let (first, second) = (first + 1, second + 1);
-        if first == second {
-            // What the message above calls one and the other are two cells.
-            return write!(
-                f,
-                "run {first} contradicts itself: {what}, so it cannot be shown in one table"
-            );
-        }
         write!(
             f,
             "runs {first} and {second} mean different things and cannot share a table: {what}; \
@@ -190,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_contradicts_itself_is_told_apart_from_two() {
+        let mut cells = vec![Cell::new(Kind::Latency, "pipe", 8); 2];
+        cells[1].definition = Definition::RttHalf;
+        let error = hosts(&[run("a", 1, cells)]).unwrap_err().to_string();
+        assert!(error.starts_with("run 1 times pipe ") && !error.contains("runs"), "{error}");
+    }
+
+    #[test]
     fn runs_that_mean_different_things_are_refused() {
         let mut halved = Cell::new(Kind::Latency, "pipe", 8);
         halved.definition = Definition::RttHalf;
@@ -198,10 +205,6 @@ mod tests {
         runs[1].cells.push(halved);
         let error = hosts(&runs).unwrap_err().to_string();
         assert!(error.contains("runs 1 and 2") && error.contains("rtt_half"), "{error}");
-        let mut both = vec![Cell::new(Kind::Latency, "pipe", 8), Cell::new(Kind::Latency, "pipe", 8)];
-        both[1].definition = Definition::RttHalf;
-        let error = hosts(&[run("a", 1, both)]).unwrap_err().to_string();
-        assert!(error.starts_with("run 1 contradicts itself: ") && !error.contains("give"), "{error}");
         runs[1].cells.clear();
         runs[1].settings.touch = "none".to_owned();
         let error = hosts(&runs).unwrap_err().to_string();

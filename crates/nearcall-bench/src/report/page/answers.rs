@@ -36,10 +36,7 @@ impl Answer {
     pub fn missing(&self) -> String {
         match self.disturbed {
             0 => "not measured here".to_owned(),
-            1 => "too noisy: the only cell of it is of grade D; again when it is quiet".to_owned(),
-            cells => {
-                format!("too noisy: all {cells} cells of it are of grade D; again when it is quiet")
-            }
+            cells => format!("too noisy (cells of grade D: {cells}); again when it is quiet"),
         }
     }
 }
