@@ -105,7 +105,10 @@ impl fmt::Display for Mismatch {
             && first == second
         {
             let (run, a, b) = (first + 1, a.name(), b.name());
-            return write!(f, "run {run} times {what} as {a} and as {b}: they cannot share a table");
+            return write!(
+                f,
+                "run {run} times {what} as {a} and as {b}: they cannot share a table"
+            );
         }
         let ([first, second], what) = match self {
             Self::Touch { words: [a, b], runs } => {

@@ -139,8 +139,7 @@ fn names(paths: &[PathBuf]) -> String {
 
 /// The command that makes the page again, without folders of this machine.
 fn facts(args: &ReportArgs) -> PageFacts {
-    let name =
-        |path: &Path| quoted(&path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy());
+    let name = |path: &Path| quoted(&path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy());
     let runs = args.runs.iter().map(|path| name(path)).collect::<Vec<String>>().join(" ");
     PageFacts {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),

@@ -55,9 +55,8 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     let names = [words::machine(other), words::machine(first)];
     let (word, meaning) = setting.definition.title_and_meaning();
     let both = pairs.iter().flat_map(|(a, b)| [*a, *b]);
-    let cut = (sizes.len() > drawn.len()).then(|| {
-        format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len())
-    });
+    let cut = (sizes.len() > drawn.len())
+        .then(|| format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len()));
     // One mark for both.
     let marks = pairs.iter().filter(|(entry, _)| drawn.contains(&entry.key.message_bytes));
     let hollow = marks.map(|(a, b)| if is_disturbed(a) { *a } else { *b });

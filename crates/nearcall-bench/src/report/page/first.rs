@@ -72,8 +72,7 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
 }
 
 fn nothing(summary: &Summary) -> Markup {
-    let none =
-        summary.answers.iter().all(|answer| answer.found.is_none() && answer.disturbed == 0);
+    let none = summary.answers.iter().all(|answer| answer.found.is_none() && answer.disturbed == 0);
     html! {
         @if none {
             p { "These runs have no cell that answers one of these questions." }
