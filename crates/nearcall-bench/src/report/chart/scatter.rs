@@ -20,9 +20,9 @@ pub struct Scatter {
     pub y: Axis,
     /// What was found.
     pub spots: Vec<Spot>,
-    /// The second cost of what is on the front and lies before the first axis begins; the stairs
+    /// Both costs of what is on the front before all spots, where there is such a thing; the stairs
     /// come from there.
-    pub from: Option<f64>,
+    pub from: Option<[f64; 2]>,
     /// What looks mean; the flag: hollow.
     pub key: Vec<(Look, bool, String)>,
     /// Said under the axis.
@@ -90,7 +90,8 @@ impl Scatter {
             let [x, y] = self.spots[index].at;
             plane.at(x, y)
         });
-        let from = self.from.and_then(|cost| plane.y(cost));
+        let from =
+            self.from.and_then(|[x, y]| Some([plane.x(x).unwrap_or(plane.left), plane.y(y)?]));
         let stairs = stairs(&places.collect::<Vec<_>>(), from, &plane);
         let body = html! {
             (key)
@@ -153,11 +154,12 @@ fn draw_spot(spot: &Spot, plane: &Plane<'_>, width: Width) -> Markup {
 }
 
 /// From the upper edge down to the first, then right and down to each, and on to the right edge.
-/// With `from`, from that height of the left edge instead.
-fn stairs(places: &[[f64; 2]], from: Option<f64>, plane: &Plane<'_>) -> Vec<[f64; 2]> {
+/// With `from`, by way of that place.
+fn stairs(places: &[[f64; 2]], from: Option<[f64; 2]>, plane: &Plane<'_>) -> Vec<[f64; 2]> {
     let Some(&[first, _]) = places.first() else { return Vec::new() };
     let mut out = match from {
-        Some(height) => vec![[plane.left, height], [first, height]],
+        Some([x, y]) if x > plane.left => vec![[x, plane.top], [x, y], [first, y]],
+        Some([x, y]) => vec![[x, y], [first, y]],
         None => vec![[first, plane.top]],
     };
     for (index, &[x, y]) in places.iter().enumerate() {

@@ -89,7 +89,7 @@ fn one(
     let y = Axis::log(Unit::Time, y_title, spots.iter().map(|s| s.at[1]))?;
     let remark = (!floors).then(|| words::NO_FLOORS.to_owned());
     let before = best.iter().filter_map(|entry| costs(entry)).rfind(|at| at[0] < left);
-    let chart = Scatter { x, y, spots, from: before.map(|at| at[1]), key: legend, remark };
+    let chart = Scatter { x, y, spots, from: before, key: legend, remark };
     let on_front: Vec<&str> =
         chart.front().into_iter().map(|index| chart.spots[index].name.as_str()).collect();
     let size = group.sizes().first().copied().unwrap_or_default();
