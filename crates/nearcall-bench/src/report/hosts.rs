@@ -101,6 +101,15 @@ pub enum Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Definition { what, definitions: [a, b], runs: [first, second] } = self
+            && first == second
+        {
+            let (run, a, b) = (first + 1, a.name(), b.name());
+            return write!(
+                f,
+                "run {run} times {what} as {a} and as {b}: they cannot share a table"
+            );
+        }
         let ([first, second], what) = match self {
             Self::Touch { words: [a, b], runs } => {
                 (runs, format!("payload touched {a:?} in one and {b:?} in the other"))
@@ -180,6 +189,14 @@ mod tests {
         let counts: Vec<u64> = hosts[0].entries.iter().map(|entry| entry.cell.count).collect();
         assert_eq!((counts, hosts[0].superseded), (vec![3, 0], 1));
         assert_eq!(hosts[1].entries[0].cell.count, 2);
+    }
+
+    #[test]
+    fn a_run_that_contradicts_itself_is_told_apart_from_two() {
+        let mut cells = vec![Cell::new(Kind::Latency, "pipe", 8); 2];
+        cells[1].definition = Definition::RttHalf;
+        let error = hosts(&[run("a", 1, cells)]).unwrap_err().to_string();
+        assert!(error.starts_with("run 1 times pipe ") && !error.contains("runs"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::hosts::{Entry, Host};
 use super::number;
-use super::page::text::{self, plain, plain_long};
+use super::page::text::{self, plain};
 use super::page::{
     Advised, Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
 };
@@ -37,14 +37,13 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
     for (label, text) in &summary.facts {
         let _ = writeln!(out, "- {label}: {}", escape(text));
     }
-    for run in host.runs.iter().filter(|run| run.partial) {
-        let reason = run.partial_reason.as_deref().unwrap_or("for an unknown reason");
+    for run in &summary.partial {
+        let reason = run.reason.as_deref().unwrap_or("for an unknown reason");
         let date = number::date(run.started_unix_s);
-        let reason = escape(&plain_long(reason));
-        let _ = writeln!(out, "- **cut short**: the run of {date}: {reason}");
+        let _ = writeln!(out, "- **cut short**: the run of {date}: {}", escape(reason));
     }
-    for warning in host.runs.iter().flat_map(|run| &run.warnings).take(WARNINGS_MAX) {
-        let _ = writeln!(out, "- **warning**: {}", escape(&plain_long(warning)));
+    for warning in summary.warnings.iter().take(WARNINGS_MAX) {
+        let _ = writeln!(out, "- **warning**: {}", escape(warning));
     }
     out.push_str("\n### What is fast here, and what to use\n\n");
     summary.answers.iter().for_each(|answer| answered(out, answer));
@@ -55,7 +54,8 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
 
 fn answered(out: &mut String, answer: &Answer) {
     let Some(found) = &answer.found else {
-        let _ = writeln!(out, "- {}: not measured here (`{}`)", answer.question, answer.command);
+        let missing = answer.missing();
+        let _ = writeln!(out, "- {}: {missing} (`{}`)", answer.question, answer.command);
         return;
     };
     let (name, what) = (escape(&found.mechanism), escape(&found.what));
@@ -150,11 +150,17 @@ fn escape(text: &str) -> String {
             '@' => out.push_str("&#64;"),
             '#' => out.push_str("&#35;"),
             ':' if text[at..].starts_with("://") => out.push_str("&#58;"),
+            '.' if ends_with_www(&text[..at]) => out.push_str("&#46;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '!' => out.extend(['\\', c]),
             c => out.push(c),
         }
     }
     out
+}
+
+fn ends_with_www(text: &str) -> bool {
+    let (bytes, www) = (text.as_bytes(), b"www");
+    bytes.len() >= www.len() && bytes[bytes.len() - www.len()..].eq_ignore_ascii_case(www)
 }
 
 /// A comment with more rows is not read.
@@ -172,5 +178,6 @@ mod tests {
             found,
             "&lt;b&gt;\\|\\`x\\`\\|&lt;/b&gt; &#64;all &#35;1 https&#58;//x \\[a\\](b)"
         );
+        assert_eq!(escape("www.x.org WWW.y ww. é.."), "www&#46;x.org WWW&#46;y ww. é..");
     }
 }

@@ -21,9 +21,10 @@ pub(crate) mod text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::answers::{Advised, Answer, Found};
+pub use self::method::quoted;
 pub(crate) use self::studies::{VERDICTS, count, studies, title};
+pub use self::summary::{CutShort, Summary, summary};
 pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
-pub use self::summary::{Summary, summary};
 
 use super::chart;
 use super::figure::{self, Shown};

@@ -1,16 +1,18 @@
-//! Figures of random runs, most of which no measurement would give: nothing panics, everything is
-//! well formed.
+//! Figures and pages of random runs, most of which no measurement would give: nothing panics,
+//! everything is well formed.
 
 use nearcall_bench::histogram::{Histogram, StoredHistogram};
 use nearcall_bench::noise::Grade;
-use nearcall_bench::report::figure::figures;
+use nearcall_bench::report::figure::{Shown, figures};
 use nearcall_bench::report::hosts::hosts;
+use nearcall_bench::report::markdown::markdown;
 use nearcall_bench::run::{
     Cell, Definition, GapFacts, Kind, LoadAchieved, Matrix, PaceFacts, PerEnd, Placement, RttNs,
     Run,
 };
 
 use crate::figures::check_shown;
+use crate::report::{check_structure, page_of};
 use crate::table::empty;
 
 fn number(random: &mut fastrand::Rng) -> f64 {
@@ -127,7 +129,10 @@ fn no_run_breaks_a_figure() {
         if let Ok(hosts) = hosts(&runs) {
             let shown = figures(&hosts);
             check_shown(&shown);
-            figures_drawn += shown.len();
+            figures_drawn += shown.iter().filter(|one| matches!(one, Shown::Figure(_))).count();
+            check_structure(&page_of(&runs));
+            let short = markdown(&hosts);
+            assert!(short.chars().all(|c| c == '\n' || !c.is_control()), "{short:?}");
         }
     }
     assert!(figures_drawn > 50, "{figures_drawn}");

@@ -4,12 +4,14 @@
 mod dataset;
 mod dataset_import;
 mod figures;
+mod figures_evidence;
 mod figures_random;
 mod footprint;
 mod load;
 mod page_reader;
 mod profile;
 mod report;
+mod report_answers;
 mod runner;
 mod study_calls;
 mod study_methods;

@@ -27,7 +27,7 @@ fn check(found: &str, golden: &str) {
     assert!(found == expected, "{golden} differs; UPDATE_EXPECT=1 rewrites it\n{found}");
 }
 
-fn page_of(runs: &[Run]) -> String {
+pub(crate) fn page_of(runs: &[Run]) -> String {
     let facts = PageFacts {
         version: "0.1.0".to_owned(),
         command: "nearcall report run.json -o report.html".to_owned(),
@@ -75,7 +75,7 @@ fn first_screen(tags: &[Tag]) -> String {
 
 /// What every page of ours keeps.
 #[track_caller]
-fn check_structure(page: &str) -> Vec<Tag> {
+pub(crate) fn check_structure(page: &str) -> Vec<Tag> {
     let tags = tags(page);
     let mut ids = HashSet::new();
     for id in tags.iter().filter_map(|tag| tag.get("id")) {

@@ -12,7 +12,7 @@ use nearcall_bench::dataset::flat::csv;
 use nearcall_bench::report::figure::{self, Shown};
 use nearcall_bench::report::hosts::{Host, hosts};
 use nearcall_bench::report::markdown::markdown;
-use nearcall_bench::report::page::{PageFacts, Summary, page, summary};
+use nearcall_bench::report::page::{PageFacts, Summary, page, quoted, summary};
 use nearcall_bench::run::{LoadError, ParseError, Run, save_text};
 use serde::Serialize;
 
@@ -54,7 +54,55 @@ fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
         let what = "only one of -o, --markdown, --csv and --json can go to standard output";
         return Err(Usage(what.to_owned()).into());
     }
-    Ok(())
+    check_paths(args)
+}
+
+/// No result may replace a run, nor another result.
+fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
+    let refuse = |first: &Path, second: &Path| -> anyhow::Result<()> {
+        let [first, second] = [first, second].map(Path::display);
+        Err(Usage(format!("{first} and {second} are the same file; give another name")).into())
+    };
+    let mut taken: Vec<(PathBuf, &Path)> =
+        args.runs.iter().map(|path| (real(path), path.as_path())).collect();
+    for path in [&args.out, &args.markdown, &args.csv, &args.svg].into_iter().flatten() {
+        let real = real(path);
+        // Of a pipe or /dev/null nothing is lost.
+        if is_stdout(path) || fs::metadata(&real).is_ok_and(|found| is_special(&found)) {
+            continue;
+        }
+        if let Some((_, other)) = taken.iter().find(|(other, _)| *other == real) {
+            return refuse(other, path);
+        }
+        taken.push((real, path));
+    }
+    // What figures are called is known only later.
+    let folder = args.svg.as_deref().map(real);
+    let figure = |path: &Path| {
+        path.parent() == folder.as_deref() && path.extension().is_some_and(|end| end == "svg")
+    };
+    match taken.iter().find(|(path, _)| folder.is_some() && figure(path)) {
+        Some((_, path)) => Err(Usage(format!(
+            "{} may be the name of a figure in --svg; give another name",
+            path.display()
+        ))
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn is_special(found: &fs::Metadata) -> bool {
+    !found.is_file() && !found.is_dir()
+}
+
+/// The path without links, also of a file that is still to be made.
+fn real(path: &Path) -> PathBuf {
+    let folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    fs::canonicalize(path).ok().or_else(folder).unwrap_or_else(|| path.to_owned())
 }
 
 fn load(path: &Path) -> anyhow::Result<Run> {
@@ -91,7 +139,7 @@ fn names(paths: &[PathBuf]) -> String {
 
 /// The command that makes the page again, without folders of this machine.
 fn facts(args: &ReportArgs) -> PageFacts {
-    let name = |path: &Path| path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy().into();
+    let name = |path: &Path| quoted(&path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy());
     let runs = args.runs.iter().map(|path| name(path)).collect::<Vec<String>>().join(" ");
     PageFacts {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nearcall_bench::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings};
+use nearcall_bench::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings, Skipped};
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};
@@ -77,6 +77,61 @@ fn a_result_can_go_to_standard_output_but_only_one() {
     assert!(ended.code == Some(0) && ended.stdout.starts_with("## IPC on"), "{ended:?}");
     let ended = folder.run(&["report", "run.json", "--markdown", "-", "--json"]);
     fails(&ended, 2, &["only one of"]);
+}
+
+#[test]
+fn no_result_replaces_a_run_or_another_result() {
+    let folder = folder(&[("run.json", &stored())]);
+    std::os::unix::fs::symlink("run.json", folder.path().join("link.json")).unwrap();
+    let before = read(&folder, "run.json");
+    for words in [
+        &["run.json", "-o", "run.json"][..],
+        &["run.json", "-o", "./run.json"],
+        &["run.json", "--csv", "link.json"],
+        &["link.json", "--markdown", "run.json"],
+        &["run.json", "-o", "a", "--markdown", "./a"],
+        &["run.json", "-o", "figures/overview.svg", "--svg", "figures"],
+    ] {
+        let _ = fs::create_dir(folder.path().join("figures"));
+        let ended = folder.run(&[&["report"], words].concat());
+        fails(&ended, 2, &["give another name"]);
+    }
+    assert_eq!(read(&folder, "run.json"), before);
+    let ended = folder.run(&["report", "run.json", "-o", "/dev/null", "--csv", "/dev/null"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn the_command_of_a_page_can_be_given_to_a_shell() {
+    let folder = folder(&[("my run.json", &stored())]);
+    let ended = folder.run(&["report", "my run.json", "-o", "report.html"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(read(&folder, "report.html").contains("nearcall report 'my run.json' -o report.html"));
+}
+
+#[test]
+fn the_facts_as_json_hold_what_the_page_warns_of() {
+    let mut run = stored();
+    run.mark_partial("interrupted");
+    run.warnings = vec!["huge pages".to_owned()];
+    run.skipped = vec![Skipped {
+        mechanism: "vmsplice".to_owned(),
+        reason: "not allowed".to_owned(),
+        unsupported: true,
+        kind: None,
+        message_bytes: None,
+        shape: None,
+        wait: None,
+    }];
+    let folder = folder(&[("run.json", &run), ("again.json", &stored())]);
+    let ended = folder.run(&["report", "run.json", "again.json", "--json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let machine = &document["machines"][0];
+    assert_eq!(machine["partial"][0]["reason"], "interrupted");
+    assert_eq!(machine["warnings"][0], "huge pages");
+    assert_eq!(machine["skipped"][0]["mechanism"], "vmsplice");
+    assert_eq!(machine["superseded"], 2);
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub struct Scatter {
     pub y: Axis,
     /// What was found.
     pub spots: Vec<Spot>,
+    /// Both costs of what is on the front before all spots, where there is such a thing; the stairs
+    /// come from there.
+    pub from: Option<[f64; 2]>,
     /// What looks mean; the flag: hollow.
     pub key: Vec<(Look, bool, String)>,
     /// Said under the axis.
@@ -31,10 +34,12 @@ pub struct Scatter {
 pub struct Spot {
     /// Its name.
     pub name: String,
-    /// Its colour and mark; [`Look::Floor`] is never on the front.
+    /// Its colour and mark.
     pub look: Look,
     /// Both costs.
     pub at: [f64; 2],
+    /// Whether nothing beats it in both, by [`front`]; also of what this chart does not show.
+    pub on_front: bool,
     /// Whether its name should stand beside it; what is on the front always has one.
     pub named: bool,
     /// Only its outline.
@@ -64,12 +69,13 @@ pub fn front(costs: &[[f64; 2]]) -> Vec<usize> {
 }
 
 impl Scatter {
-    /// The indices of `spots` on the front.
+    /// The indices of `spots` on the front, ascending by the first cost.
     #[must_use]
     pub fn front(&self) -> Vec<usize> {
-        let bound = |spot: &Spot| spot.look == Look::Floor || spot.hollow;
-        let costs = self.spots.iter().map(|s| if bound(s) { [f64::NAN; 2] } else { s.at });
-        front(&costs.collect::<Vec<_>>())
+        let mut found: Vec<usize> =
+            (0..self.spots.len()).filter(|&index| self.spots[index].on_front).collect();
+        found.sort_by(|&a, &b| self.spots[a].at[0].total_cmp(&self.spots[b].at[0]));
+        found
     }
 
     /// Draws it.
@@ -80,13 +86,17 @@ impl Scatter {
         let front = self.front();
         let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
         let remark = remark.unwrap_or_default();
+        let places = front.iter().filter_map(|&index| {
+            let [x, y] = self.spots[index].at;
+            plane.at(x, y)
+        });
+        let from =
+            self.from.and_then(|[x, y]| Some([plane.x(x).unwrap_or(plane.left), plane.y(y)?]));
+        let stairs = stairs(&places.collect::<Vec<_>>(), from, &plane);
         let body = html! {
             (key)
             (plane.draw(width))
-            path class="front" d=(path(&stairs(&front.iter().filter_map(|&index| {
-                let [x, y] = self.spots[index].at;
-                plane.at(x, y)
-            }).collect::<Vec<_>>(), &plane))) {}
+            @if !stairs.is_empty() { path class="front" d=(path(&stairs)) {} }
             @for spot in &self.spots { (draw_spot(spot, &plane, width)) }
             (self.names(&front, &plane))
             @for (index, line) in remark.iter().enumerate() {
@@ -144,9 +154,14 @@ fn draw_spot(spot: &Spot, plane: &Plane<'_>, width: Width) -> Markup {
 }
 
 /// From the upper edge down to the first, then right and down to each, and on to the right edge.
-fn stairs(places: &[[f64; 2]], plane: &Plane<'_>) -> Vec<[f64; 2]> {
+/// With `from`, by way of that place.
+fn stairs(places: &[[f64; 2]], from: Option<[f64; 2]>, plane: &Plane<'_>) -> Vec<[f64; 2]> {
     let Some(&[first, _]) = places.first() else { return Vec::new() };
-    let mut out = vec![[first, plane.top]];
+    let mut out = match from {
+        Some([x, y]) if x > plane.left => vec![[x, plane.top], [x, y], [first, y]],
+        Some([x, y]) => vec![[x, y], [first, y]],
+        None => vec![[first, plane.top]],
+    };
     for (index, &[x, y]) in places.iter().enumerate() {
         out.push([x, y]);
         out.push([places.get(index + 1).map_or(plane.right, |next| next[0]), y]);

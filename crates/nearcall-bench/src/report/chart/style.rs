@@ -66,7 +66,8 @@ macro_rules! rules {
 pub const STYLE: &str = concat!(
     ":root{",
     light!(),
-    "}@media (prefers-color-scheme:dark){:root:not([data-theme=light]){",
+    // On paper this would win over the rule for paper: `:not` counts.
+    "}@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){",
     dark!(),
     "}}:root[data-theme=dark]{",
     dark!(),
@@ -81,3 +82,14 @@ pub const STYLE: &str = concat!(
 
 /// The same for one drawing in a file of its own: light, and nothing is hidden.
 pub const STYLE_STAND_ALONE: &str = concat!(":root{", light!(), "}", rules!());
+
+#[cfg(test)]
+mod tests {
+    use super::STYLE;
+
+    #[test]
+    fn paper_is_never_dark() {
+        assert_eq!(STYLE.matches("prefers-color-scheme").count(), 1);
+        assert!(STYLE.contains("@media screen and (prefers-color-scheme:dark){"));
+    }
+}

@@ -5,6 +5,7 @@
 //!
 //! [`Rhythm`]: crate::run::Rhythm
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -50,7 +51,29 @@ impl Setting {
             load: key.load.clone(),
         }
     }
+
+    /// What readers take for granted comes before all else: an idle machine, two CPUs. The greater
+    /// the more usual.
+    pub(super) fn usual(&self) -> (bool, bool) {
+        (self.load == "idle", self.class != SAME_CPU)
+    }
+
+    /// What a title must add because nobody would take it for granted.
+    pub(super) fn unusual(&self) -> String {
+        let load = match self.load.as_str() {
+            "idle" => String::new(),
+            load => format!(", beside {}", text::clean(load)),
+        };
+        format!("{}{load}", self.unusual_place())
+    }
+
+    /// The same of the placement alone.
+    pub(super) fn unusual_place(&self) -> &'static str {
+        if self.class == SAME_CPU { ", both ends on one CPU" } else { "" }
+    }
 }
+
+const SAME_CPU: &str = "same_cpu";
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,8 +95,9 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The cells that `keep` keeps, by their circumstances; the largest group of an idle machine first,
-/// then by their size. Only what was asked for, no floors and nothing of a study's protocol.
+/// The cells that `keep` keeps, by their circumstances: those of an idle machine and two CPUs
+/// first, then the others; of each the largest group first. Only what was asked for, no floors and
+/// nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
     let mut found: BTreeMap<Setting, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {
@@ -84,13 +108,7 @@ pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) 
     let group = |(setting, entries)| Group { setting, entries };
     let mut groups: Vec<Group<'_>> = found.into_iter().map(group).collect();
     // Stable: among equals the order of the settings decides.
-    groups.sort_by_key(|group| std::cmp::Reverse(group.entries.len()));
-    // An idle machine comes first unless hardly anything was measured on it.
-    let most = groups.first().map_or(0, |group| group.entries.len());
-    let idle = |group: &Group<'_>| group.setting.load == "idle" && group.entries.len() * 2 >= most;
-    if let Some(index) = groups.iter().position(idle) {
-        groups[..=index].rotate_right(1);
-    }
+    groups.sort_by_key(|group| Reverse((group.setting.usual(), group.entries.len())));
     groups
 }
 
@@ -146,6 +164,7 @@ impl<'a> Group<'a> {
         let fits = |entry: &&Entry<'_>| {
             let key = &entry.key;
             key.list == List::Floors
+                && key.load == "idle"
                 && key.kind == self.setting.kind
                 && key.class == self.setting.class
                 && (key.pair.is_none() || key.pair == self.setting.pair)
@@ -163,10 +182,11 @@ pub(super) struct Set<'a> {
 }
 
 /// The look of each set: the first of each family in the order of `rank` (smaller is better) has
-/// its family's, the others are grey.
+/// its family's, the others are grey. What is disturbed throughout is first of nothing.
 pub(super) fn looks(sets: &[Set<'_>], rank: impl Fn(&Set<'_>) -> Option<f64>) -> Vec<Look> {
     let mut best: BTreeMap<Family, (f64, usize)> = BTreeMap::new();
-    for (index, set) in sets.iter().enumerate() {
+    let sound = |set: &Set<'_>| set.entries.iter().any(|entry| !is_disturbed(entry));
+    for (index, set) in sets.iter().enumerate().filter(|(_, set)| sound(set)) {
         let Some(rank) = rank(set).filter(|rank| rank.is_finite()) else { continue };
         let found = best.entry(set.family).or_insert((rank, index));
         if rank < found.0 {

@@ -2,13 +2,13 @@
 
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
-use crate::report::chart::scatter::{Scatter, Spot};
+use crate::report::chart::scatter::{Scatter, Spot, front};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 
-use super::choose::{Group, is_disturbed, looks};
+use super::choose::{Group, Set, is_disturbed, looks};
 use super::family::{Family, key};
 use super::overview::smallest_exchange;
 use super::{FigureTable, Parts, Place, Shown, figure, words};
@@ -17,7 +17,8 @@ use super::{FigureTable, Parts, Place, Shown, figure, words};
 /// once more by themselves.
 pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
     let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
-    let whole = found.as_ref().and_then(|(group, _)| one(host, place, group, ID, ""));
+    let best = found.as_ref().map(|(group, _)| unbeaten(group)).unwrap_or_default();
+    let whole = found.as_ref().and_then(|(group, _)| one(host, place, (group, &best), ID));
     let Some(whole) = whole else {
         return vec![Shown::Missing {
             id: place.id(ID),
@@ -27,7 +28,7 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         }];
     };
     let near = found.as_ref().and_then(|(group, _)| crowd(group));
-    let near = near.and_then(|group| one(host, place, &group, ID_NEAR, ", enlarged"));
+    let near = near.and_then(|group| one(host, place, (&group, &best), ID_NEAR));
     std::iter::once(whole).chain(near).collect()
 }
 
@@ -45,15 +46,24 @@ fn crowd<'a>(group: &Group<'a>) -> Option<Group<'a>> {
     worth.then(|| Group { setting: group.setting.clone(), entries })
 }
 
-fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str) -> Option<Shown> {
+/// What nothing beats in both costs, of all that was measured, ascending by latency. What was
+/// disturbed beats nothing.
+fn unbeaten<'a>(group: &Group<'a>) -> Vec<&'a Entry<'a>> {
+    let sound = |entry: &&Entry<'_>| costs(entry).filter(|_| !is_disturbed(entry));
+    let all: Vec<[f64; 2]> =
+        group.entries.iter().map(|entry| sound(entry).unwrap_or([f64::NAN; 2])).collect();
+    front(&all).into_iter().map(|index| group.entries[index]).collect()
+}
+
+/// The chart of `group`, with the front of `best`, of which some may lie outside.
+fn one(
+    host: &Host<'_>,
+    place: &Place,
+    (group, best): (&Group<'_>, &[&Entry<'_>]),
+    id: &str,
+) -> Option<Shown> {
     let sets = group.series();
-    let best = looks(&sets, |set| set.entries.first().and_then(|entry| Some(costs(entry)?[0])));
-    let mut spots = Vec::new();
-    for (set, best) in sets.iter().zip(&best) {
-        let Some(entry) = set.entries.first() else { continue };
-        let look = set.family.look();
-        spots.extend(spot(entry, set.name.clone(), look, best.is_singled_out() || id == ID_NEAR));
-    }
+    let mut spots = spots(&sets, best, id == ID_NEAR);
     if spots.is_empty() {
         return None;
     }
@@ -63,7 +73,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str
     for name in ["floor-spin", "floor-futex"] {
         let floors = group.floors(host);
         let floor = floors.iter().find(|entry| entry.key.mechanism == name);
-        let floor = floor.and_then(|e| spot(e, words::floor(name), Look::Floor, true));
+        let floor = floor.and_then(|e| spot(e, words::floor(name), Look::Floor));
         let within = left / NEAR..=right * NEAR;
         spots.extend(floor.filter(|floor| within.contains(&floor.at[0])));
     }
@@ -78,20 +88,24 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>, id: &str, suffix: &str
     let y_title = "CPU time of both ends per round trip, logarithmic";
     let y = Axis::log(Unit::Time, y_title, spots.iter().map(|s| s.at[1]))?;
     let remark = (!floors).then(|| words::NO_FLOORS.to_owned());
-    let chart = Scatter { x, y, spots, key: legend, remark };
+    let before = best.iter().filter_map(|entry| costs(entry)).rfind(|at| at[0] < left);
+    let chart = Scatter { x, y, spots, from: before, key: legend, remark };
     let on_front: Vec<&str> =
         chart.front().into_iter().map(|index| chart.spots[index].name.as_str()).collect();
     let size = group.sizes().first().copied().unwrap_or_default();
-    let title = format!("CPU time against latency, {}{suffix}", number::size(size));
-    let statistic = "From left to right: the median of all round trips. From bottom to top: user \
-        and system time of client and server, divided by the round trips. Dashed: the Pareto \
-        front, around all that is beaten in one without being better in the other.";
+    let suffix = if id == ID_NEAR { ", enlarged" } else { "" };
+    let unusual = group.setting.unusual();
+    let title = format!("CPU time against latency, {}{unusual}{suffix}", number::size(size));
+    let front = if on_front.is_empty() { NO_FRONT } else { FRONT };
     let parts = Parts {
         id: place.id(id),
         title: place.title(&title, host),
-        desc: format!("Nothing beats these in both costs: {}.", on_front.join(", ")),
-        about: words::about(statistic, group),
-        table: table(group, &on_front),
+        desc: match on_front.as_slice() {
+            [] => NO_FRONT.to_owned(),
+            names => format!("Nothing beats these in both costs: {}.", names.join(", ")),
+        },
+        about: words::about(&format!("{AXES} {front}"), group),
+        table: table(group, best),
         notes: words::disturbed(group.entries.iter().copied()).into_iter().collect(),
     };
     Some(figure(parts, |frame, width| chart.draw(frame, width)))
@@ -104,7 +118,26 @@ fn costs(entry: &Entry<'_>) -> Option<[f64; 2]> {
     costs.iter().all(|cost| drawable(*cost)).then_some(costs)
 }
 
-fn spot(entry: &Entry<'_>, name: String, look: Look, named: bool) -> Option<Spot> {
+/// One spot for each mechanism that has both costs; named where it is the best of its family.
+fn spots(sets: &[Set<'_>], best: &[&Entry<'_>], all_named: bool) -> Vec<Spot> {
+    let looks = looks(sets, |set| set.entries.first().and_then(|entry| Some(costs(entry)?[0])));
+    let spot = |(set, look): (&Set<'_>, &Look)| {
+        let entry = set.entries.first()?;
+        Some(Spot {
+            on_front: is_among(entry, best),
+            named: all_named || look.is_singled_out(),
+            ..spot(entry, set.name.clone(), set.family.look())?
+        })
+    };
+    sets.iter().zip(&looks).filter_map(spot).collect()
+}
+
+fn is_among(entry: &Entry<'_>, best: &[&Entry<'_>]) -> bool {
+    best.iter().any(|other| other.key == entry.key)
+}
+
+/// A named spot, not on the front.
+fn spot(entry: &Entry<'_>, name: String, look: Look) -> Option<Spot> {
     let at = costs(entry)?;
     let ci95 = entry.cell.headline()?.ci95;
     let label = format!(
@@ -112,10 +145,11 @@ fn spot(entry: &Entry<'_>, name: String, look: Look, named: bool) -> Option<Spot
         words::label(Unit::Time, at[0], ci95, entry),
         number::time(at[1])
     );
-    Some(Spot { name, look, at, named, hollow: is_disturbed(entry), label })
+    let hollow = is_disturbed(entry);
+    Some(Spot { name, look, at, on_front: false, named: true, hollow, label })
 }
 
-fn table(group: &Group<'_>, on_front: &[&str]) -> FigureTable {
+fn table(group: &Group<'_>, best: &[&Entry<'_>]) -> FigureTable {
     let heads = ["mechanism", "waits by", "median", "95 % interval", "CPU time, client"];
     let mut table = FigureTable::new(&heads);
     let more =
@@ -130,7 +164,7 @@ fn table(group: &Group<'_>, on_front: &[&str]) -> FigureTable {
         let ends = entry.cell.cpu_ns_per_message;
         let ci95 = entry.cell.headline().and_then(|headline| headline.ci95);
         let [ci95, grade, launches] = words::evidence(Unit::Time, ci95, entry);
-        let front = if on_front.contains(&name.as_str()) { "yes" } else { "no" };
+        let front = if is_among(entry, best) { "yes" } else { "no" };
         table.rows.push(vec![
             name,
             text::clean(&entry.key.wait),
@@ -148,6 +182,11 @@ fn table(group: &Group<'_>, on_front: &[&str]) -> FigureTable {
     table
 }
 
+const AXES: &str = "From left to right: the median of all round trips. From bottom to top: user \
+    and system time of client and server, divided by the round trips.";
+const FRONT: &str = "Dashed: the Pareto front of all that was measured, around what is beaten in \
+    one without being better in the other.";
+const NO_FRONT: &str = "Nothing here is on the Pareto front of all that was measured.";
 const ID: &str = "cpu-latency";
 const ID_NEAR: &str = "cpu-latency-near";
 /// So many times around the median is near.

@@ -92,7 +92,8 @@ impl Measure<'_> {
     /// The mean of the logarithms; a mechanism that lacks points comes after those that have them.
     fn rank(&self, set: &Set<'_>, sets: &[Set<'_>]) -> Option<f64> {
         let most = sets.iter().map(|set| set.entries.len()).max()?;
-        let values = set.entries.iter().filter_map(|entry| (self.y)(entry));
+        let sound = set.entries.iter().filter(|entry| !is_disturbed(entry));
+        let values = sound.filter_map(|entry| (self.y)(entry));
         let logs: Vec<f64> = values.map(|(y, _)| y).filter(|y| drawable(*y)).map(f64::ln).collect();
         if logs.is_empty() {
             return None;
@@ -132,12 +133,12 @@ pub(super) fn distinct(series: &[Series]) -> usize {
     xs.len()
 }
 
-/// Who is fastest at either end of the lines.
+/// Who is fastest at either end of the lines; what is disturbed is nobody.
 pub(super) fn describe(chart: &Lines, unit_x: Unit, unit_y: Unit, more_is_better: bool) -> String {
     let own = || chart.series.iter().filter(|series| series.look != Look::Floor);
     let best = |at: f64| {
         let here = own().filter_map(|series| {
-            let point = series.points.iter().find(|point| point.x == at)?;
+            let point = series.points.iter().find(|point| point.x == at && !point.hollow)?;
             Some((series.name.as_str(), point.y))
         });
         let (name, y) = here.min_by(|a, b| match more_is_better {
@@ -146,10 +147,14 @@ pub(super) fn describe(chart: &Lines, unit_x: Unit, unit_y: Unit, more_is_better
         })?;
         Some(format!("at {} {name} is best with {}", unit_x.tick(at), unit_y.value(y)))
     };
-    let xs = || own().flat_map(|series| &series.points).map(|point| point.x);
+    let sound = || own().flat_map(|series| &series.points).filter(|point| !point.hollow);
+    let xs = || sound().map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
     let mut found: Vec<String> = [best(low), best(high)].into_iter().flatten().collect();
     found.dedup();
+    if found.is_empty() {
+        found.push("all disturbed".to_owned());
+    }
     format!("{} lines on logarithmic axes; {}.", own().count(), found.join("; "))
 }
 

@@ -66,9 +66,10 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
         "call" => "calls",
         _ => "messages",
     };
-    let title = format!("Whole distributions, {what} of {}", number::size(size));
+    let unusual = group.setting.unusual();
+    let title = format!("Whole distributions, {what} of {}{unusual}", number::size(size));
     let statistic = "Each line: the percentiles of all times of all launches, none left out; it \
-        ends where fewer than ten times lie above. In colour the fastest of each family by its \
+        ends at the last nine with ten times above. In colour the fastest of each family by its \
         median, in grey the others. There is no band: the median's interval stands in the first \
         figure.";
     let parts = Parts {

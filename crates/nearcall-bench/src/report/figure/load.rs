@@ -45,10 +45,10 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         loads.push(group.setting.load.clone());
         let id = if first { "load".to_owned() } else { format!("load-{}", loads.len()) };
         let others: Vec<Group<'_>> = if first { found[index + 1..].to_vec() } else { Vec::new() };
-        let smallest = group.smallest().map(|bytes| group.of_size(bytes));
-        let entries = smallest.map(|group| group.entries).unwrap_or_default();
-        let pairs = entries.into_iter().filter_map(|entry| Some((twin(entry)?, entry))).collect();
-        shown.extend(one(host, place, &id, group, pairs, &others));
+        let Some(group) = group.smallest().map(|bytes| group.of_size(bytes)) else { continue };
+        let loaded = group.entries.iter().copied();
+        let pairs = loaded.filter_map(|entry| Some((twin(entry)?, entry))).collect();
+        shown.extend(one(host, place, &id, &group, pairs, &others));
     }
     if shown.is_empty() {
         shown.push(Shown::Missing {
@@ -98,14 +98,18 @@ fn one(
     let statistic = "Hollow: idle; full: beside the load; at the right: how \
         many times the idle median that is. Bars: 95 % confidence intervals over \
         launches. What the workers really did stands in the notes. Bounds are of the idle machine.";
-    let drawn = pairs.iter().flat_map(|(idle, loaded)| [*idle, *loaded]);
+    let drawn = || pairs.iter().flat_map(|(idle, loaded)| [*idle, *loaded]);
+    // Hollow means idle here.
+    let disturbed = words::disturbed(drawn()).map(|text| text.replace("hollow marks", "values"));
+    let unusual = group.setting.unusual_place();
+    let title = format!("Idle and beside {load}, {}{unusual}", number::size(size));
     let parts = Parts {
         id: place.id(id),
-        title: place.title(&format!("Idle and beside {load}, {}", number::size(size)), host),
+        title: place.title(&title, host),
         desc: describe(&pairs),
-        about: format!("{} In all: {}", words::about(statistic, group), words::source(drawn)),
+        about: format!("{} In all: {}", words::about(statistic, group), words::source(drawn())),
         table: table(group, &pairs),
-        notes: achieved(&pairs).into_iter().chain(words::others(others)).collect(),
+        notes: [achieved(&pairs), words::others(others), disturbed].into_iter().flatten().collect(),
     };
     Some(figure(parts, |frame, width| chart.draw(frame, width)))
 }
@@ -168,10 +172,12 @@ fn table(group: &Group<'_>, pairs: &[Pair<'_>]) -> FigureTable {
 }
 
 fn describe(pairs: &[Pair<'_>]) -> String {
-    let slower = pairs.iter().filter(|(idle, loaded)| {
+    let sound = |(idle, loaded): &&Pair<'_>| !is_disturbed(idle) && !is_disturbed(loaded);
+    let slower = pairs.iter().filter(sound).filter(|(idle, loaded)| {
         matches!((headline(idle), headline(loaded)), (Some(a), Some(b)) if b.value > a.value)
     });
-    format!("{} of {} mechanisms are slower beside the load.", slower.count(), pairs.len())
+    let (slower, all) = (slower.count(), pairs.iter().filter(sound).count());
+    format!("{slower} of {all} undisturbed mechanisms are slower beside the load.")
 }
 
 /// What the workers of the load really did.

@@ -55,9 +55,14 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
     let names = [words::machine(other), words::machine(first)];
     let (word, meaning) = setting.definition.title_and_meaning();
     let both = pairs.iter().flat_map(|(a, b)| [*a, *b]);
+    let cut = (sizes.len() > drawn.len())
+        .then(|| format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len()));
+    // One mark for both.
+    let marks = pairs.iter().filter(|(entry, _)| drawn.contains(&entry.key.message_bytes));
+    let hollow = marks.map(|(a, b)| if is_disturbed(a) { *a } else { *b });
     let parts = Parts {
         id: id.to_owned(),
-        title: format!("{} beside {}", names[0], names[1]),
+        title: format!("{} beside {}{}", names[0], names[1], setting.unusual()),
         desc: describe(&pairs, &names),
         about: format!(
             "{word}: {meaning}. Dot: the median on {} divided by that on {}; below 1 it is faster. \
@@ -68,17 +73,13 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
             words::source(both)
         ),
         table: table(&pairs),
-        notes: (sizes.len() > drawn.len())
-            .then(|| {
-                format!("{} of {} sizes are drawn; the table has all.", drawn.len(), sizes.len())
-            })
-            .into_iter()
-            .collect(),
+        notes: [cut, words::disturbed(hollow)].into_iter().flatten().collect(),
     };
     Some(figure(parts, |frame, width| chart.draw(frame, width)))
 }
 
-/// The circumstances in which most was measured on both machines.
+/// The circumstances in which most was measured on both machines; an idle machine and two CPUs
+/// where there is anything.
 fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<Pair<'a>>)> {
     let by_key: BTreeMap<&CellKey, &Entry<'_>> =
         first.entries.iter().map(|entry| (&entry.key, entry)).collect();
@@ -94,8 +95,8 @@ fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<
             found.entry(Setting::of(entry)).or_default().push((twin, entry));
         }
     }
-    let most = found.values().map(Vec::len).max()?;
-    found.into_iter().find(|(_, pairs)| pairs.len() == most)
+    // Of equal ones the first, which is the last of the other way round.
+    found.into_iter().rev().max_by_key(|(setting, pairs)| (setting.usual(), pairs.len()))
 }
 
 fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
@@ -195,10 +196,11 @@ fn table(pairs: &[Pair<'_>]) -> FigureTable {
 }
 
 fn describe(pairs: &[Pair<'_>], names: &[String; 2]) -> String {
-    let ratios: Vec<f64> = pairs.iter().filter_map(|pair| Some(ratio(*pair)?.0)).collect();
+    let sound = pairs.iter().filter(|(a, b)| !is_disturbed(a) && !is_disturbed(b));
+    let ratios: Vec<f64> = sound.filter_map(|pair| Some(ratio(*pair)?.0)).collect();
     let faster = ratios.iter().filter(|ratio| **ratio < 1.0).count();
     format!(
-        "{} has the shorter median in {faster} of {} cells than {}.",
+        "{} has the shorter median in {faster} of {} undisturbed cells than {}.",
         names[0],
         ratios.len(),
         names[1]

@@ -10,6 +10,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::run::{Definition, List, Rhythm};
 
+use super::choose::is_disturbed;
 use super::{FigureTable, Parts, Place, Shown, figure, words};
 
 /// One figure for each mechanism with one way to wait, beside one load.
@@ -20,10 +21,15 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
     }
     squares.retain(|_, entries| entries.len() >= PAIRS_MIN);
     if squares.is_empty() {
+        let means = host.entries.iter().any(is_mean_of_pair);
+        let reason = match means {
+            true => "of exchanges between pairs of CPUs only means are stored, no medians",
+            false => "no exchange was measured between several pairs of CPUs",
+        };
         return vec![Shown::Missing {
             id: place.id("matrix"),
             title: place.title("From CPU to CPU", host),
-            reason: "no exchange was measured between several pairs of CPUs".to_owned(),
+            reason: reason.to_owned(),
             command: "nearcall bench matrix --out matrix.json".to_owned(),
         }];
     }
@@ -42,6 +48,12 @@ fn is_of_matrix(entry: &Entry<'_>) -> bool {
         && key.definition == Definition::Rtt
         && key.rhythm == Rhythm::Steady
         && entry.cell.headline().is_some_and(|h| h.unit == "ns" && drawable(h.value))
+}
+
+/// A cell of a data set that tells no more.
+fn is_mean_of_pair(entry: &Entry<'_>) -> bool {
+    let Some(times) = &entry.cell.rtt_ns else { return false };
+    entry.key.pair.is_some() && times.p50.is_none() && times.mean.is_some()
 }
 
 /// What all pairs of one square have in common.
@@ -175,11 +187,15 @@ fn describe(found: &BTreeMap<[u32; 2], &Entry<'_>>) -> String {
             format!("CPU {client} to CPU {server} with {}", number::time(value(entry)))
         })
     };
+    let sound = || found.iter().filter(|(_, entry)| !is_disturbed(entry));
+    if sound().next().is_none() {
+        return format!("{} pairs of CPUs, all disturbed.", found.len());
+    }
     format!(
         "{} pairs of CPUs. Fastest: {}. Slowest: {}.",
         found.len(),
-        words(found.iter().min_by(by)),
-        words(found.iter().max_by(by))
+        words(sound().min_by(by)),
+        words(sound().max_by(by))
     )
 }
 

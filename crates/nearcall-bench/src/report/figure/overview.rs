@@ -89,7 +89,11 @@ fn one(
         legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
     }
     let chart = Rows { axis, rows, rule: None, key: legend, remark };
-    let title = format!("One {what} of {} there and back, every mechanism", number::size(size));
+    let title = format!(
+        "One {what} of {} there and back, every mechanism{}",
+        number::size(size),
+        group.setting.unusual()
+    );
     let statistic = "Dot: the median of all round trips. Bar: where the median of a typical \
         launch lies with 95 % confidence. Vertical lines: the same exchange without nearcall.";
     let parts = Parts {
@@ -156,9 +160,10 @@ fn sorted<'a>(entries: impl Iterator<Item = &'a Entry<'a>>) -> Vec<&'a Entry<'a>
     entries
 }
 
-/// Which is fastest and which slowest.
+/// Which is fastest and which slowest, of those that are not disturbed.
 fn describe(chart: &Rows) -> String {
-    let mut cells = chart.rows.iter().filter(|row| row.look != Look::Floor);
+    let sound = |row: &&Row| row.look != Look::Floor && row.dots.iter().any(|dot| !dot.hollow);
+    let mut cells = chart.rows.iter().filter(sound);
     match (cells.next(), cells.next_back()) {
         (Some(first), Some(last)) => format!(
             "{} mechanisms on a logarithmic axis of time, sorted. Fastest: {} with {}; slowest: \
@@ -170,6 +175,6 @@ fn describe(chart: &Rows) -> String {
             last.text
         ),
         (Some(only), None) => format!("{}: {}.", only.name, only.text),
-        _ => "Nothing to see.".to_owned(),
+        _ => "Nothing that is undisturbed.".to_owned(),
     }
 }

@@ -90,7 +90,11 @@ fn one(
     let chart = curves.chart(measure, &format!("{}, logarithmic", measure.x_head))?;
     let chart = with_zero(chart, group);
     let behind = behind(group, &mut table);
-    let title = format!("{title}, {}", text::clean(&group.setting.class));
+    let load = match group.setting.load.as_str() {
+        "idle" => String::new(),
+        load => format!(", beside {}", text::clean(load)),
+    };
+    let title = format!("{title}, {}{load}", text::clean(&group.setting.class));
     let statistic = measure.reading(&chart);
     let parts = Parts {
         id: place.id(id),

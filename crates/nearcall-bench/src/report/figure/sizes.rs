@@ -89,7 +89,7 @@ fn one(
     let derived = (measure.y_unit == Unit::ByteRate).then(|| MEMCPY.to_owned());
     let parts = Parts {
         id: place.id(id),
-        title: place.title(title, host),
+        title: place.title(&format!("{title}{}", group.setting.unusual()), host),
         desc: describe(&chart, Unit::Size, measure.y_unit, measure.more_is_better),
         about: words::about(&measure.reading(&chart), group),
         table,
@@ -102,17 +102,19 @@ fn one(
 fn add_bounds(curves: &mut Curves, measure: &Measure<'_>, group: &Group<'_>, host: &Host<'_>) {
     let sizes: Vec<u64> = group.sizes();
     let floors = group.floors(host);
-    let of = |name: &str| -> Vec<&Entry<'_>> {
+    let of = |name: &str, shape: &str| -> Vec<&Entry<'_>> {
         let fits = |entry: &&&Entry<'_>| {
             let bytes = entry.key.message_bytes;
             entry.key.mechanism == name
                 && (sizes.first()..=sizes.last()).contains(&Some(&bytes))
-                && (entry.key.shape == "sink" || entry.key.shape == group.setting.shape)
+                && entry.key.shape == shape
         };
         floors.iter().filter(fits).copied().collect()
     };
     for name in ["floor-memcpy", "floor-chunked-copy"] {
-        let entries = of(name);
+        // One line has points of one shape.
+        let own = of(name, &group.setting.shape);
+        let entries = if own.is_empty() { of(name, "sink") } else { own };
         if !entries.is_empty() {
             let found = measure.series(words::floor(name), Look::Floor, &entries, None);
             curves.series.push(found);
@@ -142,7 +144,10 @@ pub(super) fn word_bounds(group: &Group<'_>, host: &Host<'_>) -> Vec<Bound> {
 fn memcpy_rate(host: &Host<'_>, class: &str) -> Option<Bound> {
     let fits = |entry: &&Entry<'_>| {
         let key = &entry.key;
-        key.list == List::Floors && key.mechanism == "floor-memcpy" && key.class == class
+        key.list == List::Floors
+            && key.load == "idle"
+            && key.mechanism == "floor-memcpy"
+            && key.class == class
     };
     let largest = host.entries.iter().filter(fits).max_by_key(|e| e.key.message_bytes)?;
     let ns = largest.cell.headline().filter(|h| h.unit == "ns" && drawable(h.value))?.value;

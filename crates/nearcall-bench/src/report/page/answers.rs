@@ -1,8 +1,10 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
-//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm and
-//! definition), none beside a load and none of grade D. What
-//! to use is what `advise.rs` says to fixed requirements.
+//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
+//! definition, placement and caller), none beside a load and none of grade D. What to use is what
+//! `advise.rs` says of that exchange; without a figure there is no advice.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -18,12 +20,25 @@ use crate::run::{CellKey, Definition, Kind, List, Rhythm};
 pub struct Answer {
     /// The question, short.
     pub question: &'static str,
-    /// What was found; `None` if nothing was measured for it.
+    /// What was found; `None` if nothing was measured for it that can be used.
     pub found: Option<Found>,
+    /// How many cells of it count for nothing, being of grade D.
+    pub disturbed: usize,
     /// What to use, by the advice for such messages.
     pub advice: Advised,
-    /// What to run where nothing was measured.
+    /// What to run where nothing was found.
     pub command: &'static str,
+}
+
+impl Answer {
+    /// Why there is no figure, before the command that would give one.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        match self.disturbed {
+            0 => "not measured here".to_owned(),
+            cells => format!("too noisy (cells of grade D: {cells}); again when it is quiet"),
+        }
+    }
 }
 
 /// What the advice says, in short.
@@ -60,7 +75,8 @@ pub struct Found {
     pub what: String,
     /// What one time or rate means.
     pub definition: Definition,
-    /// The mechanism that came next, with its figure in words.
+    /// The first mechanism whose interval overlaps; if there is none, the one that came next. With
+    /// its figure in words.
     pub runner_up: Option<String>,
     /// How many other mechanisms have an interval that overlaps, so that the order is open.
     pub close: usize,
@@ -108,7 +124,8 @@ pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
 struct Question {
     words: &'static str,
     command: &'static str,
-    /// What is asked of the advice.
+    /// What is asked of the advice, but for size, rate and placement, which are those of the
+    /// figure.
     requirements: fn() -> Requirements,
     wanted: fn(&CellKey) -> bool,
     /// Which of the groups that were measured is asked about: the greatest counts.
@@ -117,34 +134,68 @@ struct Question {
 
 impl Question {
     fn answer(&self, host: &Host<'_>) -> Answer {
-        let advice = match advise(&(self.requirements)(), &host.runs) {
+        let asked = |entry: &&Entry<'_>| {
+            is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
+        };
+        let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
+        let group = self.find(&cells);
+        let advice = match group.first() {
+            Some((best, _)) => self.advised(&best.key, host),
+            None => Advised::Refused("nothing that was measured answers the question".to_owned()),
+        };
+        let found = found(&group);
+        let disturbed = cells.iter().filter(|entry| is_disturbed(entry)).count();
+        Answer { question: self.words, found, disturbed, advice, command: self.command }
+    }
+
+    /// What the advice says of the exchange whose figure stands beside it.
+    fn advised(&self, key: &CellKey, host: &Host<'_>) -> Advised {
+        let requirements = Requirements {
+            message_bytes: key.message_bytes.max(1),
+            reply_bytes: (key.shape == "echo" && key.kind == Kind::Latency)
+                .then_some(key.message_bytes),
+            rate_per_s: match key.rhythm {
+                Rhythm::Pace(rate) => Some(f64::from(rate)),
+                _ => None,
+            },
+            placement: match key.class.as_str() {
+                "same_cpu" => Placement::SameCpu,
+                "unpinned" => Placement::Unpinned,
+                _ => Placement::Cross,
+            },
+            ..(self.requirements)()
+        };
+        match advise(&requirements, &host.runs) {
             Ok(advice) => Advised::Use {
                 address: advice.address,
                 confidence: advice.confidence.name(),
                 reasons: advice.reasons,
             },
             Err(refusal) => Advised::Refused(refusal.to_string()),
-        };
-        Answer { question: self.words, found: self.find(host), advice, command: self.command }
+        }
     }
 
-    fn find(&self, host: &Host<'_>) -> Option<Found> {
-        let usable: Vec<&Entry<'_>> = host
-            .entries
-            .iter()
-            .filter(|entry| is_plain(&entry.key) && (self.wanted)(&entry.key))
-            .filter(|entry| entry.cell.grade != Some(Grade::D) && is_valid(entry))
-            .collect();
-        let first = usable.iter().max_by_key(|entry| (self.group)(&entry.key))?;
-        let mut group: Vec<(&Entry<'_>, f64)> = usable
-            .iter()
-            .filter(|entry| is_same_exchange(&entry.key, &first.key))
-            .filter_map(|entry| Some((*entry, text::figure(entry.cell)?.0)))
-            .collect();
-        let more_is_better = first.key.kind == Kind::Throughput;
+    /// The cells of the exchange that is asked about, the best first.
+    fn find<'e>(&self, cells: &[&'e Entry<'e>]) -> Vec<(&'e Entry<'e>, f64)> {
+        let mut groups: BTreeMap<Exchange<'_>, Vec<(&'e Entry<'e>, f64)>> = BTreeMap::new();
+        for &entry in cells.iter().filter(|entry| !is_disturbed(entry)) {
+            if let Some((value, ..)) = text::figure(entry.cell) {
+                groups.entry(same_exchange(&entry.key)).or_default().push((entry, value));
+            }
+        }
+        // One pair of CPUs of many stands for none of the others. Of equal ones the first, which
+        // is the last of the other way round.
+        let rank = |group: &Vec<(&Entry<'_>, f64)>| {
+            let (first, _) = group.first()?;
+            Some(((self.group)(&first.key), first.key.pair.is_none(), group.len()))
+        };
+        let Some(mut group) = groups.into_values().rev().max_by_key(rank) else {
+            return Vec::new();
+        };
+        let more_is_better = group.iter().any(|(entry, _)| entry.key.kind == Kind::Throughput);
         group
             .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
-        found(&group)
+        group
     }
 }
 
@@ -152,7 +203,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
     let (best, value) = *group.first()?;
     let (_, ci95, unit) = text::figure(best.cell)?;
     let mut names = vec![best.key.mechanism.as_str()];
-    let (mut next, mut close) = (None, 0);
+    let (mut next, mut overlapping, mut close) = (None, None, 0);
     for (entry, value) in &group[1..] {
         if names.contains(&entry.key.mechanism.as_str()) {
             continue;
@@ -161,7 +212,10 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         next = next.or(Some((entry, value)));
         let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
         let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
-        close += usize::from(ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)));
+        if ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)) {
+            overlapping = overlapping.or(Some((entry, value)));
+            close += 1;
+        }
     }
     Some(Found {
         mechanism: text::plain(&best.key.mechanism),
@@ -171,7 +225,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         grade: best.cell.grade,
         what: exchange(&best.key),
         definition: best.key.definition,
-        runner_up: next.map(|(entry, value)| {
+        runner_up: overlapping.or(next).map(|(entry, value)| {
             format!(
                 "{} ({}, {}, {})",
                 text::plain(&entry.key.mechanism),
@@ -212,9 +266,16 @@ fn is_valid(entry: &Entry<'_>) -> bool {
     entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
 }
 
-fn is_same_exchange(a: &CellKey, b: &CellKey) -> bool {
-    let of = |key: &CellKey| (key.kind, key.definition, key.message_bytes, key.rhythm);
-    of(a) == of(b) && a.shape == b.shape && (a.class == "same_cpu") == (b.class == "same_cpu")
+fn is_disturbed(entry: &Entry<'_>) -> bool {
+    entry.cell.grade == Some(Grade::D)
+}
+
+/// What cells have in common that are compared with each other.
+type Exchange<'a> = ((Kind, Definition, u64, Rhythm), [&'a str; 3], Option<[u32; 2]>);
+
+fn same_exchange(key: &CellKey) -> Exchange<'_> {
+    let what = (key.kind, key.definition, key.message_bytes, key.rhythm);
+    (what, [&key.shape, &key.class, &key.caller], key.pair)
 }
 
 fn is_small_round_trip(key: &CellKey) -> bool {
@@ -261,7 +322,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Large messages, until they are there",
         command: "nearcall bench latency --sizes 1MiB",
-        requirements: || Requirements { message_bytes: 1 << 20, ..Requirements::default() },
+        requirements: Requirements::default,
         wanted: |key| {
             let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
             large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
@@ -272,7 +333,6 @@ const QUESTIONS: [Question; 5] = [
         words: "Bytes in a stream",
         command: "nearcall bench throughput --sizes 64KiB",
         requirements: || Requirements {
-            message_bytes: 64 << 10,
             pattern: Pattern::OneWay,
             optimise: Weights::only(Objective::Throughput),
             ..Requirements::default()
@@ -286,7 +346,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         words: "Both ends on one CPU",
         command: "nearcall bench latency --placement same",
-        requirements: || Requirements { placement: Placement::SameCpu, ..Requirements::default() },
+        requirements: Requirements::default,
         wanted: |key| {
             let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
             let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;

@@ -12,7 +12,7 @@ use super::text::capital;
 use super::{name, text};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, List};
+use crate::run::{Cell, CellKey, Definition, List};
 
 /// The same exchanges without nearcall.
 pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
@@ -77,21 +77,32 @@ fn by_definition<'a>(entries: &[&'a Entry<'a>]) -> BTreeMap<Definition, Vec<&'a 
 
 fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Markup {
     let (title, meaning) = definition.title_and_meaning();
-    let figure = if is_rate(definition) { "messages per second" } else { "median" };
-    let cut = match entries.len() {
-        count if count > ROWS_MAX => format!("; the first {ROWS_MAX} of {count}"),
-        _ => String::new(),
+    let figure = match is_rate(definition) {
+        true => "messages per second",
+        false if entries.iter().any(|entry| mean(entry.cell).is_some()) => {
+            "median, where the conditions say mean that"
+        }
+        false => "median",
     };
     let caption = format!(
-        "{title} ({}): {meaning}. {}, 95 % interval over launches{cut}",
+        "{title} ({}): {meaning}. {}, 95 % interval over launches{}",
         definition.name(),
         capital(figure),
+        cut(entries.len()),
     );
     let heads = if is_rate(definition) { RATES } else { TIMES };
     let heads: Vec<&str> = BEGIN.into_iter().chain(heads).chain(END).collect();
     let mut table = Table::new(&format!("{id}-{}", definition.name()), caption, &heads);
     entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
     html! { (table) }
+}
+
+/// Said where a table does not hold all.
+fn cut(rows: usize) -> String {
+    match rows > ROWS_MAX {
+        true => format!("; the first {ROWS_MAX} of {rows}"),
+        false => String::new(),
+    }
 }
 
 const fn is_rate(definition: Definition) -> bool {
@@ -105,19 +116,14 @@ const END: [&str; 3] = ["#CPU per message", "#to floor", "grade"];
 
 fn row(entry: &Entry<'_>) -> Vec<Slot> {
     let (key, cell) = (&entry.key, entry.cell);
-    let list = match key.list {
-        List::Bare => " (bare)",
-        List::Parts => " (part)",
-        _ => "",
-    };
     let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
     let mut row = vec![
-        Slot::text(text::plain(&key.mechanism) + list),
+        Slot::text(text::plain(&key.mechanism) + list(key)),
         Slot::text(text::plain(&key.shape)),
         Slot::Figure(number::size(key.message_bytes)),
         Slot::text(text::plain(&key.wait)),
         Slot::text(text::plain(&key.class)),
-        Slot::text(text::conditions(key)),
+        Slot::text(conditions(key, mean(cell).is_some())),
     ];
     let (value, ci95, unit) = figure(entry);
     row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
@@ -136,6 +142,24 @@ fn row(entry: &Entry<'_>) -> Vec<Slot> {
     row
 }
 
+/// What tells a cell from one that is alike in a list of its own.
+const fn list(key: &CellKey) -> &'static str {
+    match key.list {
+        List::Bare => " (bare)",
+        List::Parts => " (part)",
+        List::Cells | List::Floors | List::StudyCells => "",
+    }
+}
+
+/// What is special about a cell; also that its figure is no median.
+fn conditions(key: &CellKey, is_mean: bool) -> String {
+    let mut words = text::conditions(key);
+    if is_mean {
+        words.push_str(if words.is_empty() { MEAN } else { ", mean" });
+    }
+    words
+}
+
 /// The figure of a definition: one unit for all cells that have it.
 fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
     let cell = entry.cell;
@@ -143,8 +167,20 @@ fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
         return (cell.messages_per_s, cell.messages_per_s_ci95, "/s");
     }
     let times = cell.rtt_ns.as_ref();
+    if let Some(mean) = mean(cell) {
+        return (Some(mean), None, "ns");
+    }
     (times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95), "ns")
 }
+
+/// The mean of a cell that has nothing else, as cells of published data sets.
+fn mean(cell: &Cell) -> Option<f64> {
+    let times = cell.rtt_ns.as_ref().filter(|times| times.p50.is_none())?;
+    times.mean.filter(|_| cell.tags.iter().any(|tag| tag == MEAN))
+}
+
+/// The tag of cells of which only means are stored.
+const MEAN: &str = "mean";
 
 /// What was measured on more than one machine, one column per machine.
 pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
@@ -174,10 +210,16 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     }
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let (title, meaning) = definition.title_and_meaning();
-    let caption = format!("{title}: {meaning}");
+    let rows: Vec<&Shared<'_>> =
+        rows.iter().filter(|(key, _)| key.definition == definition).collect();
+    let is_mean = |entry: &&Entry<'_>| mean(entry.cell).is_some();
+    let means = rows.iter().any(|(_, cells)| cells.iter().flatten().any(is_mean));
+    let means = if means { "; rows that end with mean have means, the others medians" } else { "" };
+    let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
-    for (key, cells) in rows.iter().filter(|(key, _)| key.definition == definition).take(ROWS_MAX) {
-        let mut row = vec![Slot::text(text::plain(&key.to_string()))];
+    for (key, cells) in rows.into_iter().take(ROWS_MAX) {
+        let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
+        let mut row = vec![Slot::text(text::plain(&key.to_string()) + list(key) + word)];
         for entry in cells {
             let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
             row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);

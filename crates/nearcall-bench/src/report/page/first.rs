@@ -72,7 +72,7 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
 }
 
 fn nothing(summary: &Summary) -> Markup {
-    let none = summary.answers.iter().all(|answer| answer.found.is_none());
+    let none = summary.answers.iter().all(|answer| answer.found.is_none() && answer.disturbed == 0);
     html! {
         @if none {
             p { "These runs have no cell that answers one of these questions." }
@@ -85,7 +85,7 @@ fn one(answer: &Answer) -> Markup {
         p.question { (answer.question) }
         @match &answer.found {
             Some(found) => (told(found, matches!(answer.advice, Advised::Refused(_)))),
-            None => p.words { "Not measured here: " code { (answer.command) } },
+            None => p.words { (capital(&answer.missing())) ": " code { (answer.command) } },
         }
         @match &answer.advice {
             Advised::Use { address, confidence, reasons } => {

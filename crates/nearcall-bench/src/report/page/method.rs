@@ -185,7 +185,8 @@ fn settings(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 /// A word as a shell reads it.
-fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
     match !word.is_empty() && word.chars().all(harmless) {
         true => word.to_owned(),

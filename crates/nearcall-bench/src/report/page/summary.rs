@@ -8,11 +8,11 @@
 use serde::Serialize;
 
 use super::answers::{self, Answer};
-use super::text::{known, plain};
+use super::text::{known, plain, plain_long};
 use crate::noise::Grade;
 use crate::report::hosts::Host;
 use crate::report::number;
-use crate::run::{Machine, UNKNOWN};
+use crate::run::{Machine, Run, Skipped, UNKNOWN};
 
 /// The first screen of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,6 +27,23 @@ pub struct Summary {
     pub facts: Vec<(&'static str, String)>,
     /// What is fast and what to use.
     pub answers: Vec<Answer>,
+    /// Runs that were cut short: cells of their plans are missing.
+    pub partial: Vec<CutShort>,
+    /// What the runs warn of.
+    pub warnings: Vec<String>,
+    /// What could not be measured.
+    pub skipped: Vec<Skipped>,
+    /// Cells that a later run measured again, which counts.
+    pub superseded: usize,
+}
+
+/// A run that was cut short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CutShort {
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// Why, if it says so.
+    pub reason: Option<String>,
 }
 
 /// Says what `host` is, the `index`th of `count`.
@@ -38,6 +55,27 @@ pub fn summary(host: &Host<'_>, index: usize, count: usize) -> Summary {
         sentence: sentence(host.machine),
         facts: facts(host),
         answers: answers::answers(host),
+        partial: host.runs.iter().filter(|run| run.partial).map(|run| cut_short(run)).collect(),
+        warnings: host.runs.iter().flat_map(|run| &run.warnings).map(|w| plain_long(w)).collect(),
+        skipped: host.runs.iter().flat_map(|run| &run.skipped).map(skipped).collect(),
+        superseded: host.superseded,
+    }
+}
+
+fn cut_short(run: &Run) -> CutShort {
+    let reason = run.partial_reason.as_deref().map(plain_long);
+    CutShort { started_unix_s: run.started_unix_s, reason }
+}
+
+/// The same without what no terminal should see.
+fn skipped(skipped: &Skipped) -> Skipped {
+    let clean = |text: &Option<String>| text.as_deref().map(plain);
+    Skipped {
+        mechanism: plain(&skipped.mechanism),
+        reason: plain_long(&skipped.reason),
+        shape: clean(&skipped.shape),
+        wait: clean(&skipped.wait),
+        ..*skipped
     }
 }
 
