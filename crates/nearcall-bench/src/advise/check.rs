@@ -196,6 +196,10 @@ fn compare(
     let last = costs(&run, wanted, &finalists);
     let own = last.iter().find(|one| one.candidate == choice);
     let own = own.ok_or_else(|| format!("{choice} could not be measured"))?;
+    if last.len() < 2 {
+        // Beside nothing everything is the best.
+        return Err(format!("nothing could be measured beside {choice}"));
+    }
     let worse = last.iter().map(|rival| (own.ratio_to(rival), rival.candidate));
     let (ratio, best) =
         worse.max_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing could be measured")?;
