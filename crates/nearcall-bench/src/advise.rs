@@ -192,7 +192,8 @@ fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<Strin
     let mut words = Vec::new();
     for basis in judged.deciding(requirements) {
         words.push(format!("Judged by {}.", basis.words(requirements)));
-        words.extend(basis.steps.iter().cloned());
+        let new = basis.steps.iter().filter(|step| !words.contains(step)).cloned();
+        words.extend(new.collect::<Vec<_>>());
         let found = basis.words.iter().filter_map(|word| word.found());
         let away = found.map(|found| found.away).fold(0.0, f64::max);
         if away > 0.0 {

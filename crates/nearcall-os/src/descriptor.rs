@@ -4,11 +4,13 @@
 //! moment, so an early return closes it.
 //! Not here: making sockets (`socket.rs`), waiting for them (`poll.rs`).
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -95,6 +97,16 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     let mut flags = fcntl_getfl(&fd)?;
     flags.set(OFlags::NONBLOCK, nonblocking);
     Ok(fcntl_setfl(&fd, flags)?)
+}
+
+/// Opens a file to read, without waiting for a writer if it is a named pipe. Close-on-exec.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn open_to_read_now(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Whether O_NONBLOCK is set.

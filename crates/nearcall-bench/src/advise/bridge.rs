@@ -12,14 +12,12 @@ use crate::run::Cell;
 pub(super) struct Point<'a> {
     /// Bytes that cross, both ways together.
     pub(super) total: u64,
-    /// Whether the shape is the one that is wanted, and not only near it.
-    pub(super) fits: bool,
     pub(super) cell: &'a Cell,
 }
 
-/// Points by size; of two with one size, the one of the shape that is wanted.
+/// Points by size; of several with one size the first.
 pub(super) fn in_order(mut points: Vec<Point<'_>>) -> Vec<Point<'_>> {
-    points.sort_by_key(|point| (point.total, !point.fits));
+    points.sort_by_key(|point| point.total);
     points.dedup_by_key(|point| point.total);
     points
 }
@@ -153,7 +151,7 @@ mod tests {
     }
 
     fn at(cells: &[Cell], total: u64) -> Option<Value> {
-        let points = cells.iter().map(|cell| Point { total: cell.message_bytes, fits: true, cell });
+        let points = cells.iter().map(|cell| Point { total: cell.message_bytes, cell });
         let points = in_order(points.collect());
         Bridge::over(&points, total)?.value(&figure, false, 0.0)
     }

@@ -215,6 +215,10 @@ fn worst_ratio(
     let found = costs(&run, wanted, candidates);
     let own = found.iter().find(|one| one.candidate == choice);
     let own = own.ok_or_else(|| format!("{choice} could not be measured"))?;
+    if found.len() < 2 {
+        // Beside nothing everything is the best.
+        return Err(format!("nothing could be measured beside {choice}"));
+    }
     // The choice itself has exactly 1 to itself, so a maximum below 1 cannot be.
     let worse = found.iter().map(|rival| (rival.candidate, own.ratio_to(rival)));
     worse.max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| "nothing could be measured".to_owned())

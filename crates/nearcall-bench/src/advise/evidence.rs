@@ -1,15 +1,18 @@
 //! Which stored cells speak for the candidates, and what they say.
 //!
-//! Always true: one [`Basis`] is one run, one form of exchange, one placement, one rhythm; all
+//! Always true: one [`Basis`] is one run, one shape of exchange, one placement, one rhythm; all
 //! candidates that are compared by a figure have it from the same basis. Each step between a basis
 //! and what was wanted is told and widens the intervals. Disturbed cells (grade D) say nothing.
 //! How figures become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
+
+use nearcall_channel::Options;
 
 use super::bridge::{self, Bridge, Point};
 use super::candidates::Candidate;
 use super::requirements::{Pattern, Placement, Requirements};
 use super::specs::{Exchange, total_bytes};
 use crate::bench_plan::Shape;
+use crate::launch::ROOM_BYTES;
 use crate::noise::Grade;
 use crate::report::number;
 use crate::run::{Cell, CellKey, Kind, List, Rhythm, Run};
@@ -47,6 +50,8 @@ pub(super) struct Found {
     pub(super) first_look: bool,
     /// Whether the rate was kept, where there was one.
     pub(super) kept: Option<bool>,
+    /// How many per second did begin in time, where there was a rate.
+    pub(super) achieved_per_s: Option<f64>,
     /// Doublings of size between what was measured and what is wanted.
     pub(super) away: f64,
     /// How many launches.
@@ -86,6 +91,8 @@ pub(super) struct Basis<'a> {
     pub(super) run: &'a Run,
     pub(super) form: Form,
     pub(super) kind: Kind,
+    /// "echo", "sink", "call" and so on.
+    pub(super) shape: String,
     pub(super) class: String,
     pub(super) rhythm: Rhythm,
     /// How far from what was wanted; 0 is exactly that.
@@ -143,18 +150,29 @@ fn bases<'a>(query: Query<'_>, run: &'a Run) -> Vec<Basis<'a>> {
             && key.study.is_none()
             && !key.by_reference
     };
-    let cells: Vec<(CellKey, &Cell)> = run.keyed_cells().filter(|(key, _)| fits(key)).collect();
+    let cells: Vec<(CellKey, &Cell)> =
+        run.keyed_cells().filter(|(key, cell)| fits(key) && has_usual_room(cell)).collect();
     let mut found: Vec<Basis<'a>> = Vec::new();
     for (key, _) in &cells {
         let form = if key.caller.is_empty() { Form::Messages } else { Form::Calls };
         let same = |basis: &Basis<'_>| {
-            basis.form == form && basis.class == key.class && basis.rhythm == key.rhythm
+            basis.form == form
+                && basis.shape == key.shape
+                && basis.class == key.class
+                && basis.rhythm == key.rhythm
         };
         if !found.iter().any(same) {
             found.extend(basis(query, run, (form, key), &cells));
         }
     }
     found
+}
+
+/// What a buffer of another size gives, nobody gets who does not ask for it.
+fn has_usual_room(cell: &Cell) -> bool {
+    let usual = u64::from(Options::default().buffer_bytes);
+    let mut rooms = cell.sizes.iter().filter(|size| size.name == ROOM_BYTES);
+    rooms.all(|room| room.requested.is_none_or(|bytes| bytes == 0 || bytes == usual))
 }
 
 fn basis<'a>(
@@ -169,11 +187,10 @@ fn basis<'a>(
         of_class(requirements.placement, &like.class)?,
         of_rhythm(query.rate_per_s, like.rhythm)?,
         of_form(exchange, form),
+        of_shape(exchange, form, &like.shape),
+        of_one_way_rate(requirements),
+        of_sleep_states(run),
     ];
-    let shape = match (form, exchange.shape) {
-        (Form::Messages, Shape::Call | Shape::Oneway) => Shape::Sink,
-        (_, shape) => shape,
-    };
     let total = exchange.total_bytes();
     let points: Vec<Vec<Point<'a>>> = candidates
         .iter()
@@ -181,11 +198,11 @@ fn basis<'a>(
             let own = cells.iter().filter(|(key, cell)| {
                 key.class == like.class
                     && key.rhythm == like.rhythm
+                    && key.shape == like.shape
                     && is_of(candidate, requirements, form, (key, cell))
             });
             let points = own.map(|(key, cell)| Point {
                 total: total_bytes(&key.shape, key.message_bytes),
-                fits: key.shape == shape.name(),
                 cell,
             });
             bridge::in_order(points.collect())
@@ -195,6 +212,7 @@ fn basis<'a>(
         run,
         form,
         kind,
+        shape: like.shape.clone(),
         class: like.class.clone(),
         rhythm: like.rhythm,
         distance: steps.iter().map(|step| step.distance).sum(),
@@ -267,6 +285,10 @@ impl Basis<'_> {
             grade: cells.iter().filter_map(|cell| cell.grade).max(),
             first_look: cells.iter().any(|cell| cell.tags.iter().any(|tag| tag == FIRST_LOOK)),
             kept: cells.iter().filter_map(|cell| Some(cell.pace.as_ref()?.kept)).min(),
+            achieved_per_s: cells
+                .iter()
+                .filter_map(|cell| cell.pace.as_ref()?.achieved_per_s)
+                .reduce(f64::min),
             away: bridge.away(),
             launches: cells.iter().map(|cell| cell.launches).min().unwrap_or(0),
             middle,
@@ -275,15 +297,15 @@ impl Basis<'_> {
 
     /// What was exchanged, where and how, as a sentence.
     pub(super) fn words(&self, requirements: &Requirements) -> String {
-        let exchange = wanted(requirements, self.kind);
-        let size = number::size(exchange.bytes);
-        let what = match (self.form, self.kind, exchange.shape) {
+        let there_and_back = self.shape == Shape::Echo.name();
+        let size = number::size(if there_and_back { self.total / 2 } else { self.total });
+        let what = match (self.form, self.kind, there_and_back) {
             (Form::Calls, Kind::Latency, _) => {
                 format!("calls with an argument of {size} and an empty reply")
             }
             (Form::Calls, Kind::Throughput, _) => format!("one-way calls of {size}"),
             (Form::Messages, Kind::Throughput, _) => format!("messages of {size} one way"),
-            (Form::Messages, _, Shape::Echo) => format!("messages of {size} there and back"),
+            (Form::Messages, _, true) => format!("messages of {size} there and back"),
             (Form::Messages, ..) => format!("messages of {size} and empty replies"),
         };
         let rhythm = match self.rhythm {
@@ -422,9 +444,10 @@ fn of_rhythm(wanted: Option<f64>, rhythm: Rhythm) -> Option<Step> {
         )),
         (Some(rate), Rhythm::Pace(measured)) => {
             let doublings = (f64::from(measured) / rate).log2().abs();
+            let both_rare = rate.max(f64::from(measured)) <= RATE_LOW;
             match doublings {
                 near if near < 0.02 => Some(Step::default()),
-                near if near <= RATE_DOUBLINGS_MAX || rate < RATE_LOW => Some(Step::new(
+                near if near <= RATE_DOUBLINGS_MAX || both_rare => Some(Step::new(
                     (0.1 * near).min(0.8),
                     (0.05 * near).min(0.3),
                     format!("Measured at {measured} per second instead of {rate}."),
@@ -454,6 +477,38 @@ fn of_form(exchange: Exchange, form: Form) -> Step {
     }
 }
 
+/// Plain messages of the same bytes in all, but not the same both ways.
+fn of_shape(exchange: Exchange, form: Form, shape: &str) -> Step {
+    if form == Form::Calls {
+        return Step::default();
+    }
+    let told = match (exchange.shape == Shape::Echo, shape == Shape::Echo.name()) {
+        (true, false) => "Measured with messages that carry all bytes there and none back.",
+        (false, true) => "Measured with messages of which half the bytes go there and half back.",
+        _ => return Step::default(),
+    };
+    Step::new(0.3, 0.1, told.to_owned())
+}
+
+/// One-way messages are measured one right after the other, whatever their rate is.
+fn of_one_way_rate(requirements: &Requirements) -> Step {
+    match (requirements.pattern, requirements.rate_per_s) {
+        (Pattern::OneWay, rate @ Some(_)) => of_rhythm(rate, Rhythm::Steady).unwrap_or_default(),
+        _ => Step::default(),
+    }
+}
+
+fn of_sleep_states(run: &Run) -> Step {
+    match run.machine.state.idle_held {
+        Some(true) => Step::new(
+            0.3,
+            0.1,
+            "Measured with CPUs kept out of sleep states, which makes wake-ups shorter.".to_owned(),
+        ),
+        _ => Step::default(),
+    }
+}
+
 /// The bytes that cross with a given number of bytes per message, in the shape that is wanted.
 pub(super) fn message_bytes(requirements: &Requirements, total: u64) -> u64 {
     match Exchange::of(requirements).shape {
@@ -473,5 +528,5 @@ const PER_DOUBLING: f64 = 0.1;
 /// Sixteen times as often or as rarely is something else.
 const RATE_DOUBLINGS_MAX: f64 = 3.4;
 
-/// Rarer messages differ little: their ends have long gone to sleep.
+/// Messages that are rarer than this differ little: their ends have long gone to sleep.
 const RATE_LOW: f64 = 250.0;

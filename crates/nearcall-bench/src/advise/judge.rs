@@ -78,9 +78,9 @@ impl Judged<'_> {
             requirements,
             candidate,
             times: found(self.times.as_ref(), index),
-            closed: found(self.steady.as_ref().or(self.times.as_ref()), index),
+            closed: found(self.steady.as_ref().or(self.times.as_ref()), index)
+                .filter(|found| found.kept != Some(false)),
             stream: found(self.stream.as_ref(), index),
-            at_rate: self.times.as_ref().is_some_and(|one| matches!(one.rhythm, Rhythm::Pace(_))),
         };
         let values = Objective::ALL.map(|objective| match objective {
             Objective::Memory => memory.clone(),
@@ -91,8 +91,8 @@ impl Judged<'_> {
             at.is_none_or(|at| values[at].is_none())
         };
         let keeps = found.keeps_rate(self.times.as_ref().map(|basis| basis.rhythm));
-        if let Rate::Slow(rate) = keeps {
-            return self.exclude(requirements, candidate, rate);
+        if !matches!(keeps, Rate::Kept | Rate::Unknown) {
+            return self.exclude(requirements, candidate, &keeps);
         }
         let lacked = requirements.optimise.wanted().into_iter().find(|one| lacks(one));
         let memory_only = lacked == Some(Objective::Memory);
@@ -102,6 +102,9 @@ impl Judged<'_> {
                 _ if !memory_only && self.is_disturbed(index) => {
                     self.disturbed.push(candidate);
                     "all that fits was disturbed (grade D)".to_owned()
+                }
+                Some(_) if !memory_only && found.fell_behind() => {
+                    "it fell behind where it was measured, and such times say nothing".to_owned()
                 }
                 lacked => why_not(&candidate, runs).unwrap_or_else(|| match lacked {
                     Some(objective) => format!("no {} that fits", figure_name(objective)),
@@ -122,15 +125,26 @@ impl Judged<'_> {
     }
 
     /// Excludes a candidate that does only so many messages per second.
-    fn exclude(&mut self, requirements: &Requirements, candidate: Candidate, rate: f64) {
+    fn exclude(&mut self, requirements: &Requirements, candidate: Candidate, keeps: &Rate) {
+        let wanted = number::message_rate(requirements.rate_per_s.unwrap_or(0.0));
+        let (why, rate) = match *keeps {
+            Rate::Behind { tried, achieved } => {
+                let (tried, did) = (number::message_rate(tried), number::message_rate(achieved));
+                (format!("cannot keep {wanted}: fell behind at {tried} and did {did}"), achieved)
+            }
+            Rate::Close(most) => {
+                let most_words = number::message_rate(most);
+                (format!("has too little room above {wanted}: does {most_words} at most"), most)
+            }
+            Rate::Slow(most) => {
+                let most_words = number::message_rate(most);
+                (format!("cannot keep {wanted}: does {most_words} at most"), most)
+            }
+            Rate::Kept | Rate::Unknown => return,
+        };
         if rate > self.fastest.map_or(0.0, |(_, rate)| rate) {
             self.fastest = Some((candidate, rate));
         }
-        let why = format!(
-            "cannot keep {}: does {} at most",
-            number::message_rate(requirements.rate_per_s.unwrap_or(0.0)),
-            number::message_rate(rate)
-        );
         let by = vec![Violation { requirement: "--rate".to_owned(), why }];
         self.too_slow.push(Excluded { candidate, by });
     }
@@ -172,13 +186,18 @@ struct Sources<'b> {
     times: Option<&'b Found>,
     closed: Option<&'b Found>,
     stream: Option<&'b Found>,
-    /// The times are those at a rate.
-    at_rate: bool,
 }
 
 /// Whether a candidate keeps the rate.
 enum Rate {
     Kept,
+    /// Fell behind at a rate, of which it did so much.
+    Behind {
+        tried: f64,
+        achieved: f64,
+    },
+    /// Does so many messages per second, which leaves no room for a bad moment.
+    Close(f64),
     /// Does so many messages per second.
     Slow(f64),
     Unknown,
@@ -188,22 +207,32 @@ impl Sources<'_> {
     fn value(&self, objective: Objective) -> Option<Value> {
         let one_way = self.requirements.pattern == Pattern::OneWay;
         match objective {
-            Objective::Latency => Some(self.times?.middle.clone()),
-            Objective::P99 => self.times?.p99.clone(),
+            Objective::Latency => Some(self.kept_times()?.middle.clone()),
+            Objective::P99 => self.kept_times()?.p99.clone(),
             Objective::Throughput if one_way => Some(self.stream?.middle.clone()),
             Objective::Throughput => Some(self.closed?.middle.inverted(NS_PER_S)),
             Objective::Cpu => {
-                let found = if one_way { self.stream } else { self.times };
+                let found = if one_way { self.stream } else { self.kept_times() };
                 Some(self.burnt(found?.cpu.clone()?))
             }
             Objective::Memory => None,
         }
     }
 
-    /// CPU time that includes what a spinning end burns between two messages at the rate.
+    /// Times of an end that fell behind tell how far it did so, and nothing of an exchange.
+    fn kept_times(&self) -> Option<&Found> {
+        self.times.filter(|_| !self.fell_behind())
+    }
+
+    fn fell_behind(&self) -> bool {
+        self.times.is_some_and(|found| found.kept == Some(false))
+    }
+
+    /// CPU time that includes what a spinning end burns between two messages at the rate, also
+    /// where it was measured at a higher one.
     fn burnt(&self, cpu: Value) -> Value {
         match self.requirements.rate_per_s {
-            Some(rate) if self.candidate.spins() && !self.at_rate => {
+            Some(rate) if self.candidate.spins() => {
                 Value { value: cpu.value.max(NS_PER_S / rate), ..cpu }
             }
             _ => cpu,
@@ -223,9 +252,13 @@ impl Sources<'_> {
         match (tried, most) {
             (Some((tried, true)), _) if tried >= rate * SAME_RATE => Rate::Kept,
             (Some((tried, false)), most) if tried * SAME_RATE <= rate => {
-                Rate::Slow(most.unwrap_or(tried).min(tried))
+                match self.times.and_then(|found| found.achieved_per_s) {
+                    Some(achieved) => Rate::Behind { tried, achieved },
+                    None => Rate::Slow(most.unwrap_or(tried).min(tried)),
+                }
             }
             (_, Some(most)) if most >= rate * HEADROOM => Rate::Kept,
+            (_, Some(most)) if most >= rate => Rate::Close(most),
             (_, Some(most)) => Rate::Slow(most),
             (_, None) => Rate::Unknown,
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nearcall_os::clock;
 
 use super::advise;
-use super::candidates::{Candidate, candidates};
+use super::candidates::{Candidate, Excluded, candidates};
 use super::evidence::FIRST_LOOK;
 use super::judge::judge;
 use super::rank::rank;
@@ -19,7 +19,7 @@ use super::requirements::{Objective, Requirements, Weights};
 use super::specs::specs;
 use crate::bench_plan::{BenchPlan, How};
 use crate::cell::CellSpec;
-use crate::run::{Cell, CellKey, Kind, List, Run};
+use crate::run::{Cell, CellKey, Kind, List, Run, Skipped};
 use crate::runner::{BenchError, Hooks, bench_specs};
 
 /// How much to measure.
@@ -166,7 +166,31 @@ fn look(
         },
         ..BenchPlan::default()
     };
-    bench_specs(&plan, &cells, hooks)
+    let mut run = bench_specs(&plan, &cells, hooks)?;
+    run.skipped.extend(lacking(&super::candidates::candidates(requirements).1));
+    Ok(run)
+}
+
+/// What this machine lacks, each mechanism once, so that who reads the run knows why it is missing.
+fn lacking(excluded: &[Excluded]) -> Vec<Skipped> {
+    let mut found: Vec<Skipped> = Vec::new();
+    for one in excluded {
+        let name = one.candidate.mechanism.name();
+        let why = one.by.iter().find(|by| by.requirement == "this machine");
+        let is_known = found.iter().any(|known| known.mechanism == name);
+        if let Some(by) = why.filter(|_| !is_known) {
+            found.push(Skipped {
+                mechanism: name.to_owned(),
+                reason: by.why.clone(),
+                unsupported: true,
+                kind: None,
+                message_bytes: None,
+                shape: None,
+                wait: None,
+            });
+        }
+    }
+    found
 }
 
 /// Those that may turn out best.
@@ -259,6 +283,7 @@ mod tests {
     use nearcall_channel::WaitPolicy;
 
     use super::*;
+    use crate::advise::Violation;
     use crate::run::{Machine, RttNs, Settings};
 
     fn run(cells: &[(&str, f64)]) -> Run {
@@ -291,6 +316,24 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|one| one.mechanism.name()).collect();
         assert_eq!(names, ["pipe", "fifo", "uring", "shm-mq"]);
         assert!(found.iter().all(|one| one.wait == WaitPolicy::Block));
+    }
+
+    #[test]
+    fn what_this_machine_lacks_is_told_once_per_mechanism() {
+        let by = |requirement: &str| {
+            vec![Violation { requirement: requirement.to_owned(), why: "no such call".to_owned() }]
+        };
+        let excluded: Vec<Excluded> = Candidate::all()
+            .into_iter()
+            .map(|candidate| match candidate.mechanism.name() {
+                "uring" => Excluded { candidate, by: by("this machine") },
+                _ => Excluded { candidate, by: by("no-spin") },
+            })
+            .collect();
+        let found = lacking(&excluded);
+        assert_eq!(found.len(), 1);
+        assert_eq!((&*found[0].mechanism, &*found[0].reason), ("uring", "no such call"));
+        assert!(found[0].unsupported && found[0].wait.is_none());
     }
 
     #[test]

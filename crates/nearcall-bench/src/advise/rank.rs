@@ -40,7 +40,7 @@ pub(super) struct Standing {
     pub(super) cost: f64,
     /// Half the width of the 95 % interval of it; `None` where nothing tells.
     pub(super) half: Option<f64>,
-    /// The measurement cannot tell it from the cheapest.
+    /// The measurement cannot tell it from the cheapest; of the cheapest, from the first.
     pub(super) tied: bool,
 }
 
@@ -74,6 +74,10 @@ pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Standing> {
         .filter(|&at| alike(&standings[at]))
         .min_by(|&a, &b| taste(&rows[standings[a].row], &rows[standings[b].row]));
     if let Some(liked) = liked {
+        if !standings[liked].tied {
+            // The cheapest is told from what is chosen instead of it.
+            standings.iter_mut().for_each(|one| one.tied &= one.row != cheapest);
+        }
         standings[..=liked].rotate_right(1);
     }
     standings
@@ -263,6 +267,18 @@ mod tests {
         vague[1].values[0].as_mut().unwrap().spread = Some([-0.5, 0.5]);
         let found = rank(&vague, &weights);
         assert!(found[0].row == 0 && found[1].tied);
+    }
+
+    #[test]
+    fn a_difference_that_can_be_told_is_no_tie_even_if_it_does_not_matter() {
+        let sharp = |ns: f64| Value { value: ns, spread: Some([-1e-4, 1e-4]), launches: vec![] };
+        let rows = vec![
+            row(Mechanism::ShmSpin, WaitPolicy::Spin, sharp(1_000.0)),
+            row(Mechanism::Shm, WaitPolicy::Adaptive, sharp(1_020.0)),
+        ];
+        let found = rank(&rows, &Weights::only(Objective::Latency));
+        assert_eq!((found[0].row, found[1].cost), (1, 0.0));
+        assert!(!found[0].tied && !found[1].tied, "{found:?}");
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! Functions of what was judged; they decide nothing.
 
 use super::advice::RunnerUp;
+use super::bridge::Point;
 use super::candidates::Candidate;
 use super::evidence::{Basis, message_bytes};
 use super::judge::Judged;
 use super::needs::Need;
 use super::rank::{Row, Standing};
 use super::requirements::{Objective, Pattern, Requirements};
+use crate::noise::Grade;
 use crate::report::number;
 use nearcall_channel::WaitPolicy;
 
@@ -48,6 +50,8 @@ pub(super) fn reasons(
         _ if !tied.is_empty() => {
             reasons.push(format!("The measurement cannot tell it from {}.", listed(&tied)));
         }
+        // Said above.
+        Some(_) if standings[0].cost > 0.0 => {}
         Some(next) => {
             let ratio = (next.cost - standings[0].cost).exp();
             let next = judged.rows[next.row].candidate;
@@ -178,6 +182,11 @@ fn sizes(
     judged: &Judged<'_>,
     candidates: [Candidate; 2],
 ) -> Vec<String> {
+    let heaviest = requirements.optimise.wanted().first().copied();
+    if !matches!(heaviest, Some(Objective::Latency | Objective::Throughput)) {
+        // Medians of time tell nothing of the others.
+        return Vec::new();
+    }
     let Some(basis) = judged.deciding(requirements).first().copied() else { return Vec::new() };
     let index = |candidate: Candidate| {
         let (eligible, _) = super::eligible(requirements);
@@ -186,9 +195,14 @@ fn sizes(
     let Some((first, second)) = index(candidates[0]).zip(index(candidates[1])) else {
         return Vec::new();
     };
-    let mut totals: Vec<u64> = basis.points[first].iter().map(|point| point.total).collect();
-    totals.retain(|total| basis.points[second].iter().any(|point| point.total == *total));
-    let lead = |total: u64| lead(basis, [first, second], total);
+    let quiet = |of: usize| -> Vec<Point<'_>> {
+        let points = basis.points[of].iter();
+        points.filter(|point| point.cell.grade != Some(Grade::D)).copied().collect()
+    };
+    let (first, second) = (quiet(first), quiet(second));
+    let mut totals: Vec<u64> = first.iter().map(|point| point.total).collect();
+    totals.retain(|total| second.iter().any(|point| point.total == *total));
+    let lead = |total: u64| lead(basis, [&first, &second], total);
     let mut found = Vec::new();
     let above = totals.iter().filter(|&&total| total > basis.total);
     let below = totals.iter().rev().filter(|&&total| total < basis.total);
@@ -203,8 +217,8 @@ fn sizes(
 }
 
 /// How far the second leads at a size, as the logarithm of a ratio; below zero if it does not.
-fn lead(basis: &Basis<'_>, [first, second]: [usize; 2], total: u64) -> f64 {
-    let value = |of: usize| Some(basis.found(&basis.points[of], total)?.middle.value);
+fn lead(basis: &Basis<'_>, [first, second]: [&[Point<'_>]; 2], total: u64) -> f64 {
+    let value = |of: &[Point<'_>]| Some(basis.found(of, total)?.middle.value);
     let Some((first, second)) = value(first).zip(value(second)) else { return 0.0 };
     match basis.kind {
         crate::run::Kind::Latency => (first / second).ln(),

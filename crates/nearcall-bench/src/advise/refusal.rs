@@ -99,11 +99,12 @@ impl fmt::Display for Refusal {
             }
             Self::TooSlow { rate_per_s, best } => {
                 let wanted = number::message_rate(*rate_per_s);
-                write!(f, "nothing keeps {wanted} here")?;
+                write!(f, "nothing that was measured keeps {wanted}")?;
                 match best {
                     Some((candidate, rate)) => {
+                        let room = if rate < rate_per_s { "" } else { ", too little room above" };
                         let rate = number::message_rate(*rate);
-                        write!(f, "; the fastest is {candidate} with {rate}")
+                        write!(f, "; the fastest is {candidate} with {rate}{room}")
                     }
                     None => Ok(()),
                 }

@@ -5,7 +5,7 @@
 //! whole or not at all, and what was written is what the runtime will read.
 //! Not here: how the runtime uses it (`nearcall-channel`), the verb (nearcall-cli).
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -56,7 +56,41 @@ pub struct Crossover {
     pub fastest: String,
 }
 
-/// Measures what the runtime needs, and takes crossovers from `run`.
+/// The run of `runs` whose crossovers may be stored for the machine with this id.
+///
+/// # Errors
+///
+/// [`BadRuns`]: there are several, or it is of another machine.
+pub fn run_of<'a>(machine_id: &str, runs: &'a [Run]) -> Result<Option<&'a Run>, BadRuns> {
+    match runs {
+        [] => Ok(None),
+        [run] if run.machine.id == machine_id => Ok(Some(run)),
+        [_] => Err(BadRuns::OtherMachine),
+        _ => Err(BadRuns::Many),
+    }
+}
+
+/// Why the crossovers of some runs are not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadRuns {
+    /// There are several, and one is asked for.
+    Many,
+    /// It was measured on another machine.
+    OtherMachine,
+}
+
+impl fmt::Display for BadRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Many => "crossovers are those of one run; give one",
+            Self::OtherMachine => "the run is of another machine, and this one's file is stored",
+        })
+    }
+}
+
+impl std::error::Error for BadRuns {}
+
+/// Measures what the runtime needs, and takes crossovers from `run`, which [`run_of`] gave.
 ///
 /// Takes some tens of milliseconds and two threads. `None` if those could not be had.
 #[must_use]
@@ -88,6 +122,10 @@ pub fn crossovers(run: &Run) -> Vec<Crossover> {
 
 fn crossovers_of(run: &Run, sleeps: bool) -> Vec<Crossover> {
     let mut fastest: Vec<(Place, Fastest)> = Vec::new();
+    if !matches!(run.settings.touch.as_str(), "" | "full") {
+        // What nobody reads costs the same at every size.
+        return Vec::new();
+    }
     for (key, cell) in run.keyed_cells() {
         let plain = key.list == List::Cells && key.kind == Kind::Latency && key.caller.is_empty();
         let usual = key.rhythm == Rhythm::Steady && key.load == "idle" && key.pair.is_none();
@@ -159,8 +197,13 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// What the system says, or why the runtime would not use the file.
+    /// What the system says, or why the runtime would not use the file. What is no regular file is
+    /// left as it is.
     pub fn save(&self, path: &Path) -> io::Result<()> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            // Its mode would be changed, be it that of a device.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
         }
@@ -214,6 +257,35 @@ mod tests {
             (4_096, true, "cma block"),
         ];
         assert_eq!(found, expected.map(|(bytes, sleeps, name)| (bytes, sleeps, name.to_owned())));
+    }
+
+    #[test]
+    fn a_run_whose_payload_nobody_read_has_no_crossovers() {
+        let settings = Settings { touch: "none".to_owned(), ..Settings::default() };
+        let mut run = Run::new(Machine::default(), settings, 0);
+        run.cells.push(cell("pipe", 8, 1.0));
+        assert_eq!(crossovers(&run), []);
+        run.settings.touch = "full".to_owned();
+        assert_eq!(crossovers(&run).len(), 2);
+    }
+
+    #[test]
+    fn only_one_run_of_this_machine_counts() {
+        let machine = Machine { id: "here".to_owned(), ..Machine::default() };
+        let runs = [0, 1].map(|at| Run::new(machine.clone(), Settings::default(), at));
+        assert!(run_of("here", &[]).unwrap().is_none());
+        assert!(run_of("here", &runs[..1]).unwrap().is_some());
+        assert_eq!(run_of("there", &runs[..1]).unwrap_err(), BadRuns::OtherMachine);
+        assert_eq!(run_of("here", &runs).unwrap_err(), BadRuns::Many);
+    }
+
+    #[test]
+    fn a_device_is_left_as_it_is() {
+        let null = Path::new("/dev/null");
+        let mode = || fs::metadata(null).unwrap().permissions().mode();
+        let (before, stored) = (mode(), measure(None, 0).unwrap());
+        assert_eq!(stored.save(null).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(mode(), before);
     }
 
     #[test]

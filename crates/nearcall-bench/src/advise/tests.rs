@@ -5,6 +5,8 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use super::*;
 use crate::run::{AtRest, CallFacts, Cell, Kind, Machine, PaceFacts, RttNs, Settings};
 
+mod steps;
+
 /// A machine on which a round trip takes this long, by mechanism and way to wait.
 struct World {
     run: Run,

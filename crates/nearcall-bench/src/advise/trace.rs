@@ -32,9 +32,10 @@ mod table;
 mod tests;
 mod text;
 
-pub use self::classes::{Class, requirements};
+pub use self::classes::{Class, kind_words, requirements};
 pub use self::mixture::{Kind, TrafficAdvice, advise_kind, combine};
 pub use self::text::summary;
+
 /// What was recorded, as figures. A message is what one end wrote at once, a request where the
 /// other end answered it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@
 //! count is passed over in silence: a library never prints. It is read once in a process.
 //! Not here: what follows from it (`spin/wake_up.rs`), how it is made (`nearcall-bench`).
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -24,6 +25,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, io};
 
+use nearcall_os::descriptor::open_to_read_now;
 use nearcall_os::process;
 
 use super::WAKE_UPS_PER_SPIN;
@@ -80,14 +82,22 @@ pub fn stored() -> Option<&'static Tuning> {
     STORED.get_or_init(load).as_ref()
 }
 
-/// Where the user's own is stored, whether it is there or not. `None` without a home.
+/// Where the user's own is stored, whether it is there or not. `None` without a home, and where
+/// the environment says that there is none.
 #[must_use]
 pub fn own_path() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    own_path_by(&|name| env::var_os(name))
+}
+
+fn own_path_by(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(named) = variable(VARIABLE) {
+        return (!named.is_empty()).then(|| PathBuf::from(named));
+    }
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || Some(set("HOME")?.join(".config"));
     // The standard says that relative ones do not count.
     let config = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
-    set(VARIABLE).or_else(|| Some(config?.join("nearcall").join(FILE)))
+    Some(config?.join("nearcall").join(FILE))
 }
 
 /// Reads one file and judges it.
@@ -96,9 +106,10 @@ pub fn own_path() -> Option<PathBuf> {
 ///
 /// [`Unusable`], if it does not count.
 pub fn read(path: &Path) -> Result<Tuning, Unusable> {
-    // Before it is opened: opening a pipe would wait for its writer.
+    // Before it is opened, since opening a device may do something.
     judge(&std::fs::metadata(path).map_err(Unusable::Unreadable)?)?;
-    let file = File::open(path).map_err(Unusable::Unreadable)?;
+    // It may be another one by now: opening a pipe must not wait for its writer.
+    let file = open_to_read_now(path).map_err(Unusable::Unreadable)?;
     judge(&file.metadata().map_err(Unusable::Unreadable)?)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(Unusable::Unreadable)?;
@@ -189,8 +200,7 @@ impl fmt::Display for Tuning {
 fn paths() -> Vec<PathBuf> {
     if env::var_os(VARIABLE).is_some() {
         // Nothing, if it is empty.
-        let named = env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        return named.into_iter().map(PathBuf::from).collect();
+        return own_path().into_iter().collect();
     }
     own_path().into_iter().chain([Path::new("/etc/nearcall").join(FILE)]).collect()
 }
@@ -290,6 +300,21 @@ mod tests {
         assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 makes no sense");
         assert_eq!(refused("nearcall.tuning/1\nmachine = m\n"), "lacks machine or wake_up_ns");
         assert_eq!(refused(""), "lacks machine or wake_up_ns");
+    }
+
+    #[test]
+    fn an_empty_name_means_no_file_at_all() {
+        let path = |named: Option<&str>, config: &str| {
+            own_path_by(&|name| match name {
+                VARIABLE => named.map(OsString::from),
+                "XDG_CONFIG_HOME" => Some(config.into()),
+                _ => Some("/home/me".into()),
+            })
+        };
+        assert_eq!(path(Some(""), "/config"), None);
+        assert_eq!(path(Some("own"), "/config"), Some("own".into()));
+        assert_eq!(path(None, "/config"), Some("/config/nearcall/tuning.conf".into()));
+        assert_eq!(path(None, "config"), Some("/home/me/.config/nearcall/tuning.conf".into()));
     }
 
     #[test]

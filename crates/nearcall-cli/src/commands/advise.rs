@@ -30,8 +30,7 @@ pub(super) fn run(args: &AdviseArgs, words: &[OsString]) -> anyhow::Result<End> 
     }
     if !args.run.is_empty() {
         let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
-        let files = args.run.iter().map(|file| file.display().to_string()).collect();
-        return deliver(&requirements, &runs, files, args.json);
+        return deliver(&requirements, &runs, files(args), args.json);
     }
     let file = args.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
     check_writable(&file).with_context(|| format!("cannot store a run in {}", file.display()))?;
@@ -84,7 +83,8 @@ fn beside(
             seed: args.seed.unwrap_or_else(bench::new_seed),
             arguments: bench::arguments(words),
         };
-        return trace::run(file, requirements, &runs, &effort, args.json);
+        let evidence = trace::Evidence { runs: &runs, files: files(args), effort: &effort };
+        return trace::run(file, requirements, evidence, args.json);
     }
     if let Some(sets) = args.beside.check {
         return check::run(&Check {
@@ -96,7 +96,7 @@ fn beside(
             arguments: bench::arguments(words),
         });
     }
-    profile::run(runs.first(), args.json)
+    profile::run(&runs, args.json)
 }
 
 /// What the words ask for, if it means anything.
@@ -115,6 +115,11 @@ fn requirements(args: &AdviseArgs) -> Result<Requirements, Usage> {
         Ok(()) => Ok(requirements),
         Err(error) => Err(Usage(error.to_string())),
     }
+}
+
+/// The names of the stored runs.
+fn files(args: &AdviseArgs) -> Vec<String> {
+    args.run.iter().map(|file| file.display().to_string()).collect()
 }
 
 fn load(file: &Path) -> anyhow::Result<Run> {

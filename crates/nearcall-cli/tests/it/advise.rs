@@ -103,7 +103,10 @@ fn refusals_are_one_line_and_end_with_1() {
         ),
         (&["--load", "cpu", "--run", &calls], "this would: nearcall advise --size 64 --load cpu"),
         (&["--optimise", "memory", "--run", &tour], "no memory per connection"),
-        (&["--rate", "100000000", "--run", &calls], "nothing keeps 100 M/s here; the fastest is"),
+        (
+            &["--rate", "100000000", "--run", &calls],
+            "nothing that was measured keeps 100 M/s; the fastest",
+        ),
         (&["--run", "missing.json"], "missing.json"),
     ];
     for (words, message) in cases {

@@ -34,6 +34,8 @@ fn what_strace_saw_becomes_an_advice_with_its_reasons() {
         for text in ["Recorded traffic\n  14 messages in ", "Use ", "Kinds of messages", "Why\n"] {
             assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
         }
+        let stored = format!("Run stored in {}", run());
+        assert!(ended.stdout.contains(&stored), "{}", ended.stdout);
     }
 }
 
@@ -60,31 +62,53 @@ fn what_is_no_recording_is_refused_with_its_first_line() {
     let folder = Folder::new();
     fs::write(folder.path().join("log.txt"), "a log\nof something\n").unwrap();
     fs::write(folder.path().join("empty"), "").unwrap();
-    let cases: [(&[&str], i32, &str); 5] = [
+    fs::write(folder.path().join("calls.csv"), "0.1,64,out\n0.2,8,in\n").unwrap();
+    let of_kind = "for calls of 64 B with replies of 8 B: nothing that fits was measured";
+    let cases: [(&[&str], i32, &str); 7] = [
         (&["--trace", "log.txt"], 1, "none of its 2 lines is `time_s,bytes`"),
         (&["--trace", "empty"], 1, "the recording has no messages"),
         (&["--trace", "-"], 1, "the recording has no messages"),
         (&["--trace", "none.txt"], 1, "none.txt"),
+        (&["--trace", "calls.csv", "--load", "cpu"], 1, of_kind),
         (&["--trace", "log.txt", "--profile"], 2, "cannot be used with"),
+        (&["--trace", "log.txt", "--rate", "9"], 2, "cannot be used with"),
     ];
     for (words, code, message) in cases {
         let ended = advise(&folder, words);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{words:?}: {ended:?}");
         assert!(ended.stderr.contains(message), "{words:?}: {}", ended.stderr);
     }
+    // There is one run for each kind, so none can be stored in one file.
+    let ended = folder.run(&["advise", "--trace", "log.txt", "--out", "run.json"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
 }
 
 #[test]
 fn the_file_for_the_runtime_is_stored_where_it_looks() {
     let folder = Folder::new();
     let home = folder.home().join(".config");
-    let ended = advise(&folder, &["--profile"]);
+    let ended = folder.run(&["advise", "--profile"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let text = fs::read_to_string(home.join("nearcall/tuning.conf")).unwrap();
     assert!(text.starts_with("nearcall.tuning/1\nmachine = "), "{text}");
     assert!(text.contains("\nwake_up_ns = ") && text.contains("\nspin_ns = "), "{text}");
-    let ended = advise(&folder, &["--profile", "--json"]);
+    let ended = folder.run(&["advise", "--profile", "--json"]);
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(document["schema"], "nearcall.tuning/1");
     assert!(document["path"].as_str().unwrap().ends_with("nearcall/tuning.conf"));
+}
+
+#[test]
+fn runs_of_another_machine_are_not_stored_for_this_one() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(run()).unwrap();
+    let id = "\"machine\":{\"id\":\"";
+    assert!(text.contains(id));
+    fs::write(folder.path().join("other.json"), text.replacen(id, &format!("{id}x"), 1)).unwrap();
+    let ended = folder.run(&["advise", "--profile", "--run", "other.json"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("the run is of another machine"), "{}", ended.stderr);
+    let ended = folder.run(&["advise", "--profile", "--run", "other.json", "other.json"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(!folder.home().join(".config/nearcall/tuning.conf").exists());
 }

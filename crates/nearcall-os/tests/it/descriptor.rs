@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nearcall_os::descriptor::{
-    duplicate, is_nonblocking, open_list, receive_with_fds, receive_with_fds_now, send_with_fds,
-    send_with_fds_now, set_nonblocking,
+    duplicate, is_nonblocking, open_list, open_to_read_now, receive_with_fds, receive_with_fds_now,
+    send_with_fds, send_with_fds_now, set_nonblocking,
 };
 use nearcall_os::{pipe, socket};
 
@@ -89,4 +89,16 @@ fn close_on_exec(fd: BorrowedFd<'_>) -> bool {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
     i64::from_str_radix(flags.trim(), 8).unwrap() & 0o2_000_000 != 0
+}
+
+#[test]
+fn a_named_pipe_without_a_writer_is_opened_at_once() {
+    let path = std::env::temp_dir().join(format!("nearcall-pipe-{}", std::process::id()));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+    let opened = open_to_read_now(&path);
+    std::fs::remove_file(&path).unwrap();
+    let opened = opened.unwrap();
+    assert!(close_on_exec(opened.as_fd()) && is_nonblocking(&opened).unwrap());
+    assert!(open_to_read_now(&path).is_err());
 }

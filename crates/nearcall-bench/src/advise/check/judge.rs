@@ -67,11 +67,18 @@ fn cost(
     let find = |kind: Kind, at_rate: bool| {
         cells.iter().copied().find(|cell| cell.kind == kind && cell.pace.is_some() == at_rate)
     };
-    let (latency, stream) = (find(Kind::Latency, false), find(Kind::Throughput, false));
+    let latency = find(Kind::Latency, false);
+    let keeps = |cell: &&Cell| match (wanted.rate_per_s, cell.messages_per_s) {
+        (Some(rate), most) => most.is_some_and(|most| most >= rate),
+        (None, _) => true,
+    };
+    let stream = find(Kind::Throughput, false).filter(keeps);
     let paced = find(Kind::Latency, true);
     let one_way = wanted.pattern == Pattern::OneWay;
     let asked = match wanted.rate_per_s {
-        Some(_) if !one_way => paced.filter(|cell| cell.pace.as_ref().is_some_and(|one| one.kept)),
+        // What cannot keep the rate has no cost at all.
+        Some(_) if one_way => latency.filter(|_| stream.is_some()),
+        Some(_) => paced.filter(|cell| cell.pace.as_ref().is_some_and(|one| one.kept)),
         _ => latency,
     };
     match objective {

@@ -122,6 +122,37 @@ fn no_advice_and_nothing_measured_count_against_it() {
 }
 
 #[test]
+fn a_choice_beside_which_nothing_was_measured_does_not_pass() {
+    let sets = [Requirements::default()];
+    let checked = check(
+        1,
+        &sets,
+        &mut Parts {
+            advise: &mut |wanted| Ok(best(wanted)),
+            measure: &mut |wanted, _, _| Ok(run(wanted, &[best(wanted)], 3)),
+            done: &mut |_| {},
+            interrupted: &|| false,
+        },
+    );
+    let problem = checked.sets[0].problem.as_deref().unwrap();
+    assert!(problem.starts_with("nothing could be measured beside "), "{problem}");
+    assert!(!checked.passed);
+}
+
+#[test]
+fn one_way_messages_that_cannot_keep_the_rate_have_no_cost() {
+    let rate = |rate_per_s| Requirements {
+        pattern: Pattern::OneWay,
+        rate_per_s: Some(rate_per_s),
+        ..Requirements::default()
+    };
+    let all = candidates(&rate(1.0)).0;
+    let run = run(&rate(1.0), &all, 3);
+    assert_eq!(costs(&run, &rate(1.0), &all).len(), all.len());
+    assert!(costs(&run, &rate(1e8), &all).is_empty());
+}
+
+#[test]
 fn what_was_done_before_an_interruption_is_kept() {
     let checked = tested(&mut |wanted| Ok(best(wanted)), 3);
     assert!(checked.partial && checked.sets.len() <= 3 && checked.sets_asked == 20);

@@ -80,13 +80,12 @@ const FROM_BYTES: [u64; CLASSES] = [1, 64, 512, 4 << 10, 32 << 10, 256 << 10];
 /// What the recorded traffic wants of a channel: each kind of message with its share of all, the
 /// most frequent first. The shares add up to 1.
 ///
-/// Sizes are the means of their class, the rate is that of the busiest stream; placement, load,
-/// needs and weights are those of `base`. Where a table has no directions, the pattern and the
-/// reply are those of `base` too. Kinds of less than a hundredth are left out.
+/// Sizes are the means of their class, the rate is the kind's share of that of the busiest stream;
+/// placement, load, needs and weights are those of `base`. Where a table has no directions, the
+/// pattern and the reply are those of `base` too. Kinds of less than a hundredth are left out.
 #[must_use]
 pub fn requirements(recording: &Recording, base: &Requirements) -> Vec<(Requirements, f64)> {
-    let rate_per_s = recording.rate_per_s.map(rate);
-    let base = Requirements { rate_per_s: rate_per_s.or(base.rate_per_s), ..base.clone() };
+    let rate_per_s = recording.rate_per_s.or(base.rate_per_s);
     let mut kinds: Vec<(Requirements, u64)> = Vec::new();
     for class in &recording.classes {
         if recording.answered.is_none() {
@@ -114,11 +113,17 @@ pub fn requirements(recording: &Recording, base: &Requirements) -> Vec<(Requirem
     kinds.sort_by_key(|kind| Reverse(kind.1));
     kinds.truncate(KINDS_MAX);
     let kept: u64 = kinds.iter().map(|kind| kind.1).sum();
-    kinds.into_iter().map(|(wanted, count)| (wanted, count as f64 / kept as f64)).collect()
+    let with_share = |(wanted, count)| {
+        let share = count as f64 / kept as f64;
+        let rate_per_s = rate_per_s.map(|all| rate(all * share));
+        (Requirements { rate_per_s, ..wanted }, share)
+    };
+    kinds.into_iter().map(with_share).collect()
 }
 
 /// A kind of message in words: "calls of 100 B with replies of 30 B".
-pub(super) fn words(wanted: &Requirements) -> String {
+#[must_use]
+pub fn kind_words(wanted: &Requirements) -> String {
     let size = number::size(wanted.message_bytes);
     match (wanted.pattern, wanted.reply_bytes) {
         (Pattern::OneWay, _) => format!("one-way messages of {size}"),
@@ -187,6 +192,20 @@ mod tests {
                 (Pattern::OneWay, 9_000, None, 0.25)
             ]
         );
+    }
+
+    #[test]
+    fn the_kinds_share_the_rate_of_the_stream() {
+        // Four messages each second, one of them large.
+        let mut text = String::new();
+        for second in 0..100 {
+            text += &format!("{second}.0,8,out\n{second}.25,8,out\n{second}.5,8,out\n");
+            text += &format!("{second}.75,9000,out\n");
+        }
+        let recording = read(&mut text.as_bytes()).unwrap();
+        let found = requirements(&recording, &Requirements::default());
+        let rates: Vec<f64> = found.iter().filter_map(|kind| kind.0.rate_per_s).collect();
+        assert!((rates[0] - 3.0).abs() < 0.1 && (rates[1] - 1.0).abs() < 0.1, "{rates:?}");
     }
 
     #[test]

@@ -8,11 +8,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Recording;
-use super::classes::words;
+use super::classes::kind_words;
 use crate::advise::{
-    Advice, Candidate, Confidence, Figure, Objective, Ranked, Refusal, Requirements, RunnerUp,
-    Unmeasured, advise, command,
+    Advice, Candidate, Confidence, Excluded, Figure, Objective, Ranked, Refusal, Requirements,
+    RunnerUp, Unmeasured, Violation, advise, command,
 };
+use crate::report::number;
 use crate::run::Run;
 
 /// An advice for recorded traffic (`nearcall.advice/1` with two more fields). Its requirements are
@@ -73,11 +74,14 @@ pub fn combine(recording: Recording, parts: Vec<(Advice, f64)>) -> Result<Traffi
         let what = "the recording has no messages".to_owned();
         return Err(Refusal::Missing { what, command: "nearcall advise".to_owned() });
     };
-    let ranking = match &parts[..] {
-        [(only, _)] => only.ranking.clone(),
-        _ => rank(&parts),
+    let (ranking, too_slow) = match &parts[..] {
+        [(only, _)] => (only.ranking.clone(), Vec::new()),
+        _ => rank(&parts, recording.rate_per_s),
     };
     let Some(choice) = ranking.first().map(|one| one.candidate) else {
+        if let (Some(rate_per_s), false) = (recording.rate_per_s, too_slow.is_empty()) {
+            return Err(Refusal::TooSlow { rate_per_s, best: None });
+        }
         let what = "no candidate was measured for every kind of message".to_owned();
         return Err(Refusal::Missing { what, command: command(&first.requirements) });
     };
@@ -91,7 +95,8 @@ pub fn combine(recording: Recording, parts: Vec<(Advice, f64)>) -> Result<Traffi
         let confidence = parts.iter().map(|part| part.0.confidence).min();
         advice.confidence = confidence.unwrap_or(Confidence::Low);
         advice.runner_up = ranking.get(1).map(|second| runner_up(&parts, choice, second));
-        advice.unmeasured = unmeasured(&parts, &ranking);
+        advice.excluded = excluded(&parts, &too_slow);
+        advice.unmeasured = unmeasured(&parts, &ranking, &advice.excluded);
         advice.evidence = distinct(parts.iter().flat_map(|part| &part.0.evidence));
         advice.runs = distinct(parts.iter().flat_map(|part| &part.0.runs));
         advice.ranking = ranking;
@@ -123,11 +128,18 @@ fn kind((advice, share): &(Advice, f64), choice: Candidate) -> Kind {
     }
 }
 
-/// Candidates that have figures for every kind, the cheapest for all together first.
-fn rank(parts: &[(Advice, f64)]) -> Vec<Ranked> {
+/// Candidates that have figures for every kind, the cheapest for all together first, and those that
+/// keep the rate of each kind alone and not that of all of them.
+fn rank(parts: &[(Advice, f64)], rate_per_s: Option<f64>) -> (Vec<Ranked>, Vec<Excluded>) {
     let weights = parts[0].0.requirements.optimise;
-    let mut all: Vec<Ranked> =
-        parts[0].0.ranking.iter().filter_map(|one| mixed(parts, one.candidate)).collect();
+    let known = parts[0].0.ranking.iter().filter_map(|one| mixed(parts, one.candidate));
+    let (mut all, mut too_slow) = (Vec::new(), Vec::new());
+    for one in known {
+        match too_slow_for(&one, rate_per_s) {
+            Some(excluded) => too_slow.push(excluded),
+            None => all.push(one),
+        }
+    }
     let mut costs = vec![1.0_f64; all.len()];
     for objective in weights.wanted() {
         let values: Vec<Option<f64>> = all.iter().map(|one| cost(one, objective)).collect();
@@ -143,7 +155,18 @@ fn rank(parts: &[(Advice, f64)]) -> Vec<Ranked> {
     }
     all.retain(|one| one.cost_ratio.is_finite());
     all.sort_by(|a, b| a.first_look.cmp(&b.first_look).then(a.cost_ratio.total_cmp(&b.cost_ratio)));
-    all
+    (all, too_slow)
+}
+
+fn too_slow_for(one: &Ranked, rate_per_s: Option<f64>) -> Option<Excluded> {
+    let (wanted, most) = (rate_per_s?, one.messages_per_s?.value);
+    let why = format!(
+        "cannot keep {} of all kinds together: does {} at most",
+        number::message_rate(wanted),
+        number::message_rate(most)
+    );
+    let by = vec![Violation { requirement: "the recorded rate".to_owned(), why }];
+    (most < wanted).then_some(Excluded { candidate: one.candidate, by })
 }
 
 /// A candidate's figures for the mixture; `None` if it lacks one kind.
@@ -177,7 +200,8 @@ fn mixed(parts: &[(Advice, f64)], candidate: Candidate) -> Option<Ranked> {
         cpu_ns_per_message: mean(&|row| row.cpu_ns_per_message),
         bytes_per_connection: mean(&|row| row.bytes_per_connection),
         grade: rows.iter().filter_map(|row| row.0.grade).max(),
-        first_look: rows.iter().any(|row| row.0.first_look),
+        // One rare kind shall not put the best behind all others.
+        first_look: rows.iter().filter(|row| row.0.first_look).map(|row| row.1).sum::<f64>() > 0.5,
         ..first
     })
 }
@@ -208,14 +232,39 @@ fn runner_up(parts: &[(Advice, f64)], choice: Candidate, second: &Ranked) -> Run
     RunnerUp {
         candidate: second.candidate,
         address: second.address.clone(),
-        wins: wins.map(|part| format!("for {} alone", words(&part.0.requirements))).collect(),
+        wins: wins.map(|part| format!("for {} alone", kind_words(&part.0.requirements))).collect(),
     }
 }
 
+/// What does not meet the requirements of some kind, with all that it fails.
+fn excluded(parts: &[(Advice, f64)], too_slow: &[Excluded]) -> Vec<Excluded> {
+    let mut found: Vec<Excluded> = Vec::new();
+    for one in parts.iter().flat_map(|part| &part.0.excluded).chain(too_slow) {
+        match found.iter_mut().find(|known| known.candidate == one.candidate) {
+            Some(known) => {
+                for by in &one.by {
+                    if !known.by.contains(by) {
+                        known.by.push(by.clone());
+                    }
+                }
+            }
+            None => found.push(one.clone()),
+        }
+    }
+    found
+}
+
 /// What was measured for some kinds and not for all, or not at all.
-fn unmeasured(parts: &[(Advice, f64)], ranking: &[Ranked]) -> Vec<Unmeasured> {
+fn unmeasured(
+    parts: &[(Advice, f64)],
+    ranking: &[Ranked],
+    excluded: &[Excluded],
+) -> Vec<Unmeasured> {
     let mut found: Vec<Unmeasured> = Vec::new();
-    let is_ranked = |candidate| ranking.iter().any(|one| one.candidate == candidate);
+    let is_told = |candidate| {
+        ranking.iter().any(|one| one.candidate == candidate)
+            || excluded.iter().any(|one| one.candidate == candidate)
+    };
     for (advice, _) in parts {
         let ranked = advice.ranking.iter().map(|one| Unmeasured {
             candidate: one.candidate,
@@ -223,7 +272,7 @@ fn unmeasured(parts: &[(Advice, f64)], ranking: &[Ranked]) -> Vec<Unmeasured> {
         });
         for one in advice.unmeasured.iter().cloned().chain(ranked) {
             let is_known = found.iter().any(|known| known.candidate == one.candidate);
-            if !is_known && !is_ranked(one.candidate) {
+            if !is_known && !is_told(one.candidate) {
                 found.push(one);
             }
         }
@@ -239,7 +288,7 @@ fn reasons(kinds: &[Kind], advice: &Advice) -> Vec<String> {
     )];
     for kind in kinds {
         let percent = 100.0 * kind.share;
-        let what = words(&kind.requirements);
+        let what = kind_words(&kind.requirements);
         reasons.push(match kind.choice == advice.choice {
             true => format!("{percent:.0} % are {what}: it is the best for them alone too."),
             false => format!(
@@ -341,6 +390,46 @@ mod tests {
         let other = advice(&[("cma block", 1_000.0)]);
         let error = combine(recording(), vec![(small, 0.5), (other, 0.5)]).unwrap_err();
         assert!(error.to_string().contains("for every kind of message"), "{error}");
+    }
+
+    #[test]
+    fn a_first_look_of_a_rare_kind_does_not_decide() {
+        let often = advice(&[("pipe block", 1_000.0), ("tcp block", 9e3)]);
+        let mut rare = advice(&[("tcp block", 5e3), ("pipe block", 9e3)]);
+        rare.ranking[1].first_look = true;
+        let found = combine(recording(), vec![(often, 0.9), (rare, 0.1)]).unwrap();
+        assert_eq!(found.advice.choice.to_string(), "pipe block");
+    }
+
+    #[test]
+    fn each_kind_alone_may_be_kept_and_all_together_not() {
+        let parts = |slow_ns: f64| {
+            let one = advice(&[("pipe block", slow_ns), ("tcp block", 2.0 * slow_ns)]);
+            vec![(one.clone(), 0.5), (one, 0.5)]
+        };
+        let wanted = Recording { rate_per_s: Some(10_000.0), ..recording() };
+        let found = combine(wanted.clone(), parts(60_000.0)).unwrap().advice;
+        assert_eq!((found.ranking.len(), found.choice.to_string()), (1, "pipe block".to_owned()));
+        assert!(found.excluded[0].by[0].why.starts_with("cannot keep 10.0 k/s of all kinds"));
+        assert!(found.unmeasured.is_empty());
+        let refusal = combine(wanted, parts(600_000.0)).unwrap_err();
+        assert!(matches!(refusal, Refusal::TooSlow { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn what_a_later_kind_excludes_is_told_as_excluded() {
+        let small = advice(&[("pipe block", 1_000.0), ("tcp block", 9e3)]);
+        let mut large = advice(&[("tcp block", 9e3)]);
+        let pipe = small.ranking[0].candidate;
+        let by =
+            |why: &str| vec![Violation { requirement: "--rate".to_owned(), why: why.to_owned() }];
+        large.excluded = vec![Excluded { candidate: pipe, by: by("is too slow") }];
+        let mut huge = large.clone();
+        huge.excluded[0].by = by("is much too slow");
+        let parts = vec![(small, 0.5), (large.clone(), 0.25), (huge, 0.25)];
+        let found = combine(recording(), parts).unwrap().advice;
+        assert_eq!((found.excluded.len(), found.excluded[0].by.len()), (1, 2));
+        assert_eq!((found.excluded[0].candidate, found.unmeasured.len()), (pipe, 0));
     }
 
     #[test]

@@ -204,7 +204,8 @@ fn result(text: &str) -> Option<Outcome> {
     if !before.trim_end().ends_with(')') {
         return None;
     }
-    let word = result.split_whitespace().next()?;
+    // With -y what a descriptor is stands behind it: `4<socket:[7]>`.
+    let word = result.split_whitespace().next()?.split('<').next()?;
     match word.parse::<i64>() {
         Ok(number) => Some(u64::try_from(number).map_or(Outcome::Failed, Outcome::Bytes)),
         Err(_) if word == "?" || word.starts_with("0x") => Some(Outcome::Failed),
@@ -295,6 +296,8 @@ mod tests {
         check("12 1.5 accept4(3, NULL, NULL, SOCK_CLOEXEC) = 8", &[8]);
         check("12 1.5 <... accept4 resumed>NULL, NULL, SOCK_CLOEXEC) = 8", &[8]);
         check("12 1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, [3<socket:[1]>, 4]) = 0", &[3, 4]);
+        check("12 1.5 accept4(3<socket:[1]>, NULL, NULL, 0) = 4<socket:[7]>", &[4]);
+        check("12 1.5 socket(AF_UNIX, SOCK_STREAM, 0) = 5<UNIX-STREAM:[9 10]> <0.00001>", &[5]);
     }
 
     #[test]

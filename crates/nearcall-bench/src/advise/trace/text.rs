@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::classes::words;
+use super::classes::kind_words;
 use super::{Format, Kind, Quantiles, Recording};
 use crate::report::number;
 
@@ -43,7 +43,7 @@ pub fn summary(recording: &Recording, kinds: &[Kind]) -> String {
         out.push_str("\nKinds of messages\n");
         for kind in kinds {
             let share = 100.0 * kind.share;
-            let what = words(&kind.requirements);
+            let what = kind_words(&kind.requirements);
             let _ = writeln!(out, "  {share:>3.0} %  {what}: alone {}", kind.choice);
         }
     }

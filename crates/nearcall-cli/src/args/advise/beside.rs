@@ -18,7 +18,7 @@ pub(crate) struct BesideArgs {
         long,
         value_name = "FILE",
         help_heading = super::WANTED,
-        conflicts_with_all = ["profile", "check"],
+        conflicts_with_all = ["profile", "check", "rate", "out"],
         verbatim_doc_comment
     )]
     pub(crate) trace: Option<PathBuf>,

@@ -3,20 +3,31 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use nearcall_bench::advise::store::{self, Stored};
+use nearcall_bench::advise::store::{self, BadRuns, Stored};
+use nearcall_bench::machine;
 use nearcall_bench::report::number;
 use nearcall_bench::run::Run;
 use nearcall_channel::spin::tuning;
 use nearcall_os::clock;
 use serde::Serialize;
 
-use crate::commands::End;
+use crate::commands::{End, Usage};
 use crate::output;
 
-/// Crossovers are those of `run`.
-pub(super) fn run(run: Option<&Run>, json: bool) -> anyhow::Result<End> {
+/// Crossovers are those of the run, if there is one.
+pub(super) fn run(runs: &[Run], json: bool) -> anyhow::Result<End> {
+    let run = match runs {
+        [] => None,
+        some => match store::run_of(&machine::read().id, some) {
+            Err(error @ BadRuns::Many) => return Err(Usage(error.to_string()).into()),
+            other => other?,
+        },
+    };
     let Some(path) = tuning::own_path() else {
-        bail!("there is no place to store it: set HOME, XDG_CONFIG_HOME or NEARCALL_TUNING");
+        bail!(
+            "there is no place to store it: NEARCALL_TUNING is empty, or neither it nor \
+             XDG_CONFIG_HOME nor HOME is set"
+        );
     };
     let stored = store::measure(run, clock::realtime_ns() / NS_PER_S);
     let stored = stored.context("cannot measure a wake-up: no thread could be had")?;

@@ -7,23 +7,35 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use anyhow::Context;
-use nearcall_bench::advise::trace::{self, Recording, advise_kind, combine, requirements, summary};
+use nearcall_bench::advise::trace::{
+    self, Recording, advise_kind, combine, kind_words, requirements, summary,
+};
 use nearcall_bench::advise::{Effort, MeasureError, Requirements, measure, text};
 use nearcall_bench::run::Run;
+use nearcall_bench::runner::BenchError;
 use nearcall_os::signal::Interrupt;
 
-use crate::commands::{End, bench};
+use crate::commands::{End, Usage, bench};
 use crate::output;
 
-/// Advises for the traffic in `file`: by `runs`, or by a measurement of `effort` if there are none.
-/// What the recording does not tell is that of `base`.
+/// What the advice is by.
+pub(super) struct Evidence<'a> {
+    /// Stored runs.
+    pub(super) runs: &'a [Run],
+    /// Their files.
+    pub(super) files: Vec<String>,
+    /// What to measure where there is no run.
+    pub(super) effort: &'a Effort,
+}
+
+/// Advises for the traffic in `file`. What the recording does not tell is that of `base`.
 pub(super) fn run(
     file: &Path,
     base: &Requirements,
-    runs: &[Run],
-    effort: &Effort,
+    evidence: Evidence<'_>,
     json: bool,
 ) -> anyhow::Result<End> {
+    let Evidence { runs, files, effort } = evidence;
     let recording = read(file)?;
     let wanted = requirements(&recording, base);
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
@@ -38,16 +50,22 @@ pub(super) fn run(
                 return Ok(End::Interrupted);
             }
             match measured {
-                Ok(run) => advise_kind(wanted, &[&run])?,
-                Err(MeasureError::Refused(refusal)) => return Err(refusal.into()),
+                Ok(run) => advise_kind(wanted, &[&run]),
+                Err(MeasureError::Refused(refusal)) => Err(refusal),
+                Err(MeasureError::Bench(error @ BenchError::OneCpu)) => {
+                    return Err(Usage(error.to_string()).into());
+                }
                 Err(error) => return Err(error.into()),
             }
         } else {
-            advise_kind(wanted, &runs.iter().collect::<Vec<_>>())?
+            advise_kind(wanted, &runs.iter().collect::<Vec<_>>())
         };
+        // Of several kinds a refusal alone does not tell which.
+        let advice = advice.with_context(|| format!("for {}", kind_words(wanted)))?;
         parts.push((advice, *share));
     }
-    let found = combine(recording, parts)?;
+    let mut found = combine(recording, parts)?;
+    found.advice.runs = files;
     match json {
         true => output::json(&found)?,
         false => {
