@@ -26,6 +26,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::markdown::markdown;
+use crate::dataset::identity;
 use crate::noise::Grade;
 use crate::report::hosts::{self, Mismatch};
 use crate::run::{Cell, CellKey, List, Run, Tool};
@@ -59,7 +60,7 @@ pub fn compare(before: &Run, after: &Run, rules: &Rules) -> Result<Comparison, C
     }
     let pair = judge::Pair {
         steps_ns: [step_ns(before), step_ns(after)],
-        same_run: before == after,
+        same_run: is_same(before, after),
         same_machine: before.machine.id == after.machine.id,
     };
     let warnings = differences::warnings(
@@ -340,14 +341,18 @@ pub struct Counts {
     pub incomplete: usize,
 }
 
+/// The cells that the answer is about: all but floors, unless there is nothing else.
+fn counted(all: &[CellComparison]) -> impl Iterator<Item = &CellComparison> {
+    let is_floor = |cell: &CellComparison| cell.key.list == List::Floors;
+    let nothing_else = all.iter().all(is_floor);
+    all.iter().filter(move |cell| nothing_else || !is_floor(cell))
+}
+
 impl Counts {
     fn of(all: &[CellComparison]) -> Self {
-        let is_floor = |cell: &&CellComparison| cell.key.list == List::Floors;
-        let nothing_else = all.iter().all(|cell| is_floor(&cell));
-        let counted = || all.iter().filter(|cell| nothing_else || !is_floor(cell));
-        let of = |verdict| counted().filter(|cell| cell.verdict == verdict).count();
+        let of = |verdict| counted(all).filter(|cell| cell.verdict == verdict).count();
         Self {
-            cells: counted().count(),
+            cells: counted(all).count(),
             slower: of(Verdict::Slower),
             faster: of(Verdict::Faster),
             cannot_tell: of(Verdict::CannotTell),
@@ -367,7 +372,8 @@ impl Counts {
 /// How the exchanges without nearcall moved between the runs.
 ///
 /// If they moved, the machine did: of one machine, with three floors or more, a cell differs only
-/// beyond what their median moved.
+/// beyond what their median moved, if that is more than chance: a floor is flagged, or they exclude
+/// 1 as a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloorShift {
     /// Floors that were judged.
@@ -444,6 +450,15 @@ impl fmt::Display for CompareError {
 
 impl std::error::Error for CompareError {}
 
+/// Whether both are the same measurement, whatever was taken out of one to publish it.
+fn is_same(before: &Run, after: &Run) -> bool {
+    let moment = |run: &Run| (run.started_unix_s, run.finished_unix_s);
+    // Names cost more than everything else here, and are rarely needed.
+    moment(before) == moment(after)
+        && before.machine.id == after.machine.id
+        && (before == after || identity(before) == identity(after))
+}
+
 /// The cells of a run by key, and how many were left out because an earlier one has their key.
 /// Files from elsewhere may hold anything; nearcall writes none with such cells.
 fn by_key(run: &Run) -> (BTreeMap<CellKey, &Cell>, usize) {
@@ -466,14 +481,14 @@ fn step_ns(run: &Run) -> f64 {
 
 /// Half the width of the typical interval.
 fn typical_detectable(cells: &[CellComparison]) -> Option<f64> {
-    let judged = cells.iter().filter(|cell| cell.verdict <= Verdict::NoDifference);
+    let judged = counted(cells).filter(|cell| cell.verdict <= Verdict::NoDifference);
     let halves: Vec<f64> =
         judged.filter_map(|cell| cell.ratio_ci95).map(|[low, high]| (high / low).sqrt()).collect();
     Some(stats::median(&halves)? - 1.0)
 }
 
 fn slowdown_quartiles(cells: &[CellComparison]) -> Option<[f64; 3]> {
-    let judged = cells.iter().filter(|cell| cell.verdict <= Verdict::NoDifference);
+    let judged = counted(cells).filter(|cell| cell.verdict <= Verdict::NoDifference);
     let slowdowns: Vec<f64> = judged.filter_map(|cell| cell.slowdown).collect();
     let quartile = |q| stats::quantile(&slowdowns, q);
     Some([quartile(0.25)?, quartile(0.5)?, quartile(0.75)?])

@@ -7,6 +7,7 @@
 //! `dataset/import.rs` reads the archives of another program. How runs look is in `report`. For
 //! people: docs/data.md.
 
+mod canonical;
 mod export;
 pub mod flat;
 mod identity;

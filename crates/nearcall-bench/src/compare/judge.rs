@@ -28,13 +28,19 @@ pub(super) fn all(
 ) -> Vec<CellComparison> {
     let mut found: Vec<(CellComparison, f64)> =
         cells.into_iter().map(|(key, cells)| one(key, cells, pair)).collect();
-    let shift = if pair.same_machine { floor_shift(&found) } else { 0.0 };
-    let tested = |cell: &&mut (CellComparison, f64)| cell.0.p_value.is_some();
     let p_values: Vec<f64> = found.iter().filter_map(|(cell, _)| cell.p_value).collect();
     let corrected = benjamini_hochberg(&p_values);
-    for ((cell, launch_variance), p) in found.iter_mut().filter(tested).zip(corrected) {
+    let tested = found.iter_mut().filter(|(cell, _)| cell.p_value.is_some());
+    for ((cell, _), p) in tested.zip(corrected) {
         cell.p_corrected = Some(p);
-        let shift = if cell.key.list == List::Floors { 0.0 } else { shift };
+    }
+    let is_floor = |cell: &CellComparison| cell.key.list == List::Floors;
+    // The floors first: whether the others must move further than they follows from them.
+    for (cell, launch_variance) in found.iter_mut().filter(|(cell, _)| is_floor(cell)) {
+        judge(cell, *launch_variance, rules, 0.0);
+    }
+    let shift = if pair.same_machine { floor_shift(&found) } else { 0.0 };
+    for (cell, launch_variance) in found.iter_mut().filter(|(cell, _)| !is_floor(cell)) {
         judge(cell, *launch_variance, rules, shift);
     }
     let mut cells: Vec<CellComparison> = found.into_iter().map(|(cell, _)| cell).collect();
@@ -48,11 +54,19 @@ pub(super) fn all(
 }
 
 /// By how much the machine itself was slower in the second run, as a logarithm: the median of the
-/// floors, 0 with too few of them.
+/// floors. 0 with too few of them, and where they prove nothing: none differs by itself, and as a
+/// sample they may as well not have moved.
 fn floor_shift(found: &[(CellComparison, f64)]) -> f64 {
-    let floors = found.iter().filter(|(cell, _)| cell.key.list == List::Floors);
-    let logs: Vec<f64> = floors.filter_map(|(cell, _)| cell.slowdown.map(f64::ln)).collect();
-    if logs.len() < FLOORS_MIN { 0.0 } else { stats::median(&logs).unwrap_or(0.0) }
+    let floors = || found.iter().map(|(cell, _)| cell).filter(|cell| cell.key.list == List::Floors);
+    let logs: Vec<f64> = floors().filter_map(|cell| cell.slowdown.map(f64::ln)).collect();
+    if logs.len() < FLOORS_MIN {
+        return 0.0;
+    }
+    let flagged = floors().any(|cell| cell.verdict <= Verdict::Faster);
+    match flagged || two_samples::excludes_zero(&logs) {
+        true => stats::median(&logs).unwrap_or(0.0),
+        false => 0.0,
+    }
 }
 
 /// A cell with its ratio and p value, and the variance between its launches.
@@ -137,7 +151,7 @@ fn judge(cell: &mut CellComparison, launch_variance: f64, rules: &Rules, shift: 
     };
     if cell.verdict == Verdict::CannotTell {
         if significant && matters {
-            cell.reason = Some("the floors moved about as much".to_owned());
+            cell.reason = Some(AS_FLOORS.to_owned());
             return;
         }
         let by_spread = two_samples::launches_needed(launch_variance, margin.exp());
@@ -175,7 +189,7 @@ fn side(cell: &Cell, head: Option<&Headline<'_>>) -> Side {
     };
     Side {
         value: Some(head.value),
-        typical: stats::estimate(head.launches, &[], 0.0, 0).map(|estimate| estimate.center),
+        typical: two_samples::geometric_mean(head.launches),
         launches: head.launches.len(),
         grade: cell.grade,
     }
@@ -199,6 +213,9 @@ fn round_up(launches: f64) -> u32 {
     // Between 2 and the maximum, so it fits.
     format!("{:.0}", (launches / step).ceil() * step).parse().unwrap_or(u32::MAX)
 }
+
+/// Why a cell that moved is not told to differ.
+pub(super) const AS_FLOORS: &str = "the floors moved about as much";
 
 /// The median of fewer floors is one floor's chance.
 const FLOORS_MIN: usize = 3;

@@ -57,7 +57,7 @@ fn row(cell: &CellComparison) -> String {
 /// Text in which nothing is markup, in one line.
 fn escape(text: &str) -> String {
     let mut out = String::new();
-    for c in text.chars().take(TEXT_CHARS_MAX) {
+    for c in text.chars().filter(|&c| c.is_control() || is_shown(c)).take(TEXT_CHARS_MAX) {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' => {
                 out.push('\\');
@@ -67,11 +67,22 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '@' => out.push_str("&#64;"),
+            // Addresses become links without any markup.
+            '/' if out.ends_with(":/") => {
+                out.truncate(out.len() - 2);
+                out.push_str("&#58;//");
+            }
+            '.' if out.to_ascii_lowercase().ends_with("www") => out.push_str("&#46;"),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Not a character that hides or turns others.
+fn is_shown(c: char) -> bool {
+    !matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)
 }
 
 fn line(out: &mut String, text: &str) {
@@ -84,3 +95,15 @@ const ROWS_MAX: usize = 40;
 
 /// As in the tables for terminals.
 const TEXT_CHARS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_run_makes_no_link_and_hides_nothing() {
+        assert_eq!(escape("https://x.y"), "https&#58;//x.y");
+        assert_eq!(escape("see WWW.x.y"), "see WWW&#46;x.y");
+        assert_eq!(escape("w\u{200b}ww.x \u{202e}ab\n[c](d)@e"), "www&#46;x ab \\[c\\](d)&#64;e");
+    }
+}

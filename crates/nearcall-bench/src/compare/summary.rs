@@ -3,7 +3,7 @@
 //! Always true: of two machines no sentence speaks of the software.
 
 use super::shown::percent;
-use super::{Comparison, Counts, Overall, Verdict};
+use super::{Comparison, Counts, Overall, Verdict, counted, judge};
 use crate::report::number;
 use crate::stats::median;
 
@@ -13,7 +13,9 @@ pub(super) fn overall(comparison: &Comparison) -> Overall {
     let blind = comparison.typical_detectable.is_none_or(|least| least > DETECTABLE_MAX);
     match (counts.slower, counts.faster) {
         (0, 0) if counts.judged() == 0 => Overall::Unknown,
-        (0, 0) if counts.no_difference == 0 && blind => Overall::Unknown,
+        (0, 0) if counts.no_difference == 0 && blind && with_floors(comparison) == 0 => {
+            Overall::Unknown
+        }
         (0, 0) if counts.cannot_tell == 0 => Overall::NoDifference,
         (0, 0) => Overall::NoneFound,
         (_, 0) => Overall::Slower,
@@ -27,7 +29,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let counts = &comparison.counts;
     let mut said = vec![answer(comparison)];
     if counts.cannot_tell > 0 && comparison.overall != Overall::Unknown {
-        said.push(cannot_tell(comparison));
+        said.extend(cannot_tell(comparison));
     }
     if let (Some(quartiles), false) = (comparison.slowdown_quartiles, comparison.same_run) {
         let [low, middle, high] = quartiles.map(number::ratio);
@@ -69,6 +71,14 @@ fn answer(comparison: &Comparison) -> String {
         Overall::NoDifference => format!(
             "No difference: all {judged} cells are within {margin} {who}with 95 % confidence each."
         ),
+        Overall::NoneFound if with_floors(comparison) > 0 => {
+            let (moved, unsure) = (with_floors(comparison), undecided(comparison));
+            format!(
+                "{moved} of {judged} cells moved about as much as the floors, and none further: {} \
+                 are within {margin} with confidence, of {unsure} this cannot be told.",
+                counts.no_difference
+            )
+        }
         Overall::NoneFound => format!(
             "No difference found {who}in {judged} cells: {} are within {margin} with confidence, \
              of {} this cannot be told.",
@@ -96,16 +106,37 @@ fn flagged(counts: &Counts) -> String {
     }
 }
 
-fn cannot_tell(comparison: &Comparison) -> String {
+/// What would help where something cannot be told, and what moved only as the floors did.
+fn cannot_tell(comparison: &Comparison) -> Vec<String> {
+    let mut said = Vec::new();
     let needed: Vec<f64> =
-        comparison.cells.iter().filter_map(|cell| cell.launches_needed.map(f64::from)).collect();
+        counted(&comparison.cells).filter_map(|cell| cell.launches_needed.map(f64::from)).collect();
     let margin = percent(comparison.rules.min_effect);
     let seen = comparison.typical_detectable.map(percent).unwrap_or_default();
-    let needed = median(&needed).unwrap_or_default();
-    format!(
-        "A typical cell here shows differences from {seen} on; to tell {margin}, half of the \
-         undecided cells need {needed:.0} launches or more on each side."
-    )
+    if let Some(needed) = median(&needed) {
+        said.push(format!(
+            "A typical cell here shows differences from {seen} on; to tell {margin}, half of the \
+             undecided cells need {needed:.0} launches or more on each side."
+        ));
+    }
+    let moved = with_floors(comparison);
+    if moved > 0 && comparison.overall != Overall::NoneFound {
+        said.push(format!(
+            "{moved} others moved about as much as the floors: that may be the machine."
+        ));
+    }
+    said
+}
+
+/// Cells that moved, but no further than the floors did.
+fn with_floors(comparison: &Comparison) -> usize {
+    let is = |reason: &str| reason == judge::AS_FLOORS;
+    counted(&comparison.cells).filter(|cell| cell.reason.as_deref().is_some_and(is)).count()
+}
+
+/// Cells of which launches vary too much.
+fn undecided(comparison: &Comparison) -> usize {
+    comparison.counts.cannot_tell - with_floors(comparison)
 }
 
 fn why_nothing(comparison: &Comparison) -> String {
@@ -123,7 +154,7 @@ fn why_nothing(comparison: &Comparison) -> String {
 /// What kept cells from being judged, with counts.
 fn left_out_why(comparison: &Comparison) -> String {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for cell in &comparison.cells {
+    for cell in counted(&comparison.cells) {
         if !matches!(cell.verdict, Verdict::TooNoisy | Verdict::Incomplete) {
             continue;
         }

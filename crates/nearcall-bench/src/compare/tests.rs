@@ -278,6 +278,69 @@ fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
     assert_eq!((found.counts.slower, found.floors.unwrap().flagged), (2, 3));
 }
 
+#[test]
+fn cells_that_moved_with_the_floors_are_not_told_to_be_without_difference() {
+    let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
+    let cells = |factor: f64| -> Vec<Cell> {
+        (0..3).map(|size| cell(size, quiet.map(|ns| ns * factor).to_vec())).collect()
+    };
+    let (mut before, mut after) = (run(cells(1.0)), later(cells(1.5)));
+    (before.floors, after.floors) = (cells(1.0), cells(1.5));
+    let found = compared(&before, &after);
+    let text = found.summary.join(" ");
+    assert!(text.starts_with("3 of 3 cells moved about as much as the floors"), "{text}");
+    assert!(text.contains("of 0 this cannot be told") && !text.contains("0 launches"), "{text}");
+    assert!(!text.contains("No difference"), "{text}");
+}
+
+#[test]
+fn floors_that_prove_nothing_hide_nothing() {
+    let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
+    let wide = [30.0, 250.0, 100.0, 60.0, 190.0];
+    let times = |of: [f64; 5], factor: f64| of.map(|ns| ns * factor).to_vec();
+    let mut before = run(vec![cell(0, times(quiet, 1.0))]);
+    let mut after = later(vec![cell(0, times(quiet, 1.4))]);
+    before.floors = (0..3).map(|size| cell(size, times(wide, 1.0))).collect();
+    // Their median is 1.5, by chance.
+    after.floors = [0.5, 1.5, 2.5]
+        .into_iter()
+        .zip(0..)
+        .map(|(factor, size)| cell(size, times(wide, factor)))
+        .collect();
+    let found = compared(&before, &after);
+    assert_eq!((found.floors.unwrap().flagged, found.counts.slower), (0, 1), "{found:?}");
+}
+
+#[test]
+fn floors_do_not_count_in_what_is_told_of_cells() {
+    let quiet = vec![100.0, 101.0, 99.0, 100.0, 100.5];
+    let wide = vec![30.0, 250.0, 100.0, 60.0, 190.0];
+    let (mut before, mut after) = (run(vec![cell(0, quiet.clone())]), later(vec![cell(0, quiet)]));
+    let mut disturbed = cell(9, wide.clone());
+    disturbed.grade = Some(Grade::D);
+    for run in [&mut before, &mut after] {
+        run.floors = (0..4).map(|size| cell(size, wide.clone())).collect();
+        run.floors.push(disturbed.clone());
+    }
+    let found = compared(&before, &after);
+    assert_eq!(found.overall, Overall::NoDifference);
+    assert!(found.typical_detectable.unwrap() < 0.02, "{:?}", found.typical_detectable);
+    assert!(!found.summary.join(" ").contains("grade D"), "{:?}", found.summary);
+}
+
+#[test]
+fn a_run_and_its_published_copy_are_the_same_run() {
+    let mut before = run(vec![cell(8, vec![100.0, 101.0, 99.0])]);
+    before.machine.state.host_name = "alice-laptop".to_owned();
+    before.settings.arguments = vec!["--out".to_owned(), "/srv/alice/a.json".to_owned()];
+    let mut after = before.clone();
+    after.machine.state.host_name = crate::run::UNKNOWN.to_owned();
+    after.settings.arguments[1] = "a.json".to_owned();
+    assert!(compared(&before, &after).same_run);
+    after.cells[0].launch_medians_ns[0] = 100.5;
+    assert!(!compared(&before, &after).same_run);
+}
+
 fn stored(name: &str) -> Run {
     Run::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs").join(name)).unwrap()
 }

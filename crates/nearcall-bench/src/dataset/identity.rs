@@ -1,58 +1,81 @@
 //! What a run is called in a data set: its machine, its day, its kind and a hash of its content.
 //!
 //! Always true: the name follows from what is published of the run and from nothing else. The same
-//! run with and without its host name, or with the path it was stored at, has one name.
+//! run with and without its host name, or with the path it was stored at, has one name. All fields
+//! of a file count, also those that this program does not know, so versions agree on the name; a
+//! field that is `null` counts as one that is not there. The hash tells runs apart and proves
+//! nothing: who finds two of one hash compares their contents (`dataset/store.rs`).
 
+use super::{canonical, publish};
 use crate::report::number;
 use crate::run::{Run, UNKNOWN, fnv1a};
 
 /// `<machine id>/<date>-<kind>-<hash>.json`, with `/` between: where the run lies in a data set.
 ///
-/// Costs as much as writing the run.
+/// Costs several times as much as writing the run.
 #[must_use]
 pub fn place(run: &Run) -> String {
-    let date = number::date(run.started_unix_s);
-    let day = date.split(' ').next().unwrap_or(UNKNOWN);
-    format!("{}/{day}-{}-{}.json", run.machine.id, kind_of_run(run), identity(run))
+    Content::of_run(run).place(run)
 }
 
-/// A hash of the content of the run, without what [`publish`] takes out: 12 hexadecimal digits.
+/// A hash of the content of the run, without what is not published: 12 hexadecimal digits.
+///
+/// Costs as much as [`place`].
 #[must_use]
 pub fn identity(run: &Run) -> String {
-    let mut published = run.clone();
-    publish(&mut published, false);
-    if let Some(imported) = &mut published.imported {
-        // The same archive under another name is the same run.
-        imported.file.clear();
-        published.settings.arguments.clear();
-    }
-    let hash = fnv1a(published.to_json().as_bytes());
-    // Two different runs of one name are told apart by their content (`dataset/store.rs`).
-    format!("{:012x}", hash >> 16)
+    Content::of_run(run).hash()
 }
 
-/// Takes out what says something about people rather than machines: the host's name unless it
-/// shall be kept, and folders of paths among the arguments.
-pub(crate) fn publish(run: &mut Run, keep_host_name: bool) {
-    if !keep_host_name {
-        UNKNOWN.clone_into(&mut run.machine.state.host_name);
+/// What is published of a run, in one form whatever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content(String);
+
+impl Content {
+    /// Takes a small multiple of the text's size for as long as it works.
+    ///
+    /// # Errors
+    ///
+    /// That of the JSON, which [`Run::parse`] would have found.
+    pub(super) fn of(text: &str) -> Result<Self, serde_json::Error> {
+        let published = publish::text(text, false)?;
+        canonical::json(&publish::without_archive_name(&published)?).map(Self)
     }
-    for argument in &mut run.settings.arguments {
-        *argument = without_folders(argument);
+
+    fn of_run(run: &Run) -> Self {
+        Self::of(&run.to_json()).expect("what this program writes is JSON")
+    }
+
+    pub(super) fn hash(&self) -> String {
+        format!("{:012x}", fnv1a(self.0.as_bytes()) >> 16)
+    }
+
+    /// As [`place`], of the run that has this content.
+    pub(super) fn place(&self, run: &Run) -> String {
+        let date = number::date(run.started_unix_s);
+        let day = date.split(' ').next().unwrap_or(UNKNOWN);
+        format!("{}/{day}-{}-{}.json", run.machine.id, kind_of_run(run), self.hash())
     }
 }
 
 /// The argument, with only the last part of an absolute path: `--out=/srv/me/a.json` becomes
-/// `--out=a.json`.
+/// `--out=a.json`, and `-o/srv/me/a.json` becomes `-oa.json`.
 pub(crate) fn without_folders(argument: &str) -> String {
-    let start = match argument.split_once('=') {
-        _ if argument.starts_with('/') => 0,
-        Some((option, path)) if path.starts_with('/') => option.len() + 1,
-        _ => return argument.to_owned(),
-    };
+    let Some(start) = path_start(argument) else { return argument.to_owned() };
     let (option, path) = argument.split_at(start);
     let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("");
     format!("{option}{last}")
+}
+
+/// Where an absolute path begins: at once, behind short options, or behind any `=`.
+fn path_start(argument: &str) -> Option<usize> {
+    let letters = argument.strip_prefix('-').and_then(|rest| rest.split_once('/'));
+    match letters {
+        _ if argument.starts_with('/') => Some(0),
+        Some((short, _)) if short.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            Some(1 + short.len())
+        }
+        _ => argument.find("=/").map(|at| at + 1),
+    }
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
@@ -111,12 +134,37 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_fields_and_what_is_null_are_no_part_of_the_identity() {
+        let hash = |text: &str| Content::of(text).unwrap().hash();
+        let first = hash(r#"{"a": 1, "b": {"c": 2.0, "d": [null, "x"]}}"#);
+        assert_eq!(hash(r#"{"b":{"d":[null,"x"],"c":2,"later":null},"a":1}"#), first);
+        for other in [
+            r#"{"a": 1, "b": {"c": 2.5, "d": [null, "x"]}}"#,
+            r#"{"a": 1, "b": {"c": 2.0, "d": ["x"]}}"#,
+            r#"{"a": 1, "b": {"c": 2.0, "d": [null, "x"]}, "later": false}"#,
+        ] {
+            assert_ne!(hash(other), first, "{other}");
+        }
+    }
+
+    #[test]
+    fn fields_of_later_versions_are_part_of_the_identity() {
+        let text = run().to_json();
+        let later = text.replacen('{', "{\"later\":1,", 1);
+        assert_ne!(Content::of(&text).unwrap(), Content::of(&later).unwrap());
+    }
+
+    #[test]
     fn only_absolute_paths_lose_their_folders() {
         let cases = [
             ("/tmp/a.json", "a.json"),
             ("--out=/srv/me/a.json", "--out=a.json"),
             ("/tmp/dir/", "dir"),
             ("/", ""),
+            ("-o/home/me/x.json", "-ox.json"),
+            ("-qo/home/me/x.json", "-qox.json"),
+            ("--set=K=/home/me/y", "--set=K=y"),
+            ("-rate=a/b", "-rate=a/b"),
             ("docs/a.json", "docs/a.json"),
             ("64KiB", "64KiB"),
             ("--time=30s", "--time=30s"),

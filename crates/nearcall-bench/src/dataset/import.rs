@@ -17,7 +17,8 @@ use std::io::Read;
 use std::{error, fmt};
 
 pub use self::archive::{
-    ARCHIVE_BYTES_MAX, ArchiveError, ENTRIES_MAX, ENTRY_BYTES_MAX, UNPACKED_BYTES_MAX,
+    ARCHIVE_BYTES_MAX, ArchiveError, ENTRIES_MAX, ENTRY_BYTES_MAX, NAME_BYTES_MAX,
+    UNPACKED_BYTES_MAX,
 };
 use self::archive::{Archive, LIMITS};
 pub use self::cells::{CELLS_MAX, PREFIX};

@@ -35,6 +35,24 @@ pub(super) fn text(text: &str, keep_host_name: bool) -> Result<String, serde_jso
     Ok(text + "\n")
 }
 
+/// The same without what an imported run was called: the same archive under another name is the
+/// same run.
+///
+/// # Errors
+///
+/// As [`text`].
+pub(super) fn without_archive_name(text: &str) -> Result<String, serde_json::Error> {
+    let mut run: Fields = serde_json::from_str(text)?;
+    // Absent and `null` in runs of our own.
+    let imported = run.find("imported").is_some_and(|imported| imported.get() != "null");
+    if !imported {
+        return Ok(text.to_owned());
+    }
+    run.within("imported", |imported| imported.replace("file", |_: String| String::new()))?;
+    run.within("settings", |settings| settings.replace("arguments", |_: Vec<String>| Vec::new()))?;
+    serde_json::to_string(&run)
+}
+
 /// An object whose values are kept as text, in its own order.
 struct Fields(Vec<(String, Box<RawValue>)>);
 

@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
-use super::identity::{identity, place};
+use super::identity::Content;
 use super::publish;
-use crate::run::{LoadError, Machine, Run, create_beside, read_text};
+use crate::run::{LoadError, Machine, Run, create_beside, printable, read_text};
 
 /// A folder of runs.
 #[derive(Clone, Debug)]
@@ -86,12 +86,23 @@ impl DataSet {
     ///
     /// [`LoadError`]; a link is not followed.
     pub fn load(&self, place: &str) -> Result<Run, LoadError> {
+        Run::parse(&self.text(place)?).map_err(LoadError::Parse)
+    }
+
+    /// A run of the data set, and what its name follows from.
+    pub(super) fn load_content(&self, place: &str) -> Result<(Run, Content), LoadError> {
+        let text = self.text(place)?;
+        let run = Run::parse(&text).map_err(LoadError::Parse)?;
+        Ok((run, content(&text)?))
+    }
+
+    fn text(&self, place: &str) -> Result<String, LoadError> {
         let path = self.directory.join(place);
         if !fs::symlink_metadata(&path).map_err(LoadError::Io)?.is_file() {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
             return Err(LoadError::Io(error));
         }
-        Run::load(&path)
+        read_text(&path)
     }
 
     /// Takes runs in: all of them, or none if one of them is no run. The host's name and the
@@ -130,8 +141,8 @@ impl DataSet {
         self.take_in(&mut Known::default(), run, &run.to_json(), from, false)
     }
 
-    /// Takes in every run of another data set, as [`add`](Self::add) does, without taking anything
-    /// out of them.
+    /// Takes in every run of another data set, as [`add`](Self::add) does: names of hosts stay,
+    /// folders of paths go.
     ///
     /// # Errors
     ///
@@ -177,13 +188,12 @@ impl DataSet {
         for name in names(&self.directory.join(id))? {
             let place = format!("{id}/{name}");
             // What cannot be read cannot be the same run; `list` tells of it.
-            let Some(run) = self.load(&place).ok().filter(|_| name.ends_with(".json")) else {
-                continue;
-            };
+            let found = self.load_content(&place).ok().filter(|_| name.ends_with(".json"));
+            let Some((run, content)) = found else { continue };
             if run.machine.id == id {
                 there.get_or_insert_with(|| facts(&run.machine));
             }
-            known.runs.insert((run.machine.id.clone(), identity(&run)), place);
+            known.insert(&run, &content, place);
         }
         known.machines.insert(id.to_owned(), there);
         Ok(())
@@ -211,14 +221,14 @@ impl DataSet {
     ) -> Result<Arrival, StoreError> {
         // Once more: the file may be another one by now.
         self.check(known, run, file)?;
-        let key = (run.machine.id.clone(), identity(run));
+        let content = content(text).map_err(|error| StoreError::load(file, error))?;
         let from = file.to_owned();
-        if let Some(place) = known.runs.get(&key) {
-            return Ok(Arrival { from, place: place.clone(), outcome: Outcome::Duplicate });
+        if let Some(place) = self.same(known, run, &content) {
+            return Ok(Arrival { from, place, outcome: Outcome::Duplicate });
         }
         let text = publish::text(text, keep_host_name)
             .map_err(|error| StoreError::Io { file: file.to_owned(), error: error.into() })?;
-        let first = place(run);
+        let first = content.place(run);
         let stem = first.trim_end_matches(".json");
         for number in 1..NAMES_TRIED_MAX {
             let place = match number {
@@ -228,7 +238,7 @@ impl DataSet {
             let path = self.directory.join(&place);
             match write_new(&path, &text) {
                 Ok(()) => {
-                    known.runs.insert(key, place.clone());
+                    known.insert(run, &content, place.clone());
                     let outcome = if number == 1 { Outcome::Added } else { Outcome::Renamed };
                     return Ok(Arrival { from, place, outcome });
                 }
@@ -240,6 +250,14 @@ impl DataSet {
             file: self.directory.join(first),
             error: io::ErrorKind::AlreadyExists.into(),
         })
+    }
+
+    /// Where the same run lies already. Equal hashes are not enough: contents are compared.
+    fn same(&self, known: &Known, run: &Run, content: &Content) -> Option<String> {
+        let places = known.runs.get(&(run.machine.id.clone(), content.hash()))?;
+        let is_same =
+            |place: &&String| self.load_content(place).is_ok_and(|(_, there)| there == *content);
+        places.iter().find(is_same).cloned()
     }
 
     fn take_back(&self, arrivals: &[Arrival]) {
@@ -256,8 +274,19 @@ impl DataSet {
 struct Known {
     /// The facts of each machine whose folder was read; `None` if it was empty.
     machines: BTreeMap<String, Option<Facts>>,
-    /// Where the run of this machine and identity lies.
-    runs: BTreeMap<(String, String), String>,
+    /// Where the runs of this machine and hash lie.
+    runs: BTreeMap<(String, String), Vec<String>>,
+}
+
+impl Known {
+    fn insert(&mut self, run: &Run, content: &Content, place: String) {
+        self.runs.entry((run.machine.id.clone(), content.hash())).or_default().push(place);
+    }
+}
+
+/// The content of a text that is a run.
+fn content(text: &str) -> Result<Content, LoadError> {
+    Content::of(text).map_err(|error| LoadError::Io(error.into()))
 }
 
 /// Why runs were not taken in, or not found.
@@ -312,33 +341,38 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Load { file, error } => write!(f, "{}: {error}", file.display()),
+            Self::Load { file, error } => write!(f, "{}: {error}", shown(file)),
             Self::MachineId { file } => write!(
                 f,
                 "{}: its machine has no id of 16 hexadecimal digits, so it has no place here",
-                file.display()
+                shown(file)
             ),
             Self::TwoMachines { file, machine } => write!(
                 f,
                 "{}: another machine has the id {machine} in this data set, and runs of two \
                  machines never share a folder",
-                file.display()
+                shown(file)
             ),
             Self::Misplaced { file, machine } => write!(
                 f,
                 "{}: is a run of the machine {} and lies in the folder of another one",
-                file.display(),
-                machine.escape_debug()
+                shown(file),
+                printable(machine)
             ),
             Self::TooMany { directory } => {
-                write!(f, "{}: more than {FILES_MAX} runs", directory.display())
+                write!(f, "{}: more than {FILES_MAX} runs", shown(directory))
             }
-            Self::Io { file, error } => write!(f, "{}: {error}", file.display()),
+            Self::Io { file, error } => write!(f, "{}: {error}", shown(file)),
         }
     }
 }
 
 impl error::Error for StoreError {}
+
+/// The name of a file, which may be anybody's, in one harmless line.
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
 
 /// The facts that tell machines apart. Others, such as the kernel's command line, people shorten
 /// before they publish a run, and keep the id.
@@ -411,3 +445,30 @@ pub const FILES_MAX: usize = 100_000;
 
 /// Runs of one name: that two have it takes an edited file or a very rare chance.
 const NAMES_TRIED_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Settings;
+
+    #[test]
+    fn of_two_runs_with_one_hash_both_are_kept() {
+        let path = std::env::temp_dir().join(format!("nearcall-hash-{}", std::process::id()));
+        let data = DataSet::at(&path);
+        let machine = Machine { id: "aaaaaaaaaaaaaaaa".to_owned(), ..Machine::default() };
+        let first = Run::new(machine, Settings::default(), 5);
+        let mut second = first.clone();
+        second.started_unix_s = 6;
+        let added = data.add_run(&first, Path::new("a")).unwrap();
+        // As if both had one hash.
+        let mut known = Known::default();
+        data.check(&mut known, &second, Path::new("b")).unwrap();
+        let text = second.to_json();
+        known.insert(&second, &Content::of(&text).unwrap(), added.place);
+        let mut outcome =
+            || data.take_in(&mut known, &second, &text, Path::new("b"), false).unwrap().outcome;
+        let found = [outcome(), outcome()];
+        fs::remove_dir_all(path).unwrap();
+        assert_eq!(found, [Outcome::Added, Outcome::Duplicate]);
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::identity::{kind_of_run, place};
+use super::identity::kind_of_run;
 use super::store::{DataSet, Facts, StoreError, facts};
 
 /// What a data set has.
@@ -62,8 +62,8 @@ impl DataSet {
         let mut machines: BTreeMap<String, (MachineLine, Facts)> = BTreeMap::new();
         let mut problems = Vec::new();
         for file in self.places()? {
-            let run = match self.load(&file) {
-                Ok(run) => run,
+            let (run, content) = match self.load_content(&file) {
+                Ok(loaded) => loaded,
                 Err(error) => {
                     problems.push(Problem { file, what: error.to_string() });
                     continue;
@@ -79,7 +79,7 @@ impl DataSet {
                 };
                 (line, facts(&run.machine))
             });
-            let home = place(&run);
+            let home = content.place(&run);
             let folder = |place: &str| place.split('/').next().map(str::to_owned);
             let mut problem = |what: String| problems.push(Problem { file: file.clone(), what });
             if folder(&home) != folder(&file) {

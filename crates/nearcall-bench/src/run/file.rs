@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, process};
 
 use serde::Deserialize;
@@ -33,7 +34,14 @@ impl Run {
         check_head(text)?;
         let run: Self =
             serde_json::from_str(text).map_err(|error| ParseError::field(&error, text))?;
-        for (list, cells) in [("floors", &run.floors), ("cells", &run.cells)] {
+        let lists = [
+            ("floors", &run.floors),
+            ("cells", &run.cells),
+            ("bare", &run.bare),
+            ("parts", &run.parts),
+            ("study_cells", &run.study_cells),
+        ];
+        for (list, cells) in lists {
             for (index, cell) in cells.iter().enumerate() {
                 check_cell(cell).map_err(|what| ParseError::Cell { list, index, what })?;
             }
@@ -147,7 +155,7 @@ pub enum ParseError {
     },
     /// A cell contradicts itself.
     Cell {
-        /// "cells" or "floors".
+        /// "cells", "floors", "bare", "parts" or "study_cells".
         list: &'static str,
         /// Which one, from 0.
         index: usize,
@@ -163,7 +171,8 @@ impl ParseError {
         if error.is_eof() || half_number {
             return Self::CutOff { line: error.line(), column: error.column() };
         }
-        Self::Field { what: error.to_string() }
+        // It quotes the text.
+        Self::Field { what: printable(&error.to_string()) }
     }
 }
 
@@ -178,7 +187,7 @@ impl fmt::Display for ParseError {
             Self::Newer { schema } => write!(
                 f,
                 "{} is newer than this program reads ({SCHEMA}): update nearcall",
-                schema.escape_debug()
+                printable(schema)
             ),
             Self::Cell { list, index, what } => {
                 write!(f, "not a valid run: {list}[{index}]: {what}")
@@ -188,6 +197,20 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
+
+/// The text in one line that a terminal shows as it is: control and invisible characters are
+/// escaped.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out
+}
 
 /// Judges the schema first, so that a newer file is called newer and not broken.
 fn check_head(text: &str) -> Result<(), ParseError> {
@@ -224,14 +247,26 @@ fn check_cell(cell: &Cell) -> Result<(), String> {
     }
 }
 
-/// Makes a new file in the same directory, for the target's name to be given to.
+/// Makes a new file in the same directory, for the target's name to be given to. A process that
+/// died may have left one of a like name; it is let lie.
 pub(crate) fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
-    let mut name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.part", process::id()));
-    let beside = target.with_file_name(name);
-    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    Ok((beside, file))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    for _ in 0..NAMES_TRIED_MAX {
+        let mut name = own.to_owned();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        name.push(format!(".{}.{number}.part", process::id()));
+        let beside = target.with_file_name(name);
+        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            outcome => return Ok((beside, outcome?)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
+
+/// Files that dead processes of one number have left; nobody has more.
+const NAMES_TRIED_MAX: u32 = 100;
 
 /// A tour stores about 2 MiB. Whoever gives more than this has picked the wrong file.
 pub const RUN_BYTES_MAX: u64 = 256 << 20;

@@ -109,6 +109,30 @@ fn fields_of_later_versions_and_all_digits_stay() {
 }
 
 #[test]
+fn runs_that_differ_in_fields_of_later_versions_are_two() {
+    let folder = Folder::new();
+    let data = DataSet::at(&folder.join("data"));
+    let text = run(A, 5).to_json();
+    let files = ["1", "2", "null"].map(|later| {
+        let file = folder.join(&format!("{later}.json"));
+        fs::write(&file, text.replacen('{', &format!("{{\"later\":{later},"), 1)).unwrap();
+        file
+    });
+    let plain = folder.join("plain.json");
+    fs::write(&plain, &text).unwrap();
+    let outcomes: Vec<_> = data
+        .add(&[&files[..], &[plain]].concat(), false)
+        .unwrap()
+        .into_iter()
+        .map(|arrival| arrival.outcome)
+        .collect();
+    // What is null is as good as not there.
+    let [added, duplicate] = [Outcome::Added, Outcome::Duplicate];
+    assert_eq!(outcomes, [added, added, added, duplicate]);
+    assert_eq!(data.survey().unwrap().problems, []);
+}
+
+#[test]
 fn a_duplicate_is_recognised_whatever_it_is_called() {
     let folder = Folder::new();
     let data = DataSet::at(&folder.join("data"));

@@ -142,7 +142,13 @@ fn drain(mut rest: impl Read) -> Result<(), ArchiveError> {
 }
 
 /// The name without `./`, if it stays inside.
+///
+/// Names come in entries of their own, which the library reads whole and the limits of files do
+/// not bound; that of all that is unpacked does. What is made of a name stays small.
 fn safe_name(bytes: &[u8]) -> Result<String, ArchiveError> {
+    if bytes.len() > NAME_BYTES_MAX {
+        return Err(ArchiveError::NameTooLong { name: shown(bytes) });
+    }
     let unsafe_name = || ArchiveError::UnsafeName { name: shown(bytes) };
     let name = str::from_utf8(bytes).map_err(|_| unsafe_name())?;
     if name.starts_with('/') || name.contains(['\0', '\\']) {
@@ -158,6 +164,9 @@ fn safe_name(bytes: &[u8]) -> Result<String, ArchiveError> {
 
 /// Refuses a link that leads out of the archive. One that stays inside is not followed.
 fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ArchiveError> {
+    if link.len() > NAME_BYTES_MAX {
+        return Err(ArchiveError::NameTooLong { name: shown(name.as_bytes()) });
+    }
     let refused = || ArchiveError::UnsafeLink { name: shown(name.as_bytes()), to: shown(link) };
     let link = str::from_utf8(link).map_err(|_| refused())?;
     if link.starts_with('/') {
@@ -198,7 +207,8 @@ fn is_wanted(name: &str) -> bool {
 
 /// A name from the archive, harmless and short.
 fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    // A character has at most four bytes.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN_CHARS)]);
     text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
 }
 
@@ -259,6 +269,11 @@ pub enum ArchiveError {
         name: String,
         /// Its size in bytes.
         size: u64,
+    },
+    /// A name, or what a link means, is longer than [`NAME_BYTES_MAX`].
+    NameTooLong {
+        /// Its beginning, or that of the link's name.
+        name: String,
     },
     /// A name is absolute or leads out of the archive.
     UnsafeName {
@@ -323,6 +338,9 @@ impl fmt::Display for ArchiveError {
                 "the file {name} has {size} bytes, more than {} MiB",
                 ENTRY_BYTES_MAX >> 20
             ),
+            Self::NameTooLong { name } => {
+                write!(f, "refused: a name or link of more than {NAME_BYTES_MAX} bytes: {name}")
+            }
             Self::UnsafeName { name } => {
                 write!(f, "refused: the name {name} leads out of the archive")
             }
@@ -343,8 +361,8 @@ impl error::Error for ArchiveError {}
 /// Bytes of an archive. The public ones have below 1 MiB; one of 160 CPUs would have about 20.
 pub const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes that are unpacked in all, which bounds the memory that is needed. An archive of 48 CPUs
-/// has below 50 MiB.
+/// Bytes that are unpacked in all, which bounds the memory that is needed to a small multiple of
+/// it, whatever stands in names and headers. An archive of 48 CPUs has below 50 MiB.
 pub const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 
 /// Files and folders. Each pair of CPUs has a folder with some files: 160 CPUs make 250,000.
@@ -352,6 +370,9 @@ pub const ENTRIES_MAX: u64 = 500_000;
 
 /// Bytes of one file that is read. The largest, `cpuinfo` of a machine with 160 CPUs, has 200 KiB.
 pub const ENTRY_BYTES_MAX: u64 = 4 << 20;
+
+/// Bytes of a name: as Linux bounds a path. The longest in public archives has below 100.
+pub const NAME_BYTES_MAX: usize = 4_096;
 
 /// Characters of a name that a message shows.
 const SHOWN_CHARS: usize = 100;
@@ -375,6 +396,54 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{name}");
         }
         assert!(safe_name(b"a\xff").is_err());
+    }
+
+    #[test]
+    fn names_and_links_are_short() {
+        let (fits, long) = ("a/".repeat(2_048), "a/".repeat(2_048) + "b");
+        assert!(safe_name(fits.as_bytes()).is_ok());
+        let is_too_long = |error| matches!(error, ArchiveError::NameTooLong { .. });
+        assert!(is_too_long(safe_name(long.as_bytes()).unwrap_err()));
+        let link = check_link("x", long.as_bytes(), EntryType::Symlink);
+        assert!(is_too_long(link.unwrap_err()));
+    }
+
+    /// An archive of empty files, and one of these bytes.
+    fn tar_of(empty: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for number in 0..=empty {
+            let bytes = if number == empty { bytes } else { b"" };
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            tar.append_data(&mut header, format!("tmp/logs/{number}"), bytes).unwrap();
+        }
+        tar.into_inner().unwrap()
+    }
+
+    #[test]
+    fn every_limit_is_kept_and_told_by_its_name() {
+        let whole = tar_of(3, &[b'x'; 100]);
+        let mut zipped = Vec::new();
+        let mut zip = flate2::read::GzEncoder::new(&whole[..], flate2::Compression::fast());
+        zip.read_to_end(&mut zipped).unwrap();
+        let fits = Limits {
+            archive_bytes: zipped.len() as u64,
+            unpacked_bytes: whole.len() as u64,
+            entries: 4,
+            entry_bytes: 100,
+        };
+        assert_eq!(Archive::read_gzip(&zipped[..], &fits).unwrap().files.len(), 4);
+        let refused = |limits: Limits| Archive::read_gzip(&zipped[..], &limits).unwrap_err();
+        let archive_bytes = fits.archive_bytes - 1;
+        let found = refused(Limits { archive_bytes, ..fits });
+        assert!(matches!(found, ArchiveError::TooLarge), "{found}");
+        let unpacked_bytes = fits.unpacked_bytes - 1;
+        let found = refused(Limits { unpacked_bytes, ..fits });
+        assert!(matches!(found, ArchiveError::UnpacksTooLarge), "{found}");
+        let found = refused(Limits { entries: 3, ..fits });
+        assert!(matches!(found, ArchiveError::TooManyEntries), "{found}");
+        let found = refused(Limits { entry_bytes: 99, ..fits });
+        assert!(matches!(found, ArchiveError::EntryTooLarge { size: 100, .. }), "{found}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) fn cells(results: &Results, topology: &Topology) -> Made {
     }
     let mut groups: BTreeMap<(String, Placed, String, u64), Vec<&Rate>> = BTreeMap::new();
     for rate in &results.rates {
-        if rate.megabits_per_s == 0 || !rate.test.ends_with("_thr") {
+        if !rate.test.ends_with("_thr") {
             unknown.insert(&rate.test);
             continue;
         }
@@ -56,6 +56,11 @@ fn meaning(test: &str) -> Option<(Definition, &'static str)> {
     }
 }
 
+/// Whether the test moves bytes: not where only flags travel, whatever size is given.
+pub(super) fn has_payload(test: &str) -> bool {
+    meaning(test).is_none_or(|(definition, _)| definition != Definition::TwoRtt)
+}
+
 fn latency_cell(
     key: &LatencyKey,
     latency: &Latency,
@@ -71,7 +76,7 @@ fn latency_cell(
     cell.rtt_ns = Some(RttNs { mean: Some(latency.mean_ns), ..RttNs::default() });
     cell.tags = vec!["imported".to_owned(), "mean".to_owned()];
     if definition == Definition::TwoRtt {
-        // Flags travel, whatever size is given.
+        // `has_payload` says why.
         cell.message_bytes = 0;
         cell.tags.extend(["two_round_trips".to_owned(), "no_payload".to_owned()]);
     }

@@ -89,8 +89,10 @@ fn list(numbers: BTreeSet<u32>) -> String {
 /// Kernel and architecture, of `uname -srm` or `uname -a`. The second has the host's name in it.
 fn uname(text: &str) -> (Option<String>, Option<String>) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    // A host's name may begin with a digit as well: its place tells it.
+    let place = if words.len() > 3 { 2 } else { 1 };
     let is_release = |word: &&&str| word.starts_with(|first: char| first.is_ascii_digit());
-    let release = words.iter().take(3).find(is_release);
+    let release = words.get(place).filter(is_release);
     let kernel = words.first().zip(release).map(|(system, release)| format!("{system} {release}"));
     let known = words.iter().find(|word| ARCHITECTURES.contains(word));
     (kernel, known.map(|word| (*word).to_owned()))
@@ -146,6 +148,8 @@ mod tests {
         assert_eq!(uname("Linux 2.6.38-8 x86_64\n"), expected);
         let all = "Linux alice-laptop 2.6.38-8 #42-Ubuntu SMP Mon Apr 11 2011 x86_64 GNU/Linux";
         assert_eq!(uname(all), expected);
+        let digits = "Linux 3com-box 2.6.38-8 #1 SMP x86_64";
+        assert_eq!(uname(digits), expected);
         assert_eq!(uname("garbage"), (None, None));
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::archive::Archive;
-use super::cells::CELLS_MAX;
+use super::cells::{CELLS_MAX, has_payload};
 
 /// Everything that was read of the results.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Results {
     pub(super) latencies: BTreeMap<LatencyKey, Latency>,
     /// Rates, one per line.
     pub(super) rates: Vec<Rate>,
-    /// Headlines that differ from the matrix, which counts.
+    /// Headlines that differ from the matrix, or from one before them: those count.
     pub(super) contradictions: u64,
     /// Lines that could not be read.
     pub(super) refused: u64,
@@ -101,7 +101,10 @@ impl Results {
 
     /// `lat/pipe_lat.csv`: a line per receiver, in it a mean in seconds per sender.
     fn read_matrix(&mut self, name: &str, text: &str) {
-        let test = name.trim_start_matches("lat/").trim_end_matches(".csv");
+        let stem = name.strip_prefix("lat/").and_then(|name| name.strip_suffix(".csv"));
+        let Some(test) = stem.and_then(test_name) else {
+            return self.refuse(name, 0, text.lines().next().unwrap_or_default());
+        };
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         for (row, (index, line)) in lines.enumerate() {
             if self.is_full() {
@@ -116,7 +119,7 @@ impl Results {
             for (column, mean_ns) in means.into_iter().enumerate() {
                 let pair = [row, column].map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX));
                 let key = LatencyKey {
-                    test: test.to_owned(),
+                    test: test.clone(),
                     message_bytes: MATRIX_BYTES,
                     pair: Some(pair),
                 };
@@ -139,6 +142,11 @@ impl Results {
             if let Some(rate) = rate(&words) {
                 self.rates.push(rate);
             } else if let Some((test, message_bytes, latency)) = latency(&words) {
+                // Without payload all sizes are one, and only one of them can be kept.
+                let message_bytes = match has_payload(&test) {
+                    true => message_bytes,
+                    false => MATRIX_BYTES,
+                };
                 let key = LatencyKey { test, message_bytes, pair };
                 self.meet(key, latency);
             } else {
@@ -202,7 +210,7 @@ fn rate(words: &[&str]) -> Option<Rate> {
         read_in_place: truth(rip)?,
         verify: truth(verify)?,
         count: count.parse().ok()?,
-        megabits_per_s: rate.parse().ok().filter(|&rate| rate <= MEGABITS_MAX)?,
+        megabits_per_s: rate.parse().ok().filter(|rate| (1..=MEGABITS_MAX).contains(rate))?,
     })
 }
 
@@ -283,9 +291,41 @@ mod tests {
             "pipe_thr 0 160 -1 4096 2 1 0 1 1000000 1 Mbps",
             "pipe_thr 0 1 -1 0 2 1 0 1 1000000 1 Mbps",
             "pipe_thr 0 1 -1 64 2 2 0 1 1000000 1 Mbps",
+            // Rounded down to nothing: no rate.
+            "pipe_thr 0 1 -1 64 2 1 0 1 1000000 0 Mbps",
         ] {
             assert!(latency(&words(line)).is_none() && rate(&words(line)).is_none(), "{line}");
         }
+    }
+
+    fn results_of(files: &[(&str, &str)]) -> Option<Results> {
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        Results::read(&Archive { files: files.collect(), ..Archive::default() })
+    }
+
+    #[test]
+    fn a_matrix_of_an_impossible_test_is_refused() {
+        let found =
+            results_of(&[("results/lat/pipe lat\u{1b}.csv", "0.1 0.2\n0.3 0.4\n")]).unwrap();
+        assert_eq!((found.latencies.len(), found.refused), (0, 1));
+        assert_eq!(results_of(&[("results/lat/x.csv.csv", "0.1\n")]).unwrap().refused, 1);
+    }
+
+    #[test]
+    fn a_test_without_payload_has_one_time_of_each_pair() {
+        let found = results_of(&[(
+            "results/lat/128/0-1-test/01-mempipe_lat-headline.log",
+            "mempipe_lat 128 10 0.000001s\nmempipe_lat 64 10 0.000003s\n",
+        )]);
+        let found = found.unwrap();
+        assert_eq!((found.latencies.len(), found.contradictions), (1, 1));
+    }
+
+    #[test]
+    fn more_figures_than_a_run_may_have_are_refused() {
+        let line = "pipe_thr 0 1 -1 64 2 1 0 1 1000000 1 Mbps\n";
+        let text = line.repeat(CELLS_MAX + 1);
+        assert!(results_of(&[("results/01-pipe_thr-headline.log", &text)]).is_none());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn warnings(archive: &Archive, results: &Results, made: &Made) -> Vec
     }
     if results.contradictions > 0 {
         found.push(format!(
-            "{} headlines differ from the matrix of their test; the matrix counts",
+            "{} headlines differ from the matrix or the headline before them, which count",
             results.contradictions
         ));
     }

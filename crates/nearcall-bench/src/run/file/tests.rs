@@ -142,6 +142,43 @@ fn a_wrong_field_is_refused_with_its_place() {
     check_refused(&"[".repeat(100_000), "recursion limit");
 }
 
+#[test]
+fn cells_of_every_list_are_checked() {
+    for list in ["bare", "parts", "study_cells"] {
+        let mut bad = run();
+        let cells = match list {
+            "bare" => &mut bad.bare,
+            "parts" => &mut bad.parts,
+            _ => &mut bad.study_cells,
+        };
+        cells.push(Cell::new(Kind::Latency, "pipe", 8));
+        check_refused(&bad.to_json(), &format!("{list}[0]: a latency cell without rtt_ns"));
+    }
+}
+
+#[test]
+fn what_a_file_says_reaches_no_terminal_as_a_command() {
+    let text = run().to_json();
+    let hostile = text.replacen("\"latency\"", "\"\\u001b[2J\\n\\u202e\"", 1);
+    check_refused(&hostile, r"unknown variant `\u{1b}[2J\n\u{202e}`");
+    assert_eq!(printable("it's \"ü\" \\ x"), "it's \"ü\" \\ x");
+}
+
+#[test]
+fn what_a_dead_process_left_behind_blocks_nobody() {
+    let scratch = Scratch::new("stale");
+    let path = scratch.0.join("run.json");
+    let stale: Vec<PathBuf> = (0..60)
+        .map(|number| format!("run.json.{}.{number}.part", process::id()))
+        .chain([format!("run.json.{}.part", process::id())])
+        .map(|name| scratch.0.join(name))
+        .collect();
+    stale.iter().for_each(|path| fs::write(path, "").unwrap());
+    run().save(&path).unwrap();
+    assert_eq!(Run::load(&path).unwrap(), run());
+    assert_eq!(scratch.names().len(), stale.len() + 1);
+}
+
 /// Rule R3: nobody has to guess what a time means.
 #[test]
 fn a_cell_without_a_definition_is_refused() {

@@ -3,13 +3,13 @@
 //! Always true: figures that are compared come from one run, one protocol, one pair of CPUs and
 //! one size; a cell of grade D is no evidence. Colours are given in `studies/ratings.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr;
 
 use super::{GROUPS, Group};
 use crate::noise::Grade;
 use crate::report::hosts::{Entry, Host};
-use crate::run::{CellKey, Definition, Kind, List, Rhythm};
+use crate::run::{CellKey, Definition, Kind, List, Rhythm, Run};
 use crate::scene::Load;
 use crate::studies::Study;
 
@@ -41,21 +41,36 @@ pub(super) struct Evidence<'a> {
     pub(super) too_noisy: Vec<Group>,
 }
 
-/// Whether both figures come from one run, protocol, pair of CPUs and size.
-fn comparable(basis: &Entry<'_>, other: &Entry<'_>) -> bool {
-    let of = |key: &CellKey| (key.list, key.pair, key.class.clone(), key.message_bytes);
-    ptr::eq(basis.run, other.run) && of(&basis.key) == of(&other.key)
+/// What figures that are compared have in common: run, protocol, pair of CPUs and size.
+type Basis<'a> = (*const Run, List, Option<[u32; 2]>, &'a str, u64);
+
+fn basis<'a>(entry: &Entry<'a>, key: &'a CellKey) -> Basis<'a> {
+    (ptr::from_ref(entry.run), key.list, key.pair, key.class.as_str(), key.message_bytes)
+}
+
+/// The usable entries by their basis, in the order in which each basis comes first.
+fn by_basis<'a>(host: &'a Host<'a>, wanted: &Wanted) -> Vec<Vec<&'a Entry<'a>>> {
+    let mut places: HashMap<Basis<'a>, usize> = HashMap::new();
+    let mut found: Vec<Vec<&'a Entry<'a>>> = Vec::new();
+    let usable = host.entries.iter().filter(|entry| {
+        is_idle(&entry.key) && entry.cell.grade != Some(Grade::D) && wanted.fits(entry)
+    });
+    for entry in usable {
+        let place = *places.entry(basis(entry, &entry.key)).or_insert(found.len());
+        match found.get_mut(place) {
+            Some(entries) => entries.push(entry),
+            None => found.push(vec![entry]),
+        }
+    }
+    found
 }
 
 /// Finds the evidence that has figures of most groups; of equal ones that of the study's own
 /// protocol, then that of the size that is wanted.
 pub(super) fn evidence<'a>(host: &'a Host<'a>, wanted: &Wanted) -> Evidence<'a> {
-    let idle: Vec<&Entry<'a>> =
-        host.entries.iter().filter(|entry| wanted.fits(entry) && is_idle(&entry.key)).collect();
-    let usable = |entry: &&&Entry<'a>| entry.cell.grade != Some(Grade::D);
     let mut best: Option<(usize, bool, f64, BTreeMap<Group, Found<'a>>)> = None;
-    for &entry in idle.iter().filter(usable) {
-        let found = figures(host, wanted, entry, &idle);
+    for entries in by_basis(host, wanted) {
+        let (found, entry) = (figures(host, wanted, &entries), entries[0]);
         let study = entry.key.list == List::StudyCells;
         let off = (entry.key.message_bytes as f64 / wanted.bytes.1 as f64).ln().abs();
         let better = best.as_ref().is_none_or(|(groups, of_study, so_far, _)| {
@@ -86,19 +101,18 @@ pub(super) fn evidence<'a>(host: &'a Host<'a>, wanted: &Wanted) -> Evidence<'a> 
     Evidence { found, too_noisy }
 }
 
-/// The figure of each group on this basis: of its member that is quickest when idle.
+/// The figure of each group on one basis: of its member that is quickest when idle.
 fn figures<'a>(
     host: &'a Host<'a>,
     wanted: &Wanted,
-    basis: &Entry<'a>,
     idle: &[&'a Entry<'a>],
 ) -> BTreeMap<Group, Found<'a>> {
     let mut found: BTreeMap<Group, (f64, &Entry<'a>)> = BTreeMap::new();
-    for &entry in idle.iter().filter(|entry| comparable(basis, entry)) {
+    for &entry in idle {
         let (Some(group), Some(value)) = (group_of(&entry.key), value(entry)) else { continue };
         let quicker =
             |(so_far, _): &(f64, &Entry<'a>)| wanted.time_of(value) < wanted.time_of(*so_far);
-        if entry.cell.grade != Some(Grade::D) && found.get(&group).is_none_or(quicker) {
+        if found.get(&group).is_none_or(quicker) {
             found.insert(group, (value, entry));
         }
     }
@@ -116,9 +130,11 @@ fn figures<'a>(
 /// The same cell of the same run, under the load of the study.
 fn under_load<'a>(host: &'a Host<'a>, idle: &Entry<'a>) -> Option<&'a Entry<'a>> {
     let key = CellKey { load: Load::STRESS.to_string(), ..idle.key.clone() };
-    host.entries.iter().find(|entry| {
-        entry.key == key && ptr::eq(entry.run, idle.run) && entry.cell.grade != Some(Grade::D)
-    })
+    // They are sorted by key, and no two have one.
+    let place = host.entries.binary_search_by(|entry| entry.key.cmp(&key)).ok()?;
+    let loaded = &host.entries[place];
+    let is_fit = ptr::eq(loaded.run, idle.run) && loaded.cell.grade != Some(Grade::D);
+    is_fit.then_some(loaded)
 }
 
 impl Wanted {

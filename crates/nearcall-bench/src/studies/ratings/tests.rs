@@ -182,3 +182,19 @@ fn the_stored_studies_give_all_but_what_they_did_not_measure() {
     assert!(unix.missing.as_ref().unwrap().reason.contains("grade D"), "{unix:?}");
     assert_eq!((found.rated, found.fields), (30, 32), "{found:#?}");
 }
+
+#[test]
+fn figures_of_many_pairs_of_cpus_take_no_time() {
+    let mut cells = Vec::new();
+    for (client, server) in (0..60).flat_map(|client| (0..60).map(move |s| (client, s))) {
+        for (mechanism, ns) in [("shm-spin", 400.0), ("pipe", 700.0)] {
+            let mut cell = of_study(latency(mechanism, ns, "same_llc"));
+            cell.placement.client_cpu = Some(client);
+            cell.placement.server_cpu = Some(server);
+            cells.push(cell);
+        }
+    }
+    // Compared one by one these would be 50 million pairs.
+    let row = row(cells, "latency_different_cores");
+    assert_eq!(colours(&row)[..2], [Some(Green), Some(Green)]);
+}
