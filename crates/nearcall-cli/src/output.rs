@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
+use nearcall_bench::run::printable;
 use serde::Serialize;
 
 /// Writes a result.
@@ -33,8 +34,11 @@ pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// Writes what is no result, such as a failure. If even that fails nobody can be told.
+///
+/// It may quote files and names of anybody: what is no text but a line break is escaped.
 pub(crate) fn aside(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
 }
 
 /// Adds `text` to `out` in lines of at most [`COLUMNS`]: `label` before the first, blanks of the

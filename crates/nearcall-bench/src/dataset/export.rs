@@ -135,6 +135,8 @@ pub enum ExportError {
         file: PathBuf,
         /// What is in the way.
         what: String,
+        /// Whether its reader has gone, as `| head` does; then nothing is wrong.
+        is_closed_pipe: bool,
     },
 }
 
@@ -142,13 +144,25 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
-            Self::Write { file, what } => write!(f, "cannot write {}: {what}", file.display()),
+            Self::Write { file, what, .. } => write!(f, "cannot write {}: {what}", file.display()),
         }
     }
 }
 
 impl error::Error for ExportError {}
 
-fn failed(path: &Path, error: &dyn error::Error) -> ExportError {
-    ExportError::Write { file: path.to_owned(), what: error.to_string() }
+fn failed(path: &Path, error: &(dyn error::Error + 'static)) -> ExportError {
+    let is_closed_pipe = is_closed_pipe(error);
+    ExportError::Write { file: path.to_owned(), what: error.to_string(), is_closed_pipe }
+}
+
+/// Whether a closed pipe is the cause, under whatever the libraries wrap it in.
+fn is_closed_pipe(error: &(dyn error::Error + 'static)) -> bool {
+    let csv = error.downcast_ref::<csv::Error>().map(csv::Error::kind);
+    if let Some(csv::ErrorKind::Io(error)) = csv {
+        return error.kind() == io::ErrorKind::BrokenPipe;
+    }
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        || error.source().is_some_and(is_closed_pipe)
 }

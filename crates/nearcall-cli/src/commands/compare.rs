@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use nearcall_bench::compare::{Comparison, Overall, Rules, compare, markdown};
 use nearcall_bench::report::table::compare::table;
-use nearcall_bench::run::Run;
+use nearcall_bench::run::{CellKey, List, Run, printable};
 
 use super::{End, Usage};
 use crate::args::CompareArgs;
@@ -49,25 +49,92 @@ fn rules(args: &CompareArgs) -> anyhow::Result<Rules> {
     Ok(Rules { min_effect, ..default })
 }
 
-/// Fails if a cell is slower by at least `share`, and names those.
+/// Fails if a cell is slower by at least `share`, and names those. Fails too if the runs could not
+/// have shown that: a gate that sees nothing must not pass.
 fn gate(comparison: &Comparison, share: f64) -> anyhow::Result<End> {
+    let profiles = [&comparison.before, &comparison.after].map(|run| run.tool.profile.as_str());
     if !comparison.same_machine {
         bail!("--fail-if-slower judges software, and the runs are of two machines");
     }
+    if comparison.same_run {
+        bail!("--fail-if-slower: both files hold the same run, so measure the second one");
+    }
+    if profiles[0] != profiles[1] {
+        let [before, after] = profiles;
+        bail!("--fail-if-slower: a {before:?} build and a {after:?} build: measure both alike");
+    }
     let slower: Vec<&str> = comparison.slower_by(share).map(|cell| cell.name.as_str()).collect();
-    if slower.is_empty() {
-        return Ok(End::Done);
+    if !slower.is_empty() {
+        let are = if slower.len() == 1 { "cell is" } else { "cells are" };
+        let percent = percent(share);
+        bail!("{} {are} slower by {percent} % or more: {}", slower.len(), listed(&slower)?);
     }
-    let (are, share) = (if slower.len() == 1 { "cell is" } else { "cells are" }, share * 100.0);
-    // Rounded, or 7 % would be shown as 7.000000000000001 %.
-    let share = (share * 1e6).round() / 1e6;
-    let mut text = format!("{} {are} slower by {share} % or more: ", slower.len());
-    text.push_str(&slower[..slower.len().min(NAMES_MAX)].join("; "));
-    if slower.len() > NAMES_MAX {
-        write!(text, "; and {} more", slower.len() - NAMES_MAX)?;
+    whole(comparison)?;
+    sees(comparison, share)?;
+    Ok(End::Done)
+}
+
+/// Whether the second run has what the first has.
+fn whole(comparison: &Comparison) -> anyhow::Result<()> {
+    if comparison.after.partial {
+        bail!("--fail-if-slower: the second run was cut short; measure it again");
     }
-    let harmless = |c: char| if c.is_control() { ' ' } else { c };
-    bail!("{}", text.chars().map(harmless).collect::<String>());
+    let is_ours = |key: &&CellKey| key.list != List::Floors;
+    let missing: Vec<String> =
+        comparison.only_before.iter().filter(is_ours).map(CellKey::to_string).collect();
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.iter().map(String::as_str).collect();
+        bail!(
+            "--fail-if-slower: the second run lacks {} of the first, which it may have failed to \
+             measure: {}",
+            if missing.len() == 1 { "a cell".to_owned() } else { format!("{} cells", names.len()) },
+            listed(&names)?
+        );
+    }
+    Ok(())
+}
+
+/// Whether enough was judged, and finely enough, for a difference of `share` to be found.
+fn sees(comparison: &Comparison, share: f64) -> anyhow::Result<()> {
+    let (counts, percent) = (&comparison.counts, percent(share));
+    if comparison.cells.iter().all(|cell| cell.key.list == List::Floors) {
+        bail!("--fail-if-slower: the runs have only floors in common, which are not nearcall");
+    }
+    if counts.judged() * 2 < counts.cells {
+        bail!(
+            "--fail-if-slower: only {} of {} cells could be judged; measure on a quieter machine, \
+             with several launches",
+            counts.judged(),
+            counts.cells
+        );
+    }
+    let seen = comparison.typical_detectable.filter(|&seen| seen > share);
+    if let Some(seen) = seen {
+        let flagged = comparison.overall == Overall::Slower || comparison.overall == Overall::Mixed;
+        if !flagged {
+            bail!(
+                "--fail-if-slower: the gate cannot see {percent} %: a typical cell shows \
+                 differences from {:.0} % on; measure with more launches (--launches), or on a \
+                 quieter machine",
+                seen * 100.0
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Rounded, or 7 % would be shown as 7.000000000000001 %.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+/// The first of the names, harmless, in one line.
+fn listed(names: &[&str]) -> anyhow::Result<String> {
+    let mut text = names[..names.len().min(NAMES_MAX)].join("; ");
+    if names.len() > NAMES_MAX {
+        write!(text, "; and {} more", names.len() - NAMES_MAX)?;
+    }
+    Ok(printable(&text))
 }
 
 /// The table has all of them.

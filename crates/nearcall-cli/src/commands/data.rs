@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use nearcall_bench::dataset::import::import;
-use nearcall_bench::dataset::{Arrival, DataSet, Outcome, Survey, export};
+use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Outcome, Survey, export};
 use nearcall_bench::report::number;
+use nearcall_bench::run::printable;
 use serde_json::json;
 
 use super::{End, Usage};
@@ -98,19 +99,18 @@ fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End>
     }
     let mut text = String::new();
     for arrival in arrivals {
-        let from = arrival.from.display();
+        // Both are names that others may have given.
+        let from = printable(&arrival.from.display().to_string());
+        let place = printable(&arrival.place);
         match arrival.outcome {
-            Outcome::Added => wrap(&mut text, "added      ", &arrival.place),
+            Outcome::Added => wrap(&mut text, "added      ", &place),
             Outcome::Duplicate => {
-                wrap(&mut text, "duplicate  ", &format!("{from} is {}", arrival.place));
+                wrap(&mut text, "duplicate  ", &format!("{from} is {place}"));
             }
             Outcome::Renamed => wrap(
                 &mut text,
                 "added      ",
-                &format!(
-                    "{} (another run has the name that follows from its content)",
-                    arrival.place
-                ),
+                &format!("{place} (another run has the name that follows from its content)"),
             ),
         }
     }
@@ -143,7 +143,7 @@ fn list(args: &ListArgs) -> anyhow::Result<End> {
         output::result(&table(&survey))?;
     }
     for problem in survey.problems.iter().take(PROBLEMS_SHOWN) {
-        output::aside(&format!("{}: {}", problem.file, problem.what));
+        output::aside(&format!("{}: {}", printable(&problem.file), problem.what));
     }
     match survey.problems.len() {
         0 => Ok(End::Done),
@@ -199,7 +199,10 @@ fn clean(text: &str) -> String {
 
 fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
     let data = present(&args.which)?;
-    let done = export(&data, args.csv.as_deref(), args.parquet.as_deref())?;
+    let done = match export(&data, args.csv.as_deref(), args.parquet.as_deref()) {
+        Err(ExportError::Write { is_closed_pipe: true, .. }) => return Ok(End::Done),
+        outcome => outcome?,
+    };
     let files: Vec<String> = [&args.csv, &args.parquet]
         .into_iter()
         .flatten()

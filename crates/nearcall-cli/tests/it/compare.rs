@@ -88,6 +88,44 @@ fn fail_if_slower_ends_with_1_and_names_the_cells() {
 }
 
 #[test]
+fn a_gate_that_sees_nothing_does_not_pass() {
+    let folder = folder();
+    let good = || run(1_795_234_260, &[100.0, 200.0, 300.0]);
+    let gate = |name: &str, after: &Run, says: &str| {
+        save(&folder, name, after);
+        ends(&folder.run(&["compare", "a.json", name, "--fail-if-slower", "5%"]), 1, says);
+    };
+    let mut partial = good();
+    partial.mark_partial("interrupted");
+    gate("partial.json", &partial, "the second run was cut short");
+    let mut lacking = good();
+    lacking.cells.remove(0);
+    gate("lacking.json", &lacking, "lacks a cell of the first, which it may have failed");
+    let mut noisy = good();
+    noisy.cells[..2].iter_mut().for_each(|cell| cell.grade = Some(Grade::D));
+    gate("noisy.json", &noisy, "only 1 of 3 cells could be judged");
+    let mut wide = good();
+    for cell in &mut wide.cells {
+        cell.launch_medians_ns.iter_mut().zip([1.0, 1.3, 0.8, 0.7, 1.2]).for_each(|(ns, f)| {
+            *ns *= f;
+        });
+    }
+    gate("wide.json", &wide, "the gate cannot see 5 %");
+    let mut debug = good();
+    debug.tool.profile = "another".to_owned();
+    gate("debug.json", &debug, "measure both alike");
+    // Its copy in a data set has another text.
+    let mut first = run(1_795_230_660, &[100.0, 200.0, 300.0]);
+    first.machine.state.host_name = "unknown".to_owned();
+    first.settings.arguments = vec!["/srv/a.json".to_owned()];
+    save(&folder, "a.json", &first);
+    first.settings.arguments = vec!["a.json".to_owned()];
+    gate("copy.json", &first, "both files hold the same run");
+    save(&folder, "good.json", &good());
+    ends(&folder.run(&["compare", "a.json", "good.json", "--fail-if-slower", "5%"]), 0, "");
+}
+
+#[test]
 fn wrong_words_end_with_2() {
     let folder = folder();
     for (words, says) in [
@@ -156,8 +194,10 @@ fn too_noisy_a_machine_ends_with_1_and_says_so() {
 fn the_same_run_twice_and_two_machines_are_told() {
     let folder = folder();
     let ended = folder.run(&["compare", "a.json", "a.json", "--fail-if-slower", "1%"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ends(&ended, 1, "both files hold the same run");
     assert!(ended.stdout.contains("both files hold the same run"), "{}", ended.stdout);
+    let ended = folder.run(&["compare", "a.json", "a.json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     let mut other = run(1_795_234_260, &[200.0, 400.0, 600.0]);
     other.machine.id = "two".to_owned();
     other.machine.kernel = "Linux 7.0".to_owned();

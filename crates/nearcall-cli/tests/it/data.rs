@@ -84,6 +84,43 @@ fn runs_are_added_listed_merged_and_exported() {
 }
 
 #[test]
+fn a_reader_that_closes_the_pipe_is_no_failure() {
+    let folder = Folder::new();
+    store(&folder, "a.json", A, 5);
+    json(&folder, &["data", "add", "a.json"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let words = ["data", "export", "--csv", "/dev/stdout"];
+    let ended = folder.run_into(&words, writer.into(), &folder.path().join("none"));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+#[test]
+fn names_of_files_reach_the_terminal_as_text() {
+    let folder = Folder::new();
+    store(&folder, "a.json", A, 5);
+    json(&folder, &["data", "add", "a.json", "--dir", "data"]);
+    let hostile = "x\u{1b}[2J\n\u{202e}.json";
+    let text = fs::read_to_string(folder.path().join("a.json")).unwrap();
+    let bad = text.replace("\"latency\"", "\"\\u001b[31m\"");
+    let machine = folder.path().join("data").join(A);
+    fs::write(machine.join(hostile), bad).unwrap();
+    let ended = folder.run(&["data", "list", "--dir", "data"]);
+    let is_text = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control());
+    assert!(ended.code == Some(1) && is_text(&ended.stderr), "{ended:?}");
+    assert!(ended.stderr.contains(r"x\u{1b}[2J\n\u{202e}.json: not a valid run"), "{ended:?}");
+    assert!(ended.stderr.contains(r"unknown variant `\u{1b}[31m`"), "{ended:?}");
+    // Also where it is named as the one that is there already.
+    fs::write(machine.join(hostile), text).unwrap();
+    let others = fs::read_dir(&machine).unwrap().flatten();
+    let other = others.map(|entry| entry.path()).find(|path| !path.ends_with(hostile));
+    fs::remove_file(other.unwrap()).unwrap();
+    let ended = folder.run(&["data", "add", "a.json", "--dir", "data"]);
+    assert!(ended.stdout.contains(r"x\u{1b}[2J\n\u{202e}.json"), "{ended:?}");
+    assert!(is_text(&ended.stdout), "{ended:?}");
+}
+
+#[test]
 fn one_bad_run_keeps_all_of_a_command_out_and_is_named() {
     let folder = Folder::new();
     store(&folder, "a.json", A, 5);
