@@ -308,13 +308,13 @@ mod tests {
             own_path_by(&|name| match name {
                 VARIABLE => named.map(OsString::from),
                 "XDG_CONFIG_HOME" => Some(config.into()),
-                _ => Some("/home/me".into()),
+                _ => Some("/folder".into()),
             })
         };
         assert_eq!(path(Some(""), "/config"), None);
         assert_eq!(path(Some("own"), "/config"), Some("own".into()));
         assert_eq!(path(None, "/config"), Some("/config/nearcall/tuning.conf".into()));
-        assert_eq!(path(None, "config"), Some("/home/me/.config/nearcall/tuning.conf".into()));
+        assert_eq!(path(None, "config"), Some("/folder/.config/nearcall/tuning.conf".into()));
     }
 
     #[test]
