@@ -11,7 +11,7 @@ usage: cargo xtask CHORE
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
-  advise-check [--sets N] [--seed N]  measures whether the advice is right, a quarter of a minute
+  advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
 /// How long each fuzz target runs if nobody says: enough to replay its corpus and look around.
