@@ -19,7 +19,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) min_effect: Option<f64>,
 
-    /// End with 1 if a cell is slower by this or more, or if the runs cannot show it
+    /// End with 1 if a cell is slower by this, or if the runs cannot tell
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) fail_if_slower: Option<f64>,
 
