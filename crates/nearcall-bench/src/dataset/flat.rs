@@ -73,7 +73,7 @@ pub enum Value {
 pub struct Line<'a> {
     /// The run.
     pub run: &'a Run,
-    /// Where the run lies in its data set, as [`place`](super::place) tells.
+    /// Where the run lies in its data set, as [`place`] tells.
     pub run_file: &'a str,
     /// What the cell measured.
     pub key: &'a CellKey,
