@@ -5,6 +5,7 @@
 pub mod chart;
 pub mod figure;
 pub mod hosts;
+pub mod lines;
 pub mod markdown;
 pub mod number;
 pub mod page;

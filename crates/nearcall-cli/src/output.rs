@@ -9,6 +9,10 @@ use anyhow::Context;
 use nearcall_bench::run::printable;
 use serde::Serialize;
 
+#[cfg(test)]
+pub(crate) use nearcall_bench::report::lines::COLUMNS;
+pub(crate) use nearcall_bench::report::lines::wrap;
+
 /// Writes a result.
 ///
 /// # Errors
@@ -39,52 +43,4 @@ pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
 pub(crate) fn aside(text: &str) {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
     let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
-}
-
-/// Adds `text` to `out` in lines of at most [`COLUMNS`]: `label` before the first, blanks of the
-/// same width before the others.
-pub(crate) fn wrap(out: &mut String, label: &str, text: &str) {
-    let width = label.chars().count();
-    let (mut line, mut used) = (label.to_owned(), width);
-    for word in text.split_whitespace() {
-        let columns = word.chars().count();
-        if used > width && used + 1 + columns > COLUMNS {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            (line, used) = (" ".repeat(width), width);
-        }
-        if used > width {
-            line.push(' ');
-            used += 1;
-        }
-        line.push_str(word);
-        used += columns;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
-}
-
-/// The width of tables, in characters.
-pub(crate) const COLUMNS: usize = 100;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_text_is_wrapped_below_its_start() {
-        let mut out = String::new();
-        wrap(&mut out, "  µ ", &"word ".repeat(25));
-        let lines: Vec<&str> = out.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].starts_with("  µ word") && lines[1].starts_with("    word"));
-        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS));
-    }
-
-    #[test]
-    fn no_text_leaves_the_label() {
-        let mut out = String::new();
-        wrap(&mut out, "label ", "");
-        assert_eq!(out, "label\n");
-    }
 }

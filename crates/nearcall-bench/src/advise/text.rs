@@ -6,6 +6,7 @@ use super::advice::{Advice, Figure, Ranked};
 use super::candidates::{Candidate, Excluded};
 use super::reasons::words;
 use super::requirements::Objective;
+use crate::report::lines::wrap;
 use crate::report::number;
 
 /// The advice as lines of text.
@@ -184,31 +185,6 @@ fn names(who: &[Candidate]) -> String {
 fn run_line(file: &str) -> String {
     format!("Run stored in {}", file.escape_debug())
 }
-
-/// Adds lines that begin with `label`, later ones indented alike.
-fn wrap(out: &mut String, label: &str, text: &str) {
-    let indent = label.chars().count();
-    let (mut line, mut used) = (label.to_owned(), indent);
-    for word in text.split_whitespace() {
-        let columns = word.chars().count();
-        if used > indent && used + 1 + columns > COLUMNS_MAX {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            (line, used) = (" ".repeat(indent), indent);
-        }
-        if used > indent {
-            line.push(' ');
-            used += 1;
-        }
-        line.push_str(word);
-        used += columns;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
-}
-
-/// The width of a page.
-const COLUMNS_MAX: usize = 100;
 
 /// Nobody reads on.
 const ROWS_MAX: usize = 12;

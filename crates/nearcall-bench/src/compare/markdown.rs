@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::shown::{figure, interval, p_value};
 use super::{CellComparison, Comparison, Verdict};
+use crate::report::lines;
 use crate::report::number::{self, MISSING};
 
 /// Renders the flagged cells and the answer; with `all` every cell. Ends with a line break.
@@ -82,7 +83,7 @@ fn escape(text: &str) -> String {
 
 /// Not a character that hides or turns others.
 fn is_shown(c: char) -> bool {
-    !matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)
+    !lines::is_invisible(c) && u32::from(c) != 0xad
 }
 
 fn line(out: &mut String, text: &str) {

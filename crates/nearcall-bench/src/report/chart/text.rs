@@ -4,6 +4,8 @@
 //! escaping, which maud does) and is not longer than a chart can bear. There is no font here:
 //! widths are estimates for a common sans-serif of 12 units.
 
+use crate::report::lines;
+
 /// Without control characters and characters that turn the direction of writing.
 #[must_use]
 pub fn clean(text: &str) -> String {
@@ -79,10 +81,7 @@ fn char_width(c: char) -> f64 {
 
 /// Characters without a shape of their own, and the two that XML forbids.
 fn is_invisible(c: char) -> bool {
-    matches!(
-        u32::from(c),
-        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfffe..=0xffff
-    )
+    lines::is_invisible(c) || matches!(u32::from(c), 0xfffe..=0xffff)
 }
 
 /// Longer than any name of ours.

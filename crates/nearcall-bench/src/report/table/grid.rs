@@ -3,6 +3,8 @@
 //! Knows nothing of runs. Characters count as one column each, which holds for all that is used
 //! here.
 
+use crate::report::lines::{COLUMNS, is_invisible};
+
 /// How a column is filled up.
 #[derive(Clone, Copy)]
 pub(super) enum Align {
@@ -125,16 +127,8 @@ pub(super) fn clip(text: &str, columns: usize) -> String {
     format!("{kept}…")
 }
 
-/// Characters that turn the direction of writing or have no width.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        u32::from(c),
-        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
-    )
-}
-
 /// The width of a page: fits half a wide screen and every mail.
-pub(super) const COLUMNS_MAX: usize = 100;
+pub(super) const COLUMNS_MAX: usize = COLUMNS;
 
 /// A longer text from a file is cut. Reasons of the kernel are shorter.
 const TEXT_CHARS_MAX: usize = 300;
