@@ -13,7 +13,7 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
     let mut text = format!(
         "/// Calls a [`{rust_name}`], wherever it lives.\n\
          #[derive(Debug, Clone)]\n\
-         pub struct {rust_name}Caller {{ object: ::nearcall::RemoteObject }}\n\
+         pub struct {rust_name}Caller {{ object: ::nearcall::ObjectRef }}\n\
          impl {rust_name}Caller {{\n\
          /// `{full_name}`, as the runtime sees it.\n\
          pub const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
@@ -24,7 +24,7 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
          /// The address makes no sense.\n\
          pub fn new(client: &::nearcall::Client, address: &str) -> \
          ::core::result::Result<Self, ::nearcall::BadAddress> {{\n\
-         let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;\n\
+         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;\n\
          ::core::result::Result::Ok(Self {{ object }}) }}\n"
     );
     text += &loan(service);
@@ -85,7 +85,7 @@ fn call(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
          }} }}\n\
          /// Starts a call of `{name}`, to be waited for or cancelled later.\n\
          pub fn start_{snake}(&self, request: &{input}, options: &::nearcall::CallOptions) \
-         -> ::nearcall::Started<{output}> {{\n\
+         -> ::nearcall::PendingCall<{output}> {{\n\
          self.object.start(&{fixed}, request, options) }}\n"
     )
 }

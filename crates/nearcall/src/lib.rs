@@ -63,7 +63,7 @@
 //!
 //! - A server serves while its loop runs: [`EventLoop::run`], or [`EventLoop::next`] for who has
 //!   timers, signals and descriptors of his own.
-//! - How one call is made is said by [`CallOptions`]; one that is waited for later is [`Started`].
+//! - How one call is made is said by [`CallOptions`]; one that is waited for later is [`PendingCall`].
 //! - What a service may know of its call is in its [`Context`]; a [`Responder`] answers later.
 //! - Where a server is and how messages travel is one text: an [`Address`].
 //! - What a peer can make us do is bounded by [`Limits`].
@@ -116,9 +116,9 @@ pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
-pub use remote::RemoteObject;
+pub use remote::ObjectRef;
 pub use responder::Responder;
 pub use server::{ListenError, RegisterError, Server};
-pub use started::Started;
+pub use started::PendingCall;
 pub use status::{Code, Status};
 pub use trust::Trust;

@@ -30,12 +30,12 @@ use crate::metadata::Metadata;
 use crate::options::CallOptions;
 use crate::responder::{Responder, TypedReply};
 use crate::server::NO_SUCH_OBJECT;
-use crate::started::Started;
+use crate::started::PendingCall;
 use crate::status::Status;
 
 /// An object at an address. Connects with its first call.
 #[derive(Clone)]
-pub struct RemoteObject {
+pub struct ObjectRef {
     client: Client,
     interface: &'static Interface,
     address: Rc<Address>,
@@ -58,7 +58,7 @@ pub(crate) enum Reached {
     Local(Rc<dyn Dispatcher>),
 }
 
-impl RemoteObject {
+impl ObjectRef {
     /// The object of this interface at `address`, which nobody needs to listen at yet.
     ///
     /// # Errors
@@ -214,18 +214,18 @@ impl RemoteObject {
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-    ) -> Started<R> {
+    ) -> PendingCall<R> {
         let until = options.until(method, inherited_deadline());
         let link = match self.reach(until) {
             Ok(Reached::Link(link)) => link,
             Ok(Reached::Local(dispatcher)) => {
                 let started = self.run_bytes(&dispatcher, method, request, options, until);
                 return match started {
-                    Ok(reply) => Started::local(self.clone(), reply, until),
-                    Err(status) => Started::failed(self.clone(), status),
+                    Ok(reply) => PendingCall::local(self.clone(), reply, until),
+                    Err(status) => PendingCall::failed(self.clone(), status),
                 };
             }
-            Err(status) => return Started::failed(self.clone(), status),
+            Err(status) => return PendingCall::failed(self.clone(), status),
         };
         let outgoing = self.outgoing(method, options, until);
         let started = link.start_call(&outgoing, request, self.send_until(until));
@@ -234,8 +234,8 @@ impl RemoteObject {
             Err(status) => self.start_again(&link, status, &outgoing, request),
         };
         match started {
-            Ok((link, ticket)) => Started::remote(self.clone(), link, ticket, until),
-            Err(status) => Started::failed(self.clone(), status),
+            Ok((link, ticket)) => PendingCall::remote(self.clone(), link, ticket, until),
+            Err(status) => PendingCall::failed(self.clone(), status),
         }
     }
 
@@ -486,10 +486,10 @@ pub(crate) fn too_late() -> Status {
     Status::deadline_exceeded("the service did not answer in time; the method may have run")
 }
 
-impl fmt::Debug for RemoteObject {
+impl fmt::Debug for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let object = self.interface.object_name(self.address.instance());
-        f.debug_struct("RemoteObject")
+        f.debug_struct("ObjectRef")
             .field("object", &object)
             .field("address", &self.address.to_string())
             .finish_non_exhaustive()

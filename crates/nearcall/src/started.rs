@@ -1,6 +1,6 @@
 //! A call that was started and is waited for later, or given up.
 //!
-//! Always true: a call whose `Started` is dropped is cancelled, unless it has ended.
+//! Always true: a call whose `PendingCall` is dropped is cancelled, unless it has ended.
 //! Not here: calls that wait at once (`remote.rs`).
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::codec::Message;
 use crate::dispatch::has_passed;
 use crate::link::{Link, Ticket};
 use crate::local_reply::LocalReply;
-use crate::remote::RemoteObject;
+use crate::remote::ObjectRef;
 use crate::status::Status;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
@@ -43,8 +43,8 @@ use crate::status::Status;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a started call that is dropped is cancelled"]
-pub struct Started<R> {
-    object: RemoteObject,
+pub struct PendingCall<R> {
+    object: ObjectRef,
     until: Time,
     state: State,
     result: PhantomData<fn() -> R>,
@@ -57,21 +57,16 @@ enum State {
     Taken,
 }
 
-impl<R: Message + Default> Started<R> {
-    pub(crate) fn remote(
-        object: RemoteObject,
-        link: Rc<Link>,
-        ticket: Ticket,
-        until: Time,
-    ) -> Self {
+impl<R: Message + Default> PendingCall<R> {
+    pub(crate) fn remote(object: ObjectRef, link: Rc<Link>, ticket: Ticket, until: Time) -> Self {
         Self { object, until, state: State::Remote(link, ticket), result: PhantomData }
     }
 
-    pub(crate) fn local(object: RemoteObject, reply: LocalReply, until: Time) -> Self {
+    pub(crate) fn local(object: ObjectRef, reply: LocalReply, until: Time) -> Self {
         Self { object, until, state: State::Local(reply), result: PhantomData }
     }
 
-    pub(crate) fn failed(object: RemoteObject, status: Status) -> Self {
+    pub(crate) fn failed(object: ObjectRef, status: Status) -> Self {
         Self { object, until: Time::NEVER, state: State::Failed(status), result: PhantomData }
     }
 
@@ -117,7 +112,7 @@ impl<R: Message + Default> Started<R> {
     }
 }
 
-impl<R: Message + Default> Future for Started<R> {
+impl<R: Message + Default> Future for PendingCall<R> {
     type Output = Result<R, Status>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -138,7 +133,7 @@ impl<R: Message + Default> Future for Started<R> {
     }
 }
 
-impl<R> Drop for Started<R> {
+impl<R> Drop for PendingCall<R> {
     fn drop(&mut self) {
         if let State::Remote(link, ticket) = &self.state {
             link.cancel(ticket);
@@ -146,8 +141,8 @@ impl<R> Drop for Started<R> {
     }
 }
 
-impl<R> fmt::Debug for Started<R> {
+impl<R> fmt::Debug for PendingCall<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Started").field("object", &self.object).finish_non_exhaustive()
+        f.debug_struct("PendingCall").field("object", &self.object).finish_non_exhaustive()
     }
 }

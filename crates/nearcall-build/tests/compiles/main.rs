@@ -15,7 +15,7 @@ pub use prost_types;
 
 pub use self::runtime::{
     BadAddress, CallOptions, Client, Context, Dispatcher, Incoming, Interface, Loan, Method,
-    RemoteObject, Responder, Started, Status,
+    ObjectRef, PendingCall, Responder, Status,
 };
 
 #[deny(clippy::pedantic)]

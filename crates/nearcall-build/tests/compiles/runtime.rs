@@ -55,7 +55,7 @@ impl CallOptions {
 pub struct Context<'a>(PhantomData<&'a ()>);
 
 #[derive(Debug)]
-pub struct Started<R>(pub Result<R, Status>);
+pub struct PendingCall<R>(pub Result<R, Status>);
 
 #[derive(Debug)]
 pub struct Responder<R>(Answer, PhantomData<R>);
@@ -86,18 +86,18 @@ impl Client {
 }
 
 #[derive(Clone)]
-pub struct RemoteObject {
+pub struct ObjectRef {
     dispatcher: Rc<dyn Dispatcher>,
     bytes_only: bool,
 }
 
-impl std::fmt::Debug for RemoteObject {
+impl std::fmt::Debug for ObjectRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.dispatcher.interface().name)
     }
 }
 
-impl RemoteObject {
+impl ObjectRef {
     pub fn new(
         client: &Client,
         interface: &'static Interface,
@@ -156,8 +156,8 @@ impl RemoteObject {
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-    ) -> Started<R> {
-        Started(self.call(method, request, options))
+    ) -> PendingCall<R> {
+        PendingCall(self.call(method, request, options))
     }
 
     pub fn send<Q: Message>(

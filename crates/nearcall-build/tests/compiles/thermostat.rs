@@ -72,7 +72,7 @@ fn an_unknown_method_is_refused() {
         crate::Method { id: 1, name: "Other", oneway: false, deadline: None };
     let client = Client::default();
     client.register(ThermostatDispatcher::new(Room::default()));
-    let object = crate::RemoteObject::new(&client, ThermostatCaller::INTERFACE, "here").unwrap();
+    let object = crate::ObjectRef::new(&client, ThermostatCaller::INTERFACE, "here").unwrap();
     let answer: Result<(), Status> = object.call(&OTHER, &(), &CallOptions::new());
     assert_eq!(answer, Err(Status("unknown method")));
 }

@@ -306,7 +306,7 @@ static ECHO_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct EchoCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -323,7 +323,7 @@ impl EchoCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -374,7 +374,7 @@ impl EchoCaller {
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Words> {
+    ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::SAY, request, options)
     }
     /// Nothing in, nothing out.
@@ -413,7 +413,7 @@ impl EchoCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::NOTHING, request, options)
     }
     /// Counts, and answers nobody.
@@ -473,7 +473,7 @@ impl EchoCaller {
         &self,
         request: &Failure,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::FAIL, request, options)
     }
     /// Panics.
@@ -509,7 +509,7 @@ impl EchoCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::PANIC, request, options)
     }
     /// Answers when somebody says so.
@@ -553,7 +553,7 @@ impl EchoCaller {
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Words> {
+    ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::LATER, request, options)
     }
     /// Has a deadline of its own.
@@ -592,7 +592,7 @@ impl EchoCaller {
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Words> {
+    ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::QUICK, request, options)
     }
     /// What the service saw of its call.
@@ -631,7 +631,7 @@ impl EchoCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Seen> {
+    ) -> ::nearcall::PendingCall<Seen> {
         self.object.start(&echo_methods::LOOK, request, options)
     }
     /// Works until it is cancelled, or for so many milliseconds.
@@ -670,7 +670,7 @@ impl EchoCaller {
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Words> {
+    ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::WORK, request, options)
     }
 }
@@ -862,7 +862,7 @@ static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct AdderCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -879,7 +879,7 @@ impl AdderCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -927,7 +927,7 @@ impl AdderCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&adder_methods::EMPTY, request, options)
     }
     /// The sum of 1 KiB of numbers.
@@ -966,7 +966,7 @@ impl AdderCaller {
         &self,
         request: &Numbers,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Total> {
+    ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ADD, request, options)
     }
     /// Adds to a total.
@@ -1026,7 +1026,7 @@ impl AdderCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Total> {
+    ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ALLOCATIONS, request, options)
     }
 }
@@ -1177,7 +1177,7 @@ static STORE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct StoreCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1194,7 +1194,7 @@ impl StoreCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -1245,7 +1245,7 @@ impl StoreCaller {
         &self,
         request: &Parcel,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Receipt> {
+    ) -> ::nearcall::PendingCall<Receipt> {
         self.object.start(&store_methods::PUT, request, options)
     }
     /// A parcel of this length, which was loaned.
@@ -1284,7 +1284,7 @@ impl StoreCaller {
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Parcel> {
+    ) -> ::nearcall::PendingCall<Parcel> {
         self.object.start(&store_methods::GET, request, options)
     }
     /// Forgets the oldest parcels, so many.
@@ -1323,7 +1323,7 @@ impl StoreCaller {
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&store_methods::FORGET, request, options)
     }
     /// Keeps nothing.

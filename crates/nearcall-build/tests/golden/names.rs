@@ -214,7 +214,7 @@ static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct TCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -231,7 +231,7 @@ impl TCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -282,7 +282,7 @@ impl TCaller {
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Result> {
+    ) -> ::nearcall::PendingCall<Result> {
         self.object.start(&t_methods::TYPE, request, options)
     }
     /// Calls `Self` and waits for the answer.
@@ -319,7 +319,7 @@ impl TCaller {
         &self,
         request: &Result,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Option> {
+    ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::SELF, request, options)
     }
     /// Calls `move` and waits for the answer.
@@ -356,7 +356,7 @@ impl TCaller {
         &self,
         request: &::nearcall::prost::alloc::string::String,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<::nearcall::prost_types::Timestamp> {
+    ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
         self.object.start(&t_methods::MOVE, request, options)
     }
     /// Calls `Clone` and waits for the answer.
@@ -393,7 +393,7 @@ impl TCaller {
         &self,
         request: &option::Some,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<u64> {
+    ) -> ::nearcall::PendingCall<u64> {
         self.object.start(&t_methods::CLONE, request, options)
     }
     /// Sends `Interface`; returns when the message is in the channel.
@@ -454,7 +454,7 @@ impl TCaller {
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Option> {
+    ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::AS_REF, request, options)
     }
     /// Calls `FromThat` and waits for the answer.
@@ -491,7 +491,7 @@ impl TCaller {
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<Option> {
+    ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::FROM_THAT, request, options)
     }
 }
@@ -614,7 +614,7 @@ static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct IdleCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -631,7 +631,7 @@ impl IdleCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by

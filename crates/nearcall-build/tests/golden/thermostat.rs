@@ -127,7 +127,7 @@ static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct ThermostatCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -144,7 +144,7 @@ impl ThermostatCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -195,7 +195,7 @@ impl ThermostatCaller {
         &self,
         request: &SetTargetRequest,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<SetTargetReply> {
+    ) -> ::nearcall::PendingCall<SetTargetReply> {
         self.object.start(&thermostat_methods::SET_TARGET, request, options)
     }
     /// Leaves a note at the thermostat.
@@ -260,7 +260,7 @@ impl ThermostatCaller {
         &self,
         request: &WatchRequest,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<WatchReply> {
+    ) -> ::nearcall::PendingCall<WatchReply> {
         self.object.start(&thermostat_methods::WATCH, request, options)
     }
     /// Calls `Reset` and waits for the answer.
@@ -294,7 +294,7 @@ impl ThermostatCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&thermostat_methods::RESET, request, options)
     }
 }

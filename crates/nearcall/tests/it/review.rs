@@ -625,7 +625,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
 struct Holds;
 
 thread_local! {
-    static HELD: RefCell<Vec<nearcall::Started<Words>>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<nearcall::PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Wake for Holds {

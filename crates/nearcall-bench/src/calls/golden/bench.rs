@@ -97,7 +97,7 @@ static BENCH_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct BenchCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -114,7 +114,7 @@ impl BenchCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -165,7 +165,7 @@ impl BenchCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::NOTHING, request, options)
     }
     /// Reads the argument.
@@ -204,7 +204,7 @@ impl BenchCaller {
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::TAKE, request, options)
     }
     /// Takes the argument and looks at its length only.
@@ -243,7 +243,7 @@ impl BenchCaller {
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::PASS, request, options)
     }
     /// Reads the argument, and answers nobody.
@@ -300,7 +300,7 @@ impl BenchCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::MARK, request, options)
     }
 }

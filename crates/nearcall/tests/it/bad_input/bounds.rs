@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearcall::prost::DecodeError;
 use nearcall::prost::bytes::{Buf, BufMut};
 use nearcall::prost::encoding::{DecodeContext, WireType};
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message, RemoteObject};
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message, ObjectRef};
 use nearcall_channel::SendError;
 use nearcall_os::clock;
 use nearcall_wire::{Frame, Status};
@@ -51,7 +51,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
             let interface = EchoCaller::INTERFACE;
             let [say, note] = ["Say", "Note"]
                 .map(|name| *interface.methods.iter().find(|method| method.name == name).unwrap());
-            let object = RemoteObject::new(&client, interface, &address).unwrap();
+            let object = ObjectRef::new(&client, interface, &address).unwrap();
             let options = CallOptions::new();
             for bytes in [4 << 20, 5 << 20, 1 << 30, usize::MAX / 2] {
                 let limit = if bytes > 1 << 32 { "above every limit" } else { "of 4194304" };

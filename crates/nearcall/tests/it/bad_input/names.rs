@@ -1,7 +1,7 @@
 //! Callers and servers that do not know the same interfaces, objects and methods.
 
 use nearcall::{
-    CallOptions, Client, Code, EventLoop, Interface, Method, RegisterError, RemoteObject, Server,
+    CallOptions, Client, Code, EventLoop, Interface, Method, ObjectRef, RegisterError, Server,
 };
 
 use super::expect;
@@ -22,7 +22,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let client = Client::new();
-        let newer = RemoteObject::new(&client, &NEWER, &server.address).unwrap();
+        let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
         let options = CallOptions::new();
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
         expect(newer.call::<_, ()>(&SHOUT, &(), &options), Code::Unimplemented, &words);
@@ -38,7 +38,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
 fn another_version_of_an_interface_is_told_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
-        let next = RemoteObject::new(&Client::new(), &NEXT, &server.address).unwrap();
+        let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
         let outcome = next.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
         let words = ["echo.v2.Echo", &server.address, "this server has echo.v1.Echo"];
         expect(outcome, Code::Unimplemented, &words);
@@ -67,7 +67,7 @@ fn the_short_circuit_says_the_same() {
     let words = ["echo.v1.Echo@nobody", "inproc:names", "this server has echo.v1.Echo"];
     expect(nobody.nothing(&()), Code::Unimplemented, &words);
     expect(nobody.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
-    let newer = RemoteObject::new(&client, &NEWER, "inproc:names").unwrap();
+    let newer = ObjectRef::new(&client, &NEWER, "inproc:names").unwrap();
     let outcome = newer.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
     expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);
     let elsewhere = EchoCaller::new(&client, "inproc:elsewhere").unwrap();

@@ -59,7 +59,7 @@ static HANDOVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
 pub struct HandoverCaller {
-    object: ::nearcall::RemoteObject,
+    object: ::nearcall::ObjectRef,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -76,7 +76,7 @@ impl HandoverCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::RemoteObject::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -127,7 +127,7 @@ impl HandoverCaller {
         &self,
         request: &Place,
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::TAKE, request, options)
     }
     /// The measured region begins here, or ends.
@@ -163,7 +163,7 @@ impl HandoverCaller {
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
-    ) -> ::nearcall::Started<()> {
+    ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::MARK, request, options)
     }
 }
