@@ -6,7 +6,8 @@
 pub const USAGE: &str = "\
 usage: cargo xtask CHORE
   ci [--quick]               everything that the build server runs; quick: what takes a few minutes
-  tidy                       the rules of the house
+  tidy                       the contribution rules
+  circles                    files that use each other in a circle
   loom                       the ring and the waiting protocol, every interleaving
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
@@ -33,6 +34,8 @@ pub enum Chore {
     },
     /// Only the rules of the house.
     Tidy,
+    /// Only the files that use each other in a circle.
+    Circles,
     /// Only the models of concurrent code.
     Loom,
     /// Only the interpreter.
@@ -60,8 +63,8 @@ pub enum Chore {
 
 impl Chore {
     /// The name of every chore.
-    pub const NAMES: [&str; 7] =
-        ["ci", "tidy", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
+    pub const NAMES: [&str; 8] =
+        ["ci", "tidy", "circles", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
 
     /// Reads the words behind `cargo xtask`.
     ///
@@ -73,6 +76,7 @@ impl Chore {
             ["ci"] => Self::Ci { quick: false },
             ["ci", "--quick"] => Self::Ci { quick: true },
             ["tidy"] => Self::Tidy,
+            ["circles"] => Self::Circles,
             ["loom"] => Self::Loom,
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },

@@ -8,5 +8,6 @@
 pub mod chore;
 pub mod facts;
 pub mod plan;
+pub mod repository;
 pub mod step;
 pub mod tidy;

@@ -3,9 +3,11 @@
 //! Every message names the place and says what to do instead. An empty list means that all is well.
 //! Not here: reading the repository (`tests/tidy.rs`), running chores (`main.rs`).
 
+pub mod circles;
 pub mod document;
 pub mod manifest;
 pub mod modules;
 pub mod source;
 
 mod lexer;
+mod paths;
