@@ -112,7 +112,10 @@ impl<'a> Modules<'a> {
         let tests: Vec<Vec<String>> = modules
             .iter()
             .flat_map(|(module, (_, names))| {
-                names.test_modules.iter().map(|test| [&module[..], &[test.clone()]].concat())
+                names
+                    .test_modules
+                    .iter()
+                    .map(|test| [&module[..], std::slice::from_ref(test)].concat())
             })
             .collect();
         modules.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
