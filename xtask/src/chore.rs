@@ -8,6 +8,7 @@ usage: cargo xtask CHORE
   ci [--quick]               everything that the build server runs; quick: what takes a few minutes
   tidy                       the contribution rules
   circles                    files that use each other in a circle
+  words                      words that are retired, and what to write instead
   loom                       the ring and the waiting protocol, every interleaving
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
@@ -36,6 +37,8 @@ pub enum Chore {
     Tidy,
     /// Only the files that use each other in a circle.
     Circles,
+    /// Only the words that are retired.
+    Words,
     /// Only the models of concurrent code.
     Loom,
     /// Only the interpreter.
@@ -63,8 +66,8 @@ pub enum Chore {
 
 impl Chore {
     /// The name of every chore.
-    pub const NAMES: [&str; 8] =
-        ["ci", "tidy", "circles", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
+    pub const NAMES: [&str; 9] =
+        ["ci", "tidy", "circles", "words", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
 
     /// Reads the words behind `cargo xtask`.
     ///
@@ -77,6 +80,7 @@ impl Chore {
             ["ci", "--quick"] => Self::Ci { quick: true },
             ["tidy"] => Self::Tidy,
             ["circles"] => Self::Circles,
+            ["words"] => Self::Words,
             ["loom"] => Self::Loom,
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },

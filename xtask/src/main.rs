@@ -8,7 +8,7 @@ use std::{env, io};
 use xtask::chore::{self, Chore};
 use xtask::facts::Facts;
 use xtask::repository::Repository;
-use xtask::tidy::circles;
+use xtask::tidy::{circles, words};
 use xtask::{plan, step};
 
 /// The exit code of a command line that makes no sense, as for most programs.
@@ -16,16 +16,15 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let chore = match Chore::parse(&words) {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let chore = match Chore::parse(&arguments) {
         Ok(chore) => chore,
         Err(message) => return explain(&message),
     };
-    if chore == Chore::Circles {
-        return match circles() {
-            Ok(code) => code,
-            Err(error) => explain(&format!("cannot read the repository: {error}")),
-        };
+    match findings(&chore) {
+        Ok(None) => {}
+        Ok(Some(problems)) => return print(&problems),
+        Err(error) => return explain(&format!("cannot read the repository: {error}")),
     }
     let facts = match Facts::gather() {
         Ok(facts) => facts,
@@ -35,14 +34,26 @@ fn main() -> ExitCode {
     ExitCode::from(step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout()))
 }
 
-fn circles() -> io::Result<ExitCode> {
-    let files = Repository::open()?.rust_files()?;
-    let problems = circles::problems(&files);
-    for problem in &problems {
-        writeln!(io::stdout(), "{problem}")?;
+/// What the rule that is asked for finds in the repository; nothing if a chore runs commands.
+fn findings(chore: &Chore) -> io::Result<Option<Vec<String>>> {
+    let repository = Repository::open()?;
+    Ok(match chore {
+        Chore::Circles => Some(circles::problems(&repository.rust_files()?)),
+        Chore::Words => {
+            let texts = repository.texts()?;
+            Some(texts.iter().flat_map(|(path, text)| words::problems(path, text)).collect())
+        }
+        _ => None,
+    })
+}
+
+fn print(problems: &[String]) -> ExitCode {
+    for problem in problems {
+        // A reader that has seen enough closes the pipe.
+        let _ = writeln!(io::stdout(), "{problem}");
     }
-    writeln!(io::stdout(), "{} circles", problems.len())?;
-    Ok(ExitCode::from(u8::from(!problems.is_empty())))
+    let _ = writeln!(io::stderr(), "{} found", problems.len());
+    ExitCode::from(u8::from(!problems.is_empty()))
 }
 
 fn explain(message: &str) -> ExitCode {

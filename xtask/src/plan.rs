@@ -32,7 +32,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
     match chore {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
-        Chore::Circles => Vec::new(), // Prints findings; there is no command to run.
+        Chore::Circles | Chore::Words => Vec::new(), // They print findings and run nothing.
         Chore::Loom => vec![when(&facts.loom, loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),

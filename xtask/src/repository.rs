@@ -78,6 +78,16 @@ impl Repository {
         paths.map(|path| Ok((path.clone(), self.read(&path)?))).collect()
     }
 
+    /// Returns every file that is text: path and text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::files`].
+    pub fn texts(&self) -> io::Result<BTreeMap<String, String>> {
+        let text = |path: String| self.read(&path).ok().map(|text| (path, text));
+        Ok(self.files()?.into_iter().filter_map(text).collect())
+    }
+
     /// Reads one file.
     ///
     /// # Errors

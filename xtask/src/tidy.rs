@@ -8,6 +8,7 @@ pub mod document;
 pub mod manifest;
 pub mod modules;
 pub mod source;
+pub mod words;
 
 mod lexer;
 mod paths;

@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use xtask::chore::Chore;
 use xtask::facts;
@@ -89,11 +88,8 @@ fn the_changelog_has_a_place_for_the_next_change() {
 
 #[test]
 fn no_file_names_a_path_of_one_machine() {
-    let texts = files().into_iter().filter_map(|path| {
-        let text = fs::read_to_string(repository().root().join(&path)).ok()?; // Other files are not text.
-        Some(document::machine_paths(&path, &text))
-    });
-    report(texts.flatten());
+    let texts = repository().texts().unwrap();
+    report(texts.iter().flat_map(|(path, text)| document::machine_paths(path, text)));
 }
 
 #[track_caller]

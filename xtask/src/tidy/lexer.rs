@@ -41,6 +41,16 @@ impl Lexed {
         self.blanked(|kind| kind != Kind::Literal)
     }
 
+    /// The comments and the insides of literals; code is replaced by `;`, which ends a phrase.
+    pub(crate) fn prose(&self) -> String {
+        let pairs = self.chars.iter().zip(&self.kinds);
+        let shown = |(&char, &kind)| match kind {
+            Kind::Code if !char::is_whitespace(char) => ';',
+            _ => char,
+        };
+        pairs.map(shown).collect()
+    }
+
     /// For each line, whether it begins inside a literal that an earlier line opened.
     pub(crate) fn lines_inside_a_literal(&self) -> Vec<bool> {
         let mut lines = vec![false];
@@ -177,6 +187,11 @@ mod tests {
     fn comments_can_be_kept() {
         let lexed = Lexed::new("f(\"// no\") // yes");
         assert_eq!(lexed.code_and_comments(), "f(\"     \") // yes");
+    }
+
+    #[test]
+    fn prose_is_what_is_no_code() {
+        assert_eq!(Lexed::new("f(\"no\") // a b").prose(), ";;;no;; // a b");
     }
 
     #[test]
