@@ -12,6 +12,7 @@ usage: cargo xtask CHORE
   loom                       the ring and the waiting protocol, every interleaving
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
+  release-check              licences, miri, every fuzz target, kill-storm; installs what is missing
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
@@ -19,7 +20,7 @@ usage: cargo xtask CHORE
 /// How long each fuzz target runs if nobody says: enough to replay its corpus and look around.
 const FUZZ_SECONDS: u32 = 60;
 /// Kills of a storm if nobody says: what we promise for every mechanism and end.
-const KILLS: u32 = 1000;
+pub(crate) const KILLS: u32 = 1000;
 /// Sets of requirements if nobody says: what we promise the advice for.
 const SETS: u32 = 40;
 /// Where they come from if nobody says.
@@ -39,6 +40,8 @@ pub enum Chore {
     Circles,
     /// Only the words that are retired.
     Words,
+    /// What is too long, or needs too many tools, for every commit.
+    ReleaseCheck,
     /// Only the models of concurrent code.
     Loom,
     /// Only the interpreter.
@@ -66,8 +69,18 @@ pub enum Chore {
 
 impl Chore {
     /// The name of every chore.
-    pub const NAMES: [&str; 9] =
-        ["ci", "tidy", "circles", "words", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
+    pub const NAMES: [&str; 10] = [
+        "ci",
+        "tidy",
+        "circles",
+        "words",
+        "release-check",
+        "loom",
+        "miri",
+        "fuzz",
+        "kill-storm",
+        "advise-check",
+    ];
 
     /// Reads the words behind `cargo xtask`.
     ///
@@ -81,6 +94,7 @@ impl Chore {
             ["tidy"] => Self::Tidy,
             ["circles"] => Self::Circles,
             ["words"] => Self::Words,
+            ["release-check"] => Self::ReleaseCheck,
             ["loom"] => Self::Loom,
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },

@@ -1,8 +1,8 @@
 //! Finds files of one crate that use each other in a circle, so that each can be read and changed
 //! without the others.
 //!
-//! A file uses another if it names an item of it: by `use`, or by a path in its code. A re-export is
-//! followed to the file that defines the item; to pass an item on is no use of it. What a module
+//! A file uses another if it names an item of it: by `use`, or by a path in its code. A re-export
+//! is followed to the file that defines the item; to pass an item on is no use of it. What a module
 //! uses of the modules above it does not count, because they belong together. Tests do not count.
 //! Not here: how a file is read (`paths.rs`), which crates are checked (`tests/tidy.rs`).
 
@@ -38,7 +38,7 @@ pub fn problems(files: &BTreeMap<String, String>) -> Vec<String> {
     CRATES.iter().flat_map(of_crate).collect()
 }
 
-/// Every circle among the files of one crate: paths below `src` (such as `a/b.rs`) with their texts.
+/// Every circle among the files of one crate: paths below `src`, such as `a/b.rs`, and texts.
 ///
 /// Each message names a chain of files, with the line and the path by which each uses the next.
 #[must_use]
@@ -143,8 +143,8 @@ impl<'a> Modules<'a> {
         arrows
     }
 
-    /// The module in whose file the item at the end of a path is defined; nothing if it lies outside
-    /// of the crate.
+    /// The module in whose file the item at the end of a path is defined; nothing if the item does
+    /// not belong to the crate.
     fn resolve(&self, scope: &[String], path: &[String], steps: usize) -> Option<Vec<String>> {
         let steps = steps.checked_sub(1)?;
         let (mut at, mut rest) = (scope.to_vec(), path);
