@@ -1,6 +1,6 @@
-//! What the machine and the repository have: gathered once, before anything runs.
+//! The facts of the machine and the repository, gathered once before anything runs.
 //!
-//! A missing thing is kept as the reason for which a step is skipped, in words for the user.
+//! A missing tool is stored as the reason for skipping its step, as a sentence for the user.
 //! Not here: what follows from it (`plan.rs`).
 
 use std::path::{Path, PathBuf};
@@ -80,7 +80,8 @@ pub fn program(text: &str) -> Presence {
     }
 }
 
-/// Asks Cargo for a version. What rustup or Cargo would say is long; the cure says more.
+/// Asks Cargo for a version. The reason is the command that installs the tool: the messages of rustup
+/// and Cargo are long and do not name it.
 fn tool(arguments: &[&str], cure: &str) -> Presence {
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! `cargo xtask`: exit code and nothing else. What it can do: `cargo xtask help`.
+//! `cargo xtask`: runs one chore and returns its exit code. `cargo xtask help` lists the chores.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use xtask::repository::Repository;
 use xtask::tidy::{circles, words};
 use xtask::{plan, step};
 
-/// The exit code of a command line that makes no sense, as for most programs.
+/// The exit code for a usage error, as of most programs.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn print(problems: &[String]) -> ExitCode {
 }
 
 fn explain(message: &str) -> ExitCode {
-    // Nobody is left to tell if stderr is closed.
+    // Nothing else can be done if stderr is closed; the exit code still reports it.
     let _ = writeln!(io::stderr(), "{message}\n\n{}", chore::USAGE);
     ExitCode::from(USAGE)
 }

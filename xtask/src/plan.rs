@@ -15,11 +15,11 @@ const CI_FUZZ_SECONDS: u32 = 20;
 const RELEASE_FUZZ_SECONDS: u32 = 60;
 /// What every stored run has at its top level; see `nearcall.run/1`.
 const RUN_FIELDS: &[&str] = &["schema", "machine", "settings", "timers", "floors", "cells"];
-/// What `gen` says that it did; see `nearcall.gen/1`.
+/// The fields of the output of `gen`; see `nearcall.gen/1`.
 const GEN_FIELDS: &[&str] = &["schema", "files"];
 /// What every document of answers has.
 const SCHEMA: &[&str] = &["schema"];
-/// What advice says; see `nearcall.advice/1`.
+/// The fields of advice; see `nearcall.advice/1`.
 const ADVICE_FIELDS: &[&str] = &["schema", "choice", "address", "reasons", "ranking"];
 /// Stored runs of a real machine.
 const STORED_TOUR: &str = "docs/runs/epyc-2cpu-tour.json";
@@ -134,7 +134,7 @@ fn kill_storm(kills: u32) -> Command {
         .expect(Expect::TestsRan)
 }
 
-/// Its exit code says whether the advice passed.
+/// Its exit code shows whether the advice passed.
 fn advise_check(sets: u32, seed: u32) -> Command {
     cargo("advise-check", "run --release -- advise")
         .argument("--check")

@@ -1,7 +1,7 @@
 //! Runs the steps of a chore: prints each command and its duration, stops at the first failure.
 //!
-//! Always true: a step that was not run is named with its reason at the end. A step whose output
-//! is judged fails when the output is wrong, even if the command was content.
+//! Invariants: a step that was not run is named with its reason at the end. A step whose output is
+//! checked fails when the output is wrong, even if the command succeeded.
 //! Not here: which steps there are (`plan.rs`).
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -32,10 +32,10 @@ pub enum Step {
     },
 }
 
-/// What a command must print to be content with it.
+/// What a command must print to pass.
 #[derive(Clone, Debug)]
 pub enum Expect {
-    /// Its exit code says all.
+    /// Its exit code decides.
     Success,
     /// At least one test ran: a filter that matches nothing succeeds too.
     TestsRan,
@@ -102,7 +102,7 @@ impl Command {
         self
     }
 
-    /// Accepts exit code 1, which says that the command worked and found something.
+    /// Accepts exit code 1, by which the command reports that it worked and found something.
     #[must_use]
     pub fn may_find(mut self) -> Self {
         self.may_find = true;
@@ -112,16 +112,16 @@ impl Command {
 
 impl fmt::Display for Command {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |word: &str| match word.contains(' ') {
-            true => format!("'{word}'"),
-            false => word.to_owned(),
+        let quoted = |text: &str| match text.contains(' ') {
+            true => format!("'{text}'"),
+            false => text.to_owned(),
         };
         let set = |(name, value): &(&str, String)| format!("{name}={}", quoted(value));
         let environment = self.environment.iter().map(set);
         let arguments = self.arguments.iter().map(|argument| quoted(argument));
-        let words: Vec<String> =
+        let parts: Vec<String> =
             environment.chain([self.program.clone()]).chain(arguments).collect();
-        formatter.write_str(&words.join(" "))
+        formatter.write_str(&parts.join(" "))
     }
 }
 
@@ -187,7 +187,7 @@ fn run_step(root: &Path, command: &Command, log: &mut dyn Write) -> Outcome {
     }
 }
 
-/// Runs one command; a failure is the exit code to pass on and the reason in words.
+/// Runs one command; a failure is the exit code to pass on and the reason.
 fn run(root: &Path, command: &Command, log: &mut dyn Write) -> Result<(), (u8, String)> {
     let cannot_start = |error: io::Error| (BAD_OUTPUT, format!("cannot start: {error}"));
     if let Some(directory) = &command.directory {
@@ -221,7 +221,7 @@ fn exit_code(code: i32) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Reads to the end, and shows every line at once to whoever watches if `echoes`.
+/// Reads to the end, and copies every line to the log at once if `echoes`.
 fn read(stdout: process::ChildStdout, echoes: bool, log: &mut dyn Write) -> String {
     let mut text = String::new();
     for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
@@ -246,7 +246,7 @@ fn judge(expect: &Expect, output: &str) -> Result<(), String> {
     }
 }
 
-/// Adds up what the lines `running 3 tests` say.
+/// Adds up the numbers in the lines `running 3 tests`.
 fn tests_run(output: &str) -> u32 {
     let count = |line: &str| {
         let count = line
@@ -263,7 +263,7 @@ fn json(output: &str, fields: &[&str]) -> Result<(), String> {
     let value: Value = serde_json::from_str(output)
         .map_err(|error| format!("its output is not one JSON document: {error}: {shown}"))?;
     if is_empty(&value) {
-        return Err(format!("its JSON says nothing: {shown}"));
+        return Err(format!("its JSON is empty: {shown}"));
     }
     match fields.iter().find(|field| value.get(**field).is_none_or(is_empty)) {
         Some(field) => Err(format!("its JSON has no `{field}`, or it is empty: {shown}")),
@@ -281,7 +281,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn say(log: &mut dyn Write, line: &str) {
-    // Nobody is left to tell if the log is closed; the exit code still says it.
+    // Nothing else can be done if the log is closed; the exit code still reports it.
     let _ = writeln!(log, "{line}");
 }
 

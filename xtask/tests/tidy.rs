@@ -1,4 +1,4 @@
-//! The house rules, checked on this repository. Run by `cargo test -p xtask`.
+//! The contribution rules, checked on this repository. Run by `cargo test -p xtask`.
 //!
 //! Only reads: what git knows of, and new files that it does not ignore. The rules themselves, with
 //! tests that show them fail, are in `xtask/src/tidy/`.
@@ -20,7 +20,7 @@ const LONG_FUNCTIONS: &[LongFunction] = &[];
 const MEASURING: &str = "docs/measuring.md";
 
 #[test]
-fn every_rust_file_keeps_the_house_rules() {
+fn every_rust_file_keeps_the_rules() {
     let files = rust_files();
     assert!(files.contains_key("xtask/tests/tidy.rs"), "tidy does not see its own file");
     report(files.iter().flat_map(|(path, text)| source::problems(path, text)));
@@ -53,11 +53,12 @@ fn crates_depend_one_way_and_share_lints() {
 }
 
 #[test]
-fn the_map_names_every_crate_and_folder() {
+fn the_map_names_every_crate_and_directory() {
     let tracked = repository().git_paths(&["--cached"]).unwrap();
-    let folders = tracked.iter().filter_map(|path| path.split_once('/'));
-    let folders: BTreeSet<String> = folders.map(|(folder, _)| format!("{folder}/")).collect();
-    let parts: Vec<String> = folders.into_iter().chain(crates()).collect();
+    let directories = tracked.iter().filter_map(|path| path.split_once('/'));
+    let directories: BTreeSet<String> =
+        directories.map(|(directory, _)| format!("{directory}/")).collect();
+    let parts: Vec<String> = directories.into_iter().chain(crates()).collect();
     report(document::unnamed_parts(&read("ARCHITECTURE.md"), &parts));
 }
 

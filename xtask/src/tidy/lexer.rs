@@ -1,8 +1,8 @@
-//! Tells code, comments and string contents of a Rust file apart.
+//! Separates code, comments and the contents of literals of a Rust file.
 //!
-//! Always true: what comes out has as many characters and lines as what went in, so that a place in
-//! one is the same place in the other. This is no parser: it knows just enough not to take a brace
-//! in a string for a block. Not here: the rules that use it (`source.rs`, `modules.rs`).
+//! Invariants: the output has as many characters and lines as the input, so that a place in one is
+//! the same place in the other. This is no parser: it knows just enough not to take a brace in a
+//! string for a block. Not here: the rules that use it (`source.rs`, `modules.rs`).
 
 /// What a character of a Rust file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

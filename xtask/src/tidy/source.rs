@@ -8,15 +8,15 @@ use super::lexer::Lexed;
 
 /// Columns of a line, as in `rustfmt.toml`; longer lines do not fit two files side by side.
 const COLUMNS_MAX: usize = 100;
-/// Lines of a file. Above this nobody reads from the top any more.
+/// Lines of a file. A longer file is no longer read from the top.
 const FILE_LINES_MAX: usize = 800;
 /// Lines of a function, so that it fits a screen with its branches.
 const FUNCTION_LINES_MAX: usize = 70;
 /// The one crate that may contain unsafe code.
 const UNSAFE_HOME: &str = "crates/nearcall-os/";
-/// The one folder beside it: what rivals' own interfaces demand, in a crate that nothing uses.
+/// The one directory beside it: what other libraries' interfaces require, in a crate that nothing uses.
 const UNSAFE_SHIM: &str = "crates/nearcall-peers/src/shim/";
-/// The root above that folder, which can only deny what it would otherwise forbid.
+/// The root above that directory, which can only deny what it would otherwise forbid.
 const SHIM_ROOT: &str = "crates/nearcall-peers/src/main.rs";
 
 /// A function that was too long when its rule came, and may only shrink.
@@ -79,7 +79,7 @@ fn head(path: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{path}:1: the file does not open with `//!`; say what it is, what always holds, and what \
+        "{path}:1: the file does not open with `//!`; describe what it is, its invariants, and what \
          it leaves to which other file"
     )]
 }
@@ -170,7 +170,7 @@ fn forbid_unsafe(path: &str, text: &str) -> Vec<String> {
     vec![format!("{path}: add `{lint}` below the head of the crate")]
 }
 
-/// Files that are compared or fed, not read: their shape is not ours to choose.
+/// Files that are compared or fed, not read: their form is given.
 /// Expected output and generated code: written by a program, reviewed as data.
 fn is_data(path: &str) -> bool {
     path.contains("/golden/") || path.contains("/data/")
