@@ -80,8 +80,8 @@ pub fn program(text: &str) -> Presence {
     }
 }
 
-/// Asks Cargo for a version. The reason is the command that installs the tool: the messages of rustup
-/// and Cargo are long and do not name it.
+/// Asks Cargo for a version. The reason is the command that installs the tool: what rustup and
+/// Cargo print is long and does not name it.
 fn tool(arguments: &[&str], cure: &str) -> Presence {
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

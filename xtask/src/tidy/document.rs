@@ -1,5 +1,5 @@
-//! Rules for the documents: the map is complete, commands and tests exist, and no path belongs to one
-//! machine.
+//! Rules for the documents: the map is complete, commands and tests exist, and no path belongs to
+//! one machine.
 //!
 //! Not here: links and spelling, which a reader sees.
 
