@@ -205,28 +205,22 @@ fn names_of(path: &str) -> impl Iterator<Item = &'static [Row]> {
 /// The phrases of `rows` that `prose` contains, also across line breaks, each with its line.
 fn phrases(prose: &str, rows: &[Row]) -> Vec<(usize, Row)> {
     let words = words(prose);
+    let is_at = |at: usize, phrase: &str| {
+        let is_same = |part: &str, word: &str| match phrase.starts_with(char::is_uppercase) {
+            true => part == word,
+            false => part.eq_ignore_ascii_case(word),
+        };
+        let mut parts = phrase.split(' ').enumerate();
+        parts
+            .all(|(place, part)| words.get(at + place).is_some_and(|(_, word)| is_same(part, word)))
+    };
+    let initial = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
     let mut found = Vec::new();
-    for (word, row) in rows.iter().flat_map(|row| row.0.split(' ').next().map(|word| (word, row))) {
-        let length = row.0.split(' ').count();
-        for (at, (line, first)) in words.iter().enumerate() {
-            let is_row = || {
-                let phrase = words.iter().skip(at).take(length).map(|(_, word)| *word);
-                phrase.collect::<Vec<_>>().join(" ")
-            };
-            if matches(first, word) && matches(&is_row(), row.0) {
-                found.push((*line, *row));
-            }
-        }
+    for (at, (line, first)) in words.iter().enumerate() {
+        let may_begin = rows.iter().filter(|row| initial(row.0) == initial(first));
+        found.extend(may_begin.filter(|row| is_at(at, row.0)).map(|row| (*line, *row)));
     }
     found
-}
-
-/// Whether a text is a row of the table: capital letters only where the row has any.
-fn matches(text: &str, row: &str) -> bool {
-    match row.starts_with(char::is_uppercase) {
-        true => text == row,
-        false => text.eq_ignore_ascii_case(row),
-    }
 }
 
 /// The words of a text with their lines; what ends a phrase stands as an empty word.
@@ -264,7 +258,7 @@ fn names(code: &str, rows: &[Row]) -> Vec<(usize, Row)> {
             let parts = parts(name);
             let is_named = |row: &&Row| match row.0.starts_with(char::is_uppercase) {
                 true => name == row.0,
-                false => format!("_{parts}_").contains(&format!("_{}_", row.0)),
+                false => parts.contains(row.0) && parts.contains(&format!("_{}_", row.0)),
             };
             found.extend(rows.iter().filter(is_named).map(|row| (index + 1, *row)));
         }
@@ -272,9 +266,9 @@ fn names(code: &str, rows: &[Row]) -> Vec<(usize, Row)> {
     found
 }
 
-/// A name in small letters, with `_` between its parts.
+/// A name in small letters, with `_` around each of its parts.
 fn parts(name: &str) -> String {
-    let mut parts = String::new();
+    let mut parts = String::from("_");
     let mut before = '_';
     for char in name.chars() {
         if char.is_uppercase() && before.is_lowercase() {
@@ -283,7 +277,7 @@ fn parts(name: &str) -> String {
         parts.extend(char.to_lowercase());
         before = char;
     }
-    parts
+    parts + "_"
 }
 
 /// A text in which only what stands in backticks is left, on the same lines.
