@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::paths::Names;
+use super::paths::{Names, Path};
 
 /// The most re-exports that are followed from one name; a longer chain is a loop.
 const STEPS_MAX: usize = 16;
@@ -40,10 +40,12 @@ pub fn problems(files: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Every circle among the files of one crate: paths below `src`, such as `a/b.rs`, and texts.
 ///
-/// Each message names a chain of files, with the line and the path by which each uses the next.
+/// Each message names a chain of files, with the line and the path by which each uses the next. An
+/// import of everything is reported too, because it hides which files it uses.
 #[must_use]
 pub fn circles(source: &str, files: &BTreeMap<String, String>) -> Vec<String> {
-    let arrows = Modules::read(files).arrows();
+    let modules = Modules::read(files);
+    let arrows = modules.arrows();
     let mut found = BTreeSet::new();
     for (from, targets) in &arrows {
         for to in targets.keys() {
@@ -54,7 +56,8 @@ pub fn circles(source: &str, files: &BTreeMap<String, String>) -> Vec<String> {
             }
         }
     }
-    found.iter().map(|(_, circle)| message(source, circle, &arrows)).collect()
+    let circles = found.iter().map(|(_, circle)| message(source, circle, &arrows));
+    circles.chain(modules.globs(source)).collect()
 }
 
 type Arrows = BTreeMap<String, BTreeMap<String, Arrow>>;
@@ -141,6 +144,19 @@ impl<'a> Modules<'a> {
             }
         }
         arrows
+    }
+
+    /// A message for every import of everything.
+    fn globs(&self, source: &str) -> Vec<String> {
+        let globs = self.modules.values().flat_map(|(file, names)| {
+            let globs = names.imports.iter().filter(|import| import.name == "*");
+            globs.map(move |import| (file, &import.path))
+        });
+        let message = |(file, path): (&&str, &Path)| {
+            let (line, path) = (path.line, path.segments.join("::"));
+            format!("{source}/{file}:{line}: `{path}::*` hides what is used; name the items")
+        };
+        globs.map(message).collect()
     }
 
     /// The module in whose file the item at the end of a path is defined; nothing if the item does
@@ -266,6 +282,14 @@ mod tests {
         let expected = "a.rs:2 uses `x::f` of a/x.rs; a/x.rs:1 uses `crate::b::B` of b.rs; \
                         b.rs:1 uses `crate::a::A` of a.rs";
         check(&[parent, ("a/x.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")], &[expected]);
+    }
+
+    #[test]
+    fn an_import_of_everything_is_reported() {
+        let file =
+            ("a.rs".to_owned(), "use super::*;\n#[cfg(test)]\nmod t { use super::*; }".to_owned());
+        let problem = "src/a.rs:1: `super::*` hides what is used; name the items";
+        assert_eq!(circles("src", &BTreeMap::from([file])), [problem]);
     }
 
     #[test]
