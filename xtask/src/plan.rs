@@ -10,8 +10,8 @@ use crate::step::{Command, Expect, Step};
 const STUDY_FIELDS: &[&str] = &["machine", "timers", "study_cells", "studies"];
 
 /// Why CI does not fuzz.
-const NO_FUZZ: &str = "run `cargo xtask release-check`: building the targets takes minutes, and the \
-                       tests replay their corpora";
+const NO_FUZZ: &str = "run `cargo xtask release-check`: building the targets takes minutes, and \
+                       the tests replay their corpora";
 /// How long each fuzz target runs before a release.
 const RELEASE_FUZZ_SECONDS: u32 = 60;
 /// What every stored run has at its top level; see `nearcall.run/1`.
