@@ -33,7 +33,10 @@ pub fn problems(files: &BTreeMap<String, String>) -> Vec<String> {
             let path = path.strip_prefix(&source)?.strip_prefix('/')?;
             Some((path.to_owned(), text.clone()))
         };
-        circles(&source, &files.iter().filter_map(below).collect())
+        match files.iter().filter_map(below).collect::<BTreeMap<_, _>>() {
+            files if files.is_empty() => vec![format!("{source}: no file; correct CRATES")],
+            files => circles(&source, &files),
+        }
     };
     CRATES.iter().flat_map(of_crate).collect()
 }
@@ -282,6 +285,15 @@ mod tests {
         let expected = "a.rs:2 uses `x::f` of a/x.rs; a/x.rs:1 uses `crate::b::B` of b.rs; \
                         b.rs:1 uses `crate::a::A` of a.rs";
         check(&[parent, ("a/x.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")], &[expected]);
+    }
+
+    #[test]
+    fn every_crate_of_the_list_is_there() {
+        let file = |name: &&str| (format!("crates/{name}/src/lib.rs"), String::new());
+        let files: BTreeMap<_, _> = CRATES.iter().map(file).collect();
+        assert_eq!(problems(&files), [""; 0]);
+        let problems = problems(&files.into_iter().skip(1).collect());
+        assert_eq!(problems, ["crates/nearcall-build/src: no file; correct CRATES"]);
     }
 
     #[test]
