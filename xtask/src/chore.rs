@@ -1,4 +1,4 @@
-//! The words of `cargo xtask` and what they mean.
+//! Parses the command line of `cargo xtask`.
 //!
 //! Not here: which commands a chore consists of (`plan.rs`).
 
@@ -6,21 +6,24 @@
 pub const USAGE: &str = "\
 usage: cargo xtask CHORE
   ci [--quick]               everything that the build server runs; quick: what takes a few minutes
-  tidy                       the rules of the house
+  tidy                       the contribution rules
+  circles                    files that use each other in a circle
+  words                      words that are retired, and what to write instead
   loom                       the ring and the waiting protocol, every interleaving
   miri                       undefined behaviour, needs nightly with miri
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
+  release-check              licences, miri, every fuzz target, kill-storm; installs what is missing
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
-/// How long each fuzz target runs if nobody says: enough to replay its corpus and look around.
+/// How long each fuzz target runs by default: enough to replay its corpus and look around.
 const FUZZ_SECONDS: u32 = 60;
-/// Kills of a storm if nobody says: what we promise for every mechanism and end.
-const KILLS: u32 = 1000;
-/// Sets of requirements if nobody says: what we promise the advice for.
+/// Kills of a storm by default: what the project promises for every mechanism and end.
+pub(crate) const KILLS: u32 = 1000;
+/// Sets of requirements by default: what the project promises the advice for.
 const SETS: u32 = 40;
-/// Where they come from if nobody says.
+/// The seed of those sets by default.
 const SEED: u32 = 1;
 
 /// One chore with its settings.
@@ -31,8 +34,14 @@ pub enum Chore {
         /// Leave out what needs a release build or other tools.
         quick: bool,
     },
-    /// Only the rules of the house.
+    /// Only the contribution rules.
     Tidy,
+    /// Only the files that use each other in a circle.
+    Circles,
+    /// Only the words that are retired.
+    Words,
+    /// What is too long, or needs too many tools, for every commit.
+    ReleaseCheck,
     /// Only the models of concurrent code.
     Loom,
     /// Only the interpreter.
@@ -59,20 +68,33 @@ pub enum Chore {
 }
 
 impl Chore {
-    /// The name of every chore.
-    pub const NAMES: [&str; 7] =
-        ["ci", "tidy", "loom", "miri", "fuzz", "kill-storm", "advise-check"];
+    /// The names of all chores.
+    pub const NAMES: [&str; 10] = [
+        "ci",
+        "tidy",
+        "circles",
+        "words",
+        "release-check",
+        "loom",
+        "miri",
+        "fuzz",
+        "kill-storm",
+        "advise-check",
+    ];
 
-    /// Reads the words behind `cargo xtask`.
+    /// Parses the arguments of `cargo xtask`.
     ///
     /// # Errors
     ///
-    /// A sentence for the user about the first word that makes no sense.
-    pub fn parse(words: &[&str]) -> Result<Self, String> {
-        let chore = match words {
+    /// A sentence for the user about the first argument that is not accepted.
+    pub fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let chore = match arguments {
             ["ci"] => Self::Ci { quick: false },
             ["ci", "--quick"] => Self::Ci { quick: true },
             ["tidy"] => Self::Tidy,
+            ["circles"] => Self::Circles,
+            ["words"] => Self::Words,
+            ["release-check"] => Self::ReleaseCheck,
             ["loom"] => Self::Loom,
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },
@@ -88,15 +110,15 @@ impl Chore {
         Ok(chore)
     }
 
-    /// Whether a missing tool is a failure. `ci` goes on without it and says so.
+    /// Whether a missing tool is a failure. `ci` goes on without it and reports that.
     #[must_use]
     pub fn needs_all(&self) -> bool {
         !matches!(self, Self::Ci { .. })
     }
 }
 
-fn fuzz(words: &[&str]) -> Result<Chore, String> {
-    let (target, rest) = match words {
+fn fuzz(arguments: &[&str]) -> Result<Chore, String> {
+    let (target, rest) = match arguments {
         [target, rest @ ..] if !target.starts_with('-') => (Some((*target).to_owned()), rest),
         rest => (None, rest),
     };
@@ -108,8 +130,8 @@ fn fuzz(words: &[&str]) -> Result<Chore, String> {
     Ok(Chore::Fuzz { target, seconds })
 }
 
-fn advise_check(words: &[&str]) -> Result<Chore, String> {
-    let (mut sets, mut seed, mut rest) = (SETS, SEED, words);
+fn advise_check(arguments: &[&str]) -> Result<Chore, String> {
+    let (mut sets, mut seed, mut rest) = (SETS, SEED, arguments);
     while let [option, value, more @ ..] = rest {
         match *option {
             "--sets" => sets = number(value)?,
@@ -135,12 +157,12 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Result<Chore, &str>) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(Chore::parse(&words), expected.map_err(str::to_owned));
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(Chore::parse(&arguments), expected.map_err(str::to_owned));
     }
 
     #[test]
-    fn words_become_chores() {
+    fn arguments_become_chores() {
         check("ci", Ok(Chore::Ci { quick: false }));
         check("ci --quick", Ok(Chore::Ci { quick: true }));
         check("fuzz", Ok(Chore::Fuzz { target: None, seconds: 60 }));

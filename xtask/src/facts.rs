@@ -1,6 +1,6 @@
-//! What the machine and the repository have: gathered once, before anything runs.
+//! The facts of the machine and the repository, gathered once before anything runs.
 //!
-//! A missing thing is kept as the reason for which a step is skipped, in words for the user.
+//! A missing tool is stored as the reason for skipping its step, as a sentence for the user.
 //! Not here: what follows from it (`plan.rs`).
 
 use std::path::{Path, PathBuf};
@@ -24,8 +24,10 @@ pub struct Facts {
     pub loom: Presence,
     /// Whether nightly has miri.
     pub miri: Presence,
-    /// Whether nightly and cargo-fuzz are installed.
-    pub fuzz: Presence,
+    /// Whether nightly is installed, which the fuzz targets are built with.
+    pub nightly: Presence,
+    /// Whether cargo-fuzz is installed.
+    pub cargo_fuzz: Presence,
     /// The names of the fuzz targets.
     pub fuzz_targets: Vec<String>,
     /// Whether cargo-deny is installed.
@@ -46,17 +48,19 @@ impl Facts {
         let root = xtask.parent().ok_or_else(missing)?.to_owned();
         let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         let target = root.join(target); // Relative to the repository, unless it is absolute.
-        let nightly = tool(&["+nightly", "--version"], "rustup toolchain install nightly");
-        let cargo_fuzz = tool(&["fuzz", "--version"], "cargo install cargo-fuzz");
-        let add_miri = "rustup +nightly component add miri";
+        let nightly = "rustup toolchain install nightly --profile minimal";
         Ok(Self {
             loom: loom(&root)?,
-            miri: tool(&["+nightly", "miri", "--version"], add_miri),
-            fuzz: nightly.and(cargo_fuzz),
+            miri: tool(
+                &["+nightly", "miri", "--version"],
+                "rustup component add miri rust-src --toolchain nightly",
+            ),
+            nightly: tool(&["+nightly", "--version"], nightly),
+            cargo_fuzz: tool(&["fuzz", "--version"], "cargo install cargo-fuzz --locked"),
             fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
-            deny: tool(&["deny", "--version"], "cargo install cargo-deny"),
+            deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
             program: program(&fs::read_to_string(root.join(PROGRAM))?),
             root,
             target,
@@ -76,7 +80,8 @@ pub fn program(text: &str) -> Presence {
     }
 }
 
-/// Asks Cargo for a version. What rustup or Cargo would say is long; the cure says more.
+/// Asks Cargo for a version. The reason is the command that installs the tool: what rustup and
+/// Cargo print is long and does not name it.
 fn tool(arguments: &[&str], cure: &str) -> Presence {
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! The chores of the project: what CI runs, and the rules of the house.
+//! The chores of the project: the steps of CI, and the contribution rules.
 //!
 //! A chore is parsed ([`chore`]), turned into steps by what this machine has ([`facts`], [`plan`])
 //! and run ([`step`]); [`tidy`] holds the rules that `tests/tidy.rs` applies to the repository.
@@ -8,5 +8,6 @@
 pub mod chore;
 pub mod facts;
 pub mod plan;
+pub mod repository;
 pub mod step;
 pub mod tidy;

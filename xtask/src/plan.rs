@@ -2,22 +2,25 @@
 //!
 //! Not here: how a step is run and judged (`step.rs`), what the machine has (`facts.rs`).
 
-use crate::chore::Chore;
+use crate::chore::{Chore, KILLS};
 use crate::facts::{Facts, Presence};
 use crate::step::{Command, Expect, Step};
 
 /// What a run of a study must have.
 const STUDY_FIELDS: &[&str] = &["machine", "timers", "study_cells", "studies"];
 
-/// How long each fuzz target runs in CI: it replays its corpus and tries a little.
-const CI_FUZZ_SECONDS: u32 = 20;
+/// Why CI does not fuzz.
+const NO_FUZZ: &str = "run `cargo xtask release-check`: building the targets takes minutes, and \
+                       the tests replay their corpora";
+/// How long each fuzz target runs before a release.
+const RELEASE_FUZZ_SECONDS: u32 = 60;
 /// What every stored run has at its top level; see `nearcall.run/1`.
 const RUN_FIELDS: &[&str] = &["schema", "machine", "settings", "timers", "floors", "cells"];
-/// What `gen` says that it did; see `nearcall.gen/1`.
+/// The fields of the output of `gen`; see `nearcall.gen/1`.
 const GEN_FIELDS: &[&str] = &["schema", "files"];
 /// What every document of answers has.
 const SCHEMA: &[&str] = &["schema"];
-/// What advice says; see `nearcall.advice/1`.
+/// The fields of advice; see `nearcall.advice/1`.
 const ADVICE_FIELDS: &[&str] = &["schema", "choice", "address", "reasons", "ranking"];
 /// Stored runs of a real machine.
 const STORED_TOUR: &str = "docs/runs/epyc-2cpu-tour.json";
@@ -32,8 +35,10 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
     match chore {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
+        Chore::Circles | Chore::Words => Vec::new(), // They print findings and run nothing.
         Chore::Loom => vec![when(&facts.loom, loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
+        Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
         Chore::AdviseCheck { sets, seed } => vec![Step::Run(advise_check(*sets, *seed))],
@@ -45,27 +50,56 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     let clippy = "clippy --workspace --exclude nearcall-peers --all-targets -- -D warnings";
     let mut steps = vec![
         Step::Run(cargo("format", "fmt --all --check")),
+        Step::Run(tidy()),
         Step::Run(cargo("clippy", clippy)),
         Step::Run(cargo("test", "test")),
-        Step::Run(tidy()),
         Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
     ];
     let asked_for = if quick { Err("left out by --quick".to_owned()) } else { Ok(()) };
     let both = |presence: &Presence| asked_for.clone().and_then(|()| presence.clone());
-    steps.push(when(&both(&facts.deny), deny()));
+    let or_release_check = |presence: &Presence| {
+        let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
+        both(&presence.clone().map_err(longer))
+    };
+    steps.push(when(&or_release_check(&facts.deny), deny()));
     steps.push(when(&both(&facts.loom), loom(facts)));
-    steps.push(when(&both(&facts.miri), miri()));
-    match &asked_for {
-        Ok(()) => steps.extend(fuzz(None, CI_FUZZ_SECONDS, facts)),
-        Err(reason) => steps.push(Step::Skip { name: "fuzz", reason: reason.clone() }),
-    }
+    steps.push(when(&or_release_check(&facts.miri), miri()));
+    steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
     match both(&facts.program) {
         Ok(()) => {
             steps.extend(program(facts).map(Step::Run));
             steps.extend(answers(facts).map(Step::Run));
         }
-        Err(reason) => steps.push(Step::Skip { name: "program", reason }),
+        Err(reason) => steps.push(Step::Skip { name: "program".to_owned(), reason }),
     }
+    steps
+}
+
+/// What is checked before a release, and too long or too fond of tools for every commit. Installs
+/// the tools that are missing.
+fn release_check(facts: &Facts) -> Vec<Step> {
+    let install = |presence: &Presence, name, program, arguments: &str| {
+        let command =
+            arguments.split_whitespace().fold(Command::new(name, program), Command::argument);
+        presence.is_err().then_some(Step::Run(command))
+    };
+    let mut steps = Vec::new();
+    steps.extend(install(&facts.deny, "install deny", "cargo", "install cargo-deny --locked"));
+    steps.push(Step::Run(deny()));
+    let nightly = "toolchain install nightly --profile minimal";
+    steps.extend(install(&facts.nightly, "install nightly", "rustup", nightly));
+    let miri_parts = "component add miri rust-src --toolchain nightly";
+    steps.extend(install(&facts.miri, "install miri", "rustup", miri_parts));
+    steps.push(Step::Run(miri()));
+    steps.extend(install(
+        &facts.cargo_fuzz,
+        "install fuzz",
+        "cargo",
+        "install cargo-fuzz --locked",
+    ));
+    let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
+    steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
+    steps.push(Step::Run(kill_storm(KILLS)));
     steps
 }
 
@@ -79,7 +113,7 @@ fn deny() -> Command {
 }
 
 fn loom(facts: &Facts) -> Command {
-    // A folder of its own, because other flags would rebuild everything in the usual one.
+    // A separate directory, because other flags would rebuild everything in the usual one.
     cargo("loom", "test -p nearcall-channel --release --lib loom")
         .environment("RUSTFLAGS", "--cfg loom")
         .environment("CARGO_TARGET_DIR", &facts.target.join("loom").to_string_lossy())
@@ -102,7 +136,7 @@ fn kill_storm(kills: u32) -> Command {
         .expect(Expect::TestsRan)
 }
 
-/// Its exit code says whether the advice passed.
+/// Its exit code shows whether the advice passed.
 fn advise_check(sets: u32, seed: u32) -> Command {
     cargo("advise-check", "run --release -- advise")
         .argument("--check")
@@ -112,7 +146,7 @@ fn advise_check(sets: u32, seed: u32) -> Command {
 }
 
 fn fuzz(target: Option<&str>, seconds: u32, facts: &Facts) -> Vec<Step> {
-    let skip = |reason: String| vec![Step::Skip { name: "fuzz", reason }];
+    let skip = |reason: String| vec![Step::Skip { name: "fuzz".to_owned(), reason }];
     let targets: Vec<&String> = match target {
         None => facts.fuzz_targets.iter().collect(),
         Some(name) => facts.fuzz_targets.iter().filter(|known| *known == name).collect(),
@@ -124,7 +158,7 @@ fn fuzz(target: Option<&str>, seconds: u32, facts: &Facts) -> Vec<Step> {
         };
         return skip(format!("no such fuzz target: {known}"));
     }
-    match &facts.fuzz {
+    match facts.nightly.as_ref().and(facts.cargo_fuzz.as_ref()) {
         Ok(()) => {
             targets.iter().map(|target| Step::Run(fuzz_one(target, seconds, facts))).collect()
         }
@@ -133,10 +167,11 @@ fn fuzz(target: Option<&str>, seconds: u32, facts: &Facts) -> Vec<Step> {
 }
 
 fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
-    // What the fuzzer finds goes to the first folder, so that it does not litter the committed one.
+    // What the fuzzer finds goes to the first directory, so that the committed one stays as it is.
     let found = facts.target.join("fuzz-corpus").join(target);
     let committed = facts.root.join("fuzz/corpus").join(target);
-    let mut command = cargo("fuzz", "+nightly fuzz run").argument(target).folder(&found);
+    let mut command =
+        cargo(&format!("fuzz {target}"), "+nightly fuzz run").argument(target).directory(&found);
     command = command.argument(&found.to_string_lossy());
     if committed.is_dir() {
         command = command.argument(&committed.to_string_lossy());
@@ -147,16 +182,16 @@ fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
 /// The program as a user runs it: it measures, what it stored can be shown again, it generates, and
 /// what is generated makes a call.
 fn program(facts: &Facts) -> [Command; 11] {
-    let folder = facts.target.join("ci");
-    let stored = folder.join("run.json").to_string_lossy().into_owned();
-    let stored_calls = folder.join("calls.json").to_string_lossy().into_owned();
+    let directory = facts.target.join("ci");
+    let stored = directory.join("run.json").to_string_lossy().into_owned();
+    let stored_calls = directory.join("calls.json").to_string_lossy().into_owned();
     let run = "run --release --";
     let json = Expect::Json { fields: &[] };
     let is_run = Expect::Json { fields: RUN_FIELDS };
     let bench = cargo("bench", run).argument("bench").argument("--quick").argument("--json");
     let show = cargo("show", run).argument("show").argument(&stored);
     let calls = cargo("calls", run).argument("bench").argument("calls").argument("--quick");
-    let generated = folder.join("generated").to_string_lossy().into_owned();
+    let generated = directory.join("generated").to_string_lossy().into_owned();
     let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
     let study = "reproduce wisconsin-evaluation --quick --time 10s --json";
     let study =
@@ -165,7 +200,7 @@ fn program(facts: &Facts) -> [Command; 11] {
         cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
         // It exits with 1 when this machine is badly set for measuring, which is for it to say.
         cargo("doctor", "run --release -- doctor --json").expect(json.clone()).may_find(),
-        bench.argument("--out").argument(&stored).folder(&folder).expect(is_run.clone()),
+        bench.argument("--out").argument(&stored).directory(&directory).expect(is_run.clone()),
         show.clone(),
         show.argument("--json").expect(is_run.clone()),
         calls.argument("--json").argument("--out").argument(&stored_calls).expect(is_run),
@@ -179,8 +214,8 @@ fn program(facts: &Facts) -> [Command; 11] {
 
 /// What the program makes of runs that are stored: a page, a comparison, a data set, advice.
 fn answers(facts: &Facts) -> [Command; 4] {
-    let folder = facts.target.join("ci");
-    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let directory = facts.target.join("ci");
+    let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
     let run = "run --release --";
     let json = |fields: &'static [&'static str]| Expect::Json { fields };
     let report = cargo("report", &format!("{run} report {STORED_TOUR} {STORED_CALLS} --json"));
@@ -188,14 +223,18 @@ fn answers(facts: &Facts) -> [Command; 4] {
     let add = cargo("data", &format!("{run} data add {STORED_TOUR} {STORED_CALLS} --json"));
     let advise = format!("{run} advise --size 1KiB --run {STORED_CALLS} --json");
     [
-        report.argument("-o").argument(&path("report.html")).folder(&folder).expect(json(SCHEMA)),
+        report
+            .argument("-o")
+            .argument(&path("report.html"))
+            .directory(&directory)
+            .expect(json(SCHEMA)),
         cargo("compare", &compare).expect(json(SCHEMA)),
         add.argument("--dir").argument(&path("data")).expect(json(SCHEMA)),
         cargo("advise", &advise).expect(json(ADVICE_FIELDS)),
     ]
 }
 
-fn cargo(name: &'static str, arguments: &str) -> Command {
+fn cargo(name: &str, arguments: &str) -> Command {
     arguments.split_whitespace().fold(Command::new(name, "cargo"), Command::argument)
 }
 
@@ -216,7 +255,8 @@ mod tests {
             target: "target".into(),
             loom: Ok(()),
             miri: Ok(()),
-            fuzz: Ok(()),
+            nightly: Ok(()),
+            cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
             program: Ok(()),
@@ -226,9 +266,9 @@ mod tests {
     fn nothing() -> Facts {
         let missing = || Err("missing".to_owned());
         let fuzz_targets = Vec::new();
-        let (loom, miri, fuzz) = (missing(), missing(), missing());
-        let (deny, program) = (missing(), missing());
-        Facts { loom, miri, fuzz, fuzz_targets, deny, program, ..everything() }
+        let (loom, miri, nightly) = (missing(), missing(), missing());
+        let (cargo_fuzz, deny, program) = (missing(), missing(), missing());
+        Facts { loom, miri, nightly, cargo_fuzz, fuzz_targets, deny, program, ..everything() }
     }
 
     fn names(steps: &[Step]) -> Vec<String> {
@@ -239,7 +279,7 @@ mod tests {
         steps.iter().map(name).collect()
     }
 
-    const FIRST: [&str; 5] = ["format", "clippy", "test", "tidy", "doc"];
+    const FIRST: [&str; 5] = ["format", "tidy", "clippy", "test", "doc"];
 
     #[test]
     fn ci_runs_everything_that_is_there() {
@@ -247,8 +287,7 @@ mod tests {
             "deny",
             "loom",
             "miri",
-            "fuzz",
-            "fuzz",
+            "no fuzz",
             "mechanisms",
             "doctor",
             "bench",
@@ -276,6 +315,21 @@ mod tests {
         assert_eq!(names(&full), [&FIRST[..], &rest].concat());
         let quick = steps(&Chore::Ci { quick: true }, &everything());
         assert_eq!(names(&quick), [&FIRST[..], &rest].concat());
+    }
+
+    #[test]
+    fn a_release_check_installs_what_is_missing() {
+        let checks = ["deny", "miri", "fuzz frame", "fuzz region", "kill-storm"];
+        assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
+        let targets = everything().fuzz_targets;
+        let bare = Facts { fuzz_targets: targets, ..nothing() };
+        let all = names(&steps(&Chore::ReleaseCheck, &bare));
+        let installs = ["install deny", "install nightly", "install miri", "install fuzz"];
+        assert_eq!(
+            all.iter().filter(|name| name.starts_with("install")).collect::<Vec<_>>(),
+            installs
+        );
+        assert!(checks.iter().all(|check| all.contains(&(*check).to_owned())), "{all:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs the steps of a chore: prints each command and its duration, stops at the first failure.
 //!
-//! Always true: a step that was not run is named with its reason at the end. A step whose output
-//! is judged fails when the output is wrong, even if the command was content.
+//! Invariants: a step that was not run is named with its reason at the end. A step whose output is
+//! checked fails when the output is wrong, even if the command succeeded.
 //! Not here: which steps there are (`plan.rs`).
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -26,16 +26,16 @@ pub enum Step {
     /// Cannot run here.
     Skip {
         /// What does not run.
-        name: &'static str,
+        name: String,
         /// Why, and what would change it.
         reason: String,
     },
 }
 
-/// What a command must print to be content with it.
+/// What a command must print to pass.
 #[derive(Clone, Debug)]
 pub enum Expect {
-    /// Its exit code says all.
+    /// Its exit code decides.
     Success,
     /// At least one test ran: a filter that matches nothing succeeds too.
     TestsRan,
@@ -50,11 +50,11 @@ pub enum Expect {
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The name of the step.
-    pub name: &'static str,
+    pub name: String,
     program: String,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     expect: Expect,
     may_find: bool,
 }
@@ -62,13 +62,13 @@ pub struct Command {
 impl Command {
     /// A command without arguments whose exit code must be zero.
     #[must_use]
-    pub fn new(name: &'static str, program: &str) -> Self {
+    pub fn new(name: &str, program: &str) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             program: program.to_owned(),
             arguments: Vec::new(),
             environment: Vec::new(),
-            folder: None,
+            directory: None,
             expect: Expect::Success,
             may_find: false,
         }
@@ -88,10 +88,10 @@ impl Command {
         self
     }
 
-    /// Has a folder made before the command starts.
+    /// Creates a directory before the command starts.
     #[must_use]
-    pub fn folder(mut self, folder: &Path) -> Self {
-        self.folder = Some(folder.to_owned());
+    pub fn directory(mut self, directory: &Path) -> Self {
+        self.directory = Some(directory.to_owned());
         self
     }
 
@@ -102,7 +102,7 @@ impl Command {
         self
     }
 
-    /// Accepts exit code 1, which says that the command worked and found something.
+    /// Accepts exit code 1, by which the command reports that it worked and found something.
     #[must_use]
     pub fn may_find(mut self) -> Self {
         self.may_find = true;
@@ -112,58 +112,86 @@ impl Command {
 
 impl fmt::Display for Command {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |word: &str| match word.contains(' ') {
-            true => format!("'{word}'"),
-            false => word.to_owned(),
+        let quoted = |text: &str| match text.contains(' ') {
+            true => format!("'{text}'"),
+            false => text.to_owned(),
         };
         let set = |(name, value): &(&str, String)| format!("{name}={}", quoted(value));
         let environment = self.environment.iter().map(set);
         let arguments = self.arguments.iter().map(|argument| quoted(argument));
-        let words: Vec<String> =
+        let parts: Vec<String> =
             environment.chain([self.program.clone()]).chain(arguments).collect();
-        formatter.write_str(&words.join(" "))
+        formatter.write_str(&parts.join(" "))
     }
 }
 
-/// Runs the steps in the folder `root` and returns the exit code of the first that fails, or zero.
-/// With `needs_all` a step that cannot run is a failure. What happens is written to `log`.
+/// How one step ended.
+enum Outcome {
+    /// It did what it should.
+    Passed,
+    /// It could not run.
+    Skipped(String),
+    /// The exit code to pass on, and the reason.
+    Failed(u8, String),
+}
+
+/// Runs the steps in the directory `root` and returns the exit code of the first that fails, or
+/// zero. With `needs_all` a step that cannot run is a failure. Writes to `log` what happens, and at
+/// the end a table of the steps with their seconds and outcomes.
 #[must_use]
 pub fn run_all(root: &Path, steps: &[Step], needs_all: bool, log: &mut dyn Write) -> u8 {
     let started = now();
-    let mut skipped = Vec::new();
+    let mut table = Vec::new();
+    let mut code = 0;
     for step in steps {
-        match step {
-            Step::Run(command) => {
-                say(log, &format!("== {}: {command}", command.name));
-                let command_started = now();
-                let outcome = run(root, command, log);
-                let took = seconds(command_started.elapsed());
-                if let Err((code, reason)) = outcome {
-                    say(log, &format!("== {}: FAILED after {took}: {reason}", command.name));
-                    say(log, &format!("== again: {command}"));
-                    return code;
-                }
-                say(log, &format!("== {}: ok, {took}", command.name));
-            }
+        let step_started = now();
+        let (name, outcome) = match step {
+            Step::Run(command) => (command.name.as_str(), run_step(root, command, log)),
             Step::Skip { name, reason } if needs_all => {
-                say(log, &format!("== {name}: cannot run: {reason}"));
-                return 1;
+                (name.as_str(), Outcome::Failed(1, reason.clone()))
             }
-            Step::Skip { name, reason } => skipped.push(format!("== {name}: SKIPPED: {reason}")),
+            Step::Skip { name, reason } => (name.as_str(), Outcome::Skipped(reason.clone())),
+        };
+        let duration = seconds(step_started.elapsed());
+        table.push(match &outcome {
+            Outcome::Passed => format!("== {name:<16} {duration:>10}  ok"),
+            Outcome::Skipped(reason) => format!("== {name:<16} {:>10}  SKIPPED: {reason}", "-"),
+            Outcome::Failed(_, reason) => format!("== {name:<16} {duration:>10}  FAILED: {reason}"),
+        });
+        if let Outcome::Failed(failed, _) = outcome {
+            code = failed;
+            break;
         }
     }
-    skipped.iter().for_each(|line| say(log, line));
-    let ran = steps.len() - skipped.len();
-    let took = seconds(started.elapsed());
-    say(log, &format!("== {ran} steps ok, {} skipped, {took}", skipped.len()));
-    0
+    say(log, &format!("== {:<16} {:>10}  outcome", "step", "seconds"));
+    table.iter().for_each(|line| say(log, line));
+    let total = seconds(started.elapsed());
+    say(log, &format!("== {:<16} {total:>10}  {} of {} steps", "all", table.len(), steps.len()));
+    code
 }
 
-/// Runs one command; a failure is the exit code to pass on and the reason in words.
+/// Runs the command of a step, with a line before it and one behind it.
+fn run_step(root: &Path, command: &Command, log: &mut dyn Write) -> Outcome {
+    say(log, &format!("== {}: {command}", command.name));
+    let started = now();
+    match run(root, command, log) {
+        Ok(()) => {
+            say(log, &format!("== {}: ok, {} s", command.name, seconds(started.elapsed())));
+            Outcome::Passed
+        }
+        Err((code, reason)) => {
+            say(log, &format!("== {}: FAILED: {reason}", command.name));
+            say(log, &format!("== again: {command}"));
+            Outcome::Failed(code, reason)
+        }
+    }
+}
+
+/// Runs one command; a failure is the exit code to pass on and the reason.
 fn run(root: &Path, command: &Command, log: &mut dyn Write) -> Result<(), (u8, String)> {
     let cannot_start = |error: io::Error| (BAD_OUTPUT, format!("cannot start: {error}"));
-    if let Some(folder) = &command.folder {
-        fs::create_dir_all(folder).map_err(cannot_start)?;
+    if let Some(directory) = &command.directory {
+        fs::create_dir_all(directory).map_err(cannot_start)?;
     }
     let mut child = process::Command::new(&command.program);
     child.current_dir(root).args(&command.arguments).stdin(Stdio::null());
@@ -193,7 +221,7 @@ fn exit_code(code: i32) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Reads to the end, and shows every line at once to whoever watches if `echoes`.
+/// Reads to the end, and copies every line to the log at once if `echoes`.
 fn read(stdout: process::ChildStdout, echoes: bool, log: &mut dyn Write) -> String {
     let mut text = String::new();
     for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
@@ -218,7 +246,7 @@ fn judge(expect: &Expect, output: &str) -> Result<(), String> {
     }
 }
 
-/// Adds up what the lines `running 3 tests` say.
+/// Adds up the numbers in the lines `running 3 tests`.
 fn tests_run(output: &str) -> u32 {
     let count = |line: &str| {
         let count = line
@@ -235,7 +263,7 @@ fn json(output: &str, fields: &[&str]) -> Result<(), String> {
     let value: Value = serde_json::from_str(output)
         .map_err(|error| format!("its output is not one JSON document: {error}: {shown}"))?;
     if is_empty(&value) {
-        return Err(format!("its JSON says nothing: {shown}"));
+        return Err(format!("its JSON is empty: {shown}"));
     }
     match fields.iter().find(|field| value.get(**field).is_none_or(is_empty)) {
         Some(field) => Err(format!("its JSON has no `{field}`, or it is empty: {shown}")),
@@ -253,12 +281,12 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn say(log: &mut dyn Write, line: &str) {
-    // Nobody is left to tell if the log is closed; the exit code still says it.
+    // Nothing else can be done if the log is closed; the exit code still reports it.
     let _ = writeln!(log, "{line}");
 }
 
 fn seconds(duration: Duration) -> String {
-    format!("{:.1} s", duration.as_secs_f64())
+    format!("{:.1}", duration.as_secs_f64())
 }
 
 #[allow(clippy::disallowed_methods, reason = "xtask must run when nearcall-os does not compile")]
@@ -294,14 +322,14 @@ mod tests {
 
     #[test]
     fn a_skipped_step_fails_only_who_asked_for_it() {
-        let steps = [Step::Skip { name: "miri", reason: "not installed".to_owned() }];
+        let steps = [Step::Skip { name: "miri".to_owned(), reason: "not installed".to_owned() }];
         assert_eq!(code_of(&steps, false), 0);
         assert_eq!(code_of(&steps, true), 1);
     }
 
     #[test]
-    fn the_log_names_commands_outcomes_and_what_was_skipped() {
-        let skip = Step::Skip { name: "miri", reason: "not installed".to_owned() };
+    fn the_log_names_commands_and_ends_with_a_table() {
+        let skip = Step::Skip { name: "miri".to_owned(), reason: "not installed".to_owned() };
         let good = shell("echo running 2 tests").expect(Expect::TestsRan);
         let mut log = Vec::new();
         let steps = [skip, Step::Run(good), Step::Run(shell("exit 3"))];
@@ -312,10 +340,17 @@ mod tests {
         assert_eq!(lines[0], "== script: sh -c 'echo running 2 tests'");
         assert_eq!(lines[1], "running 2 tests");
         assert!(lines[2].starts_with("== script: ok, "), "{log}");
-        assert_eq!(lines[3], "== miri: SKIPPED: not installed");
-        assert!(lines[4].starts_with("== 1 steps ok, 1 skipped, "), "{log}");
-        assert!(lines[6].starts_with("== script: FAILED after "), "{log}");
-        assert_eq!(lines[7], "== again: sh -c 'exit 3'");
+        assert_eq!(lines[3], "== step                seconds  outcome");
+        assert_eq!(lines[4], "== miri                      -  SKIPPED: not installed");
+        let row = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            (&row(lines[5])[1], &row(lines[5])[3..]),
+            (&"script".to_owned(), &["ok".to_owned()][..])
+        );
+        assert!(lines[6].starts_with("== all ") && lines[6].ends_with("2 of 2 steps"), "{log}");
+        assert_eq!(lines[8], "== script: FAILED: exit code 3");
+        assert_eq!(lines[9], "== again: sh -c 'exit 3'");
+        assert!(lines[11].starts_with("== script ") && lines[11].contains("FAILED: exit code 3"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The house rules, checked on this repository. Run by `cargo test -p xtask`.
+//! The contribution rules, checked on this repository. Run by `cargo test -p xtask`.
 //!
 //! Only reads: what git knows of, and new files that it does not ignore. The rules themselves, with
 //! tests that show them fail, are in `xtask/src/tidy/`.
@@ -6,12 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command;
-use std::{env, fs};
 
 use xtask::chore::Chore;
 use xtask::facts;
+use xtask::repository::Repository;
 use xtask::tidy::source::LongFunction;
 use xtask::tidy::{document, manifest, modules, source};
 
@@ -22,7 +20,7 @@ const LONG_FUNCTIONS: &[LongFunction] = &[];
 const MEASURING: &str = "docs/measuring.md";
 
 #[test]
-fn every_rust_file_keeps_the_house_rules() {
+fn every_rust_file_keeps_the_rules() {
     let files = rust_files();
     assert!(files.contains_key("xtask/tests/tidy.rs"), "tidy does not see its own file");
     report(files.iter().flat_map(|(path, text)| source::problems(path, text)));
@@ -55,11 +53,12 @@ fn crates_depend_one_way_and_share_lints() {
 }
 
 #[test]
-fn the_map_names_every_crate_and_folder() {
-    let tracked = git_paths(&["--cached"]);
-    let folders = tracked.iter().filter_map(|path| path.split_once('/'));
-    let folders: BTreeSet<String> = folders.map(|(folder, _)| format!("{folder}/")).collect();
-    let parts: Vec<String> = folders.into_iter().chain(crates()).collect();
+fn the_map_names_every_crate_and_directory() {
+    let tracked = repository().git_paths(&["--cached"]).unwrap();
+    let directories = tracked.iter().filter_map(|path| path.split_once('/'));
+    let directories: BTreeSet<String> =
+        directories.map(|(directory, _)| format!("{directory}/")).collect();
+    let parts: Vec<String> = directories.into_iter().chain(crates()).collect();
     report(document::unnamed_parts(&read("ARCHITECTURE.md"), &parts));
 }
 
@@ -69,7 +68,7 @@ fn documents_show_commands_that_exist() {
     let known = document::Commands {
         is_chore: &|chore| Chore::NAMES.contains(&chore),
         is_verb: &|verb| has_verb(&program, verb),
-        is_file: &|path| root().join(path).is_file(),
+        is_file: &|path| repository().root().join(path).is_file(),
     };
     for name in ["README.md", "CONTRIBUTING.md", MEASURING] {
         report(document::unknown_commands(name, &read(name), &known));
@@ -90,11 +89,8 @@ fn the_changelog_has_a_place_for_the_next_change() {
 
 #[test]
 fn no_file_names_a_path_of_one_machine() {
-    let texts = files().into_iter().filter_map(|path| {
-        let text = fs::read_to_string(root().join(&path)).ok()?; // Other files are not text.
-        Some(document::machine_paths(&path, &text))
-    });
-    report(texts.flatten());
+    let texts = repository().texts().unwrap();
+    report(texts.iter().flat_map(|(path, text)| document::machine_paths(path, text)));
 }
 
 #[track_caller]
@@ -126,38 +122,18 @@ fn crates() -> Vec<String> {
 }
 
 fn rust_files() -> BTreeMap<String, String> {
-    let is_ours = |path: &String| {
-        let folders = ["crates/", "xtask/", "fuzz/"];
-        path.ends_with(".rs") && folders.iter().any(|folder| path.starts_with(folder))
-    };
-    let paths = files().into_iter().filter(is_ours);
-    paths.map(|path| (path.clone(), read(&path))).collect()
+    repository().rust_files().unwrap()
 }
 
-/// Every file of the repository: known to git or new, and not deleted since.
 fn files() -> Vec<String> {
-    let paths = git_paths(&["--cached", "--others", "--exclude-standard"]);
-    paths.into_iter().filter(|path| root().join(path).is_file()).collect()
-}
-
-/// Asks git, because only git knows what belongs to the repository and what lies there by chance.
-fn git_paths(options: &[&str]) -> Vec<String> {
-    let mut git = Command::new("git");
-    // In a container the checkout often belongs to another user; we only list names.
-    git.current_dir(root()).args(["-c", "safe.directory=*", "ls-files", "-z"]).args(options);
-    let output = git.output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tidy needs a git checkout: {message}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.split_terminator('\0').map(str::to_owned).collect()
+    repository().files().unwrap()
 }
 
 fn read(path: &str) -> String {
-    let text = fs::read_to_string(root().join(path));
-    text.unwrap_or_else(|error| panic!("{path}: {error}; the repository needs this file"))
+    let text = repository().read(path);
+    text.unwrap_or_else(|error| panic!("{error}; the repository needs this file"))
 }
 
-fn root() -> PathBuf {
-    let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap();
-    PathBuf::from(xtask).parent().unwrap().to_owned()
+fn repository() -> Repository {
+    Repository::open().unwrap()
 }

@@ -1,11 +1,11 @@
-//! Rules for the documents: the map is complete, commands and tests exist, nothing names one
-//! machine.
+//! Rules for the documents: the map is complete, commands and tests exist, and no path belongs to
+//! one machine.
 //!
 //! Not here: links and spelling, which a reader sees.
 
 use std::collections::BTreeMap;
 
-/// Top-level folders and crates that ARCHITECTURE.md does not name.
+/// Top-level directories and crates that ARCHITECTURE.md does not name.
 #[must_use]
 pub fn unnamed_parts(architecture: &str, parts: &[String]) -> Vec<String> {
     let named = |part: &str| {
@@ -104,16 +104,16 @@ pub fn rules_without_a_row(name: &str, text: &str) -> Vec<String> {
     missing.map(|rule| format!("{name}: rule R{rule} has no row")).collect()
 }
 
-/// Absolute paths of the machine on which somebody wrote the file.
+/// Absolute paths of the machine on which the file was written.
 #[must_use]
 pub fn machine_paths(path: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        for folder in ["home", "root", "work", "Users"] {
-            if names_folder(line, folder) {
+        for directory in ["home", "root", "work", "Users"] {
+            if names_directory(line, directory) {
                 problems.push(format!(
-                    "{path}:{}: a path below the folder `{folder}` of one machine; write it \
-                     relative to the repository, or use a temporary folder",
+                    "{path}:{}: a path below the directory `{directory}` of one machine; write it \
+                     relative to the repository, or use a temporary directory",
                     index + 1
                 ));
             }
@@ -122,10 +122,10 @@ pub fn machine_paths(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Whether `line` has `/folder/` or `/folder` as the start of an absolute path.
-fn names_folder(line: &str, folder: &str) -> bool {
+/// Whether `line` has `/directory/` or `/directory` as the start of an absolute path.
+fn names_directory(line: &str, directory: &str) -> bool {
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '}' | '~');
-    let path = format!("/{folder}");
+    let path = format!("/{directory}");
     line.match_indices(&path).any(|(start, _)| {
         let before = line[..start].chars().next_back();
         let mut after = line[start + path.len()..].chars();
@@ -133,7 +133,7 @@ fn names_folder(line: &str, folder: &str) -> bool {
         let next = after.next();
         let ends = match next {
             Some('/') => after.next().is_some_and(|c| is_path(c) || c == '{'),
-            next => folder == "root" && !next.is_some_and(is_path),
+            next => directory == "root" && !next.is_some_and(is_path),
         };
         starts && ends
     })
@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn paths_of_one_machine_are_reported() {
         let bad = ["\"/{}/me/x\"", "see /{}/main.", "(/{}/a)", "path=/{}/a"];
-        for folder in ["home", "root", "work"] {
-            for line in bad.map(|line| line.replace("{}", folder)) {
+        for directory in ["home", "root", "work"] {
+            for line in bad.map(|line| line.replace("{}", directory)) {
                 assert_eq!(machine_paths("a.rs", &line).len(), 1, "{line}");
             }
         }

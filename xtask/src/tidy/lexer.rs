@@ -1,8 +1,8 @@
-//! Tells code, comments and string contents of a Rust file apart.
+//! Separates code, comments and the contents of literals of a Rust file.
 //!
-//! Always true: what comes out has as many characters and lines as what went in, so that a place in
-//! one is the same place in the other. This is no parser: it knows just enough not to take a brace
-//! in a string for a block. Not here: the rules that use it (`source.rs`, `modules.rs`).
+//! Invariants: the output has as many characters and lines as the input, so that a place in one is
+//! the same place in the other. This is no parser: it knows just enough not to take a brace in a
+//! string for a block. Not here: the rules that use it (`source.rs`, `modules.rs`).
 
 /// What a character of a Rust file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,16 @@ impl Lexed {
     /// The file with the insides of literals blanked, comments kept.
     pub(crate) fn code_and_comments(&self) -> String {
         self.blanked(|kind| kind != Kind::Literal)
+    }
+
+    /// The comments and the insides of literals; code is replaced by `;`, which ends a phrase.
+    pub(crate) fn prose(&self) -> String {
+        let pairs = self.chars.iter().zip(&self.kinds);
+        let shown = |(&char, &kind)| match kind {
+            Kind::Code if !char::is_whitespace(char) => ';',
+            _ => char,
+        };
+        pairs.map(shown).collect()
     }
 
     /// For each line, whether it begins inside a literal that an earlier line opened.
@@ -177,6 +187,11 @@ mod tests {
     fn comments_can_be_kept() {
         let lexed = Lexed::new("f(\"// no\") // yes");
         assert_eq!(lexed.code_and_comments(), "f(\"     \") // yes");
+    }
+
+    #[test]
+    fn prose_is_what_is_no_code() {
+        assert_eq!(Lexed::new("f(\"no\") // a b").prose(), ";;;no;; // a b");
     }
 
     #[test]

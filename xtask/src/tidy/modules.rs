@@ -1,7 +1,7 @@
 //! Finds Rust files that no `mod` line reaches, so that nothing dead stays in the tree.
 //!
 //! A file is reached if it is the root of a target or if a reached file declares it. Inline modules
-//! that contain `mod name;` are not followed into their own folder: we do not use them.
+//! that contain `mod name;` are not followed into directories of their own: this project has none.
 //! Not here: unused items within a file (rustc reports those).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,11 +48,11 @@ fn is_root(path: &str) -> bool {
 
 /// The paths at which the modules that a file declares may lie.
 fn declared(path: &str, text: &str) -> Vec<String> {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".rs");
     let base = match is_root(path) || stem == "mod" {
-        true => folder.to_owned(),
-        false => format!("{folder}/{stem}"),
+        true => directory.to_owned(),
+        false => format!("{directory}/{stem}"),
     };
     let code = Lexed::new(text).code();
     let mut paths = Vec::new();
@@ -62,17 +62,17 @@ fn declared(path: &str, text: &str) -> Vec<String> {
             paths.push(format!("{base}/{module}/mod.rs"));
         }
         if code_line.contains("#[path") {
-            paths.extend(line.split('"').nth(1).map(|relative| joined(folder, relative)));
+            paths.extend(line.split('"').nth(1).map(|relative| joined(directory, relative)));
         }
     }
     paths
 }
 
-/// `relative` as seen from `folder`; each `../` at its start leads one folder up.
-fn joined(folder: &str, relative: &str) -> String {
+/// `relative` as seen from `directory`; each `../` at its start leads one directory up.
+fn joined(directory: &str, relative: &str) -> String {
     match relative.strip_prefix("../") {
-        Some(rest) => joined(folder.rsplit_once('/').map_or("", |(above, _)| above), rest),
-        None => format!("{folder}/{relative}"),
+        Some(rest) => joined(directory.rsplit_once('/').map_or("", |(above, _)| above), rest),
+        None => format!("{directory}/{relative}"),
     }
 }
 

@@ -8,15 +8,15 @@ use super::lexer::Lexed;
 
 /// Columns of a line, as in `rustfmt.toml`; longer lines do not fit two files side by side.
 const COLUMNS_MAX: usize = 100;
-/// Lines of a file. Above this nobody reads from the top any more.
+/// Lines of a file. A longer file is no longer read from the top.
 const FILE_LINES_MAX: usize = 800;
 /// Lines of a function, so that it fits a screen with its branches.
 const FUNCTION_LINES_MAX: usize = 70;
 /// The one crate that may contain unsafe code.
 const UNSAFE_HOME: &str = "crates/nearcall-os/";
-/// The one folder beside it: what rivals' own interfaces demand, in a crate that nothing uses.
+/// The one directory beside it: what other libraries require, in a crate that nothing uses.
 const UNSAFE_SHIM: &str = "crates/nearcall-peers/src/shim/";
-/// The root above that folder, which can only deny what it would otherwise forbid.
+/// The root above that directory, which can only deny what it would otherwise forbid.
 const SHIM_ROOT: &str = "crates/nearcall-peers/src/main.rs";
 
 /// A function that was too long when its rule came, and may only shrink.
@@ -33,8 +33,10 @@ pub struct LongFunction {
 /// Everything that is wrong with one file, apart from the length of its functions.
 #[must_use]
 pub fn problems(path: &str, text: &str) -> Vec<String> {
-    let rules = [head, columns, length, leftovers, ignored_tests, unsafe_code, forbid_unsafe];
-    rules.iter().flat_map(|rule| rule(path, text)).collect()
+    let lexed = Lexed::new(text);
+    let rules = [columns, leftovers, ignored_tests, unsafe_code, forbid_unsafe];
+    let found = rules.iter().flat_map(|rule| rule(path, text, &lexed));
+    head(path, text).into_iter().chain(length(path, text)).chain(found).collect()
 }
 
 /// Functions longer than they may be, and entries of `ratchet` that are no longer needed.
@@ -79,16 +81,16 @@ fn head(path: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{path}:1: the file does not open with `//!`; say what it is, what always holds, and what \
-         it leaves to which other file"
+        "{path}:1: the file does not open with `//!`; describe what it is, its invariants, and \
+         what it leaves to which other file"
     )]
 }
 
-fn columns(path: &str, text: &str) -> Vec<String> {
+fn columns(path: &str, text: &str, lexed: &Lexed) -> Vec<String> {
     if is_data(path) {
         return Vec::new();
     }
-    let inside_a_literal = Lexed::new(text).lines_inside_a_literal();
+    let inside_a_literal = lexed.lines_inside_a_literal();
     let too_long = |(index, line): &(usize, &str)| {
         line.chars().count() > COLUMNS_MAX && !inside_a_literal[*index] && !line.contains("://")
     };
@@ -114,11 +116,10 @@ fn length(path: &str, text: &str) -> Vec<String> {
     )]
 }
 
-fn leftovers(path: &str, text: &str) -> Vec<String> {
+fn leftovers(path: &str, _: &str, lexed: &Lexed) -> Vec<String> {
     if is_data(path) {
         return Vec::new();
     }
-    let lexed = Lexed::new(text);
     let (code, code_and_comments) = (lexed.code(), lexed.code_and_comments());
     let in_comments = ["FIXME", "XXX"].map(|word| (word, &code_and_comments));
     let in_code = ["todo!", "unimplemented!", "dbg!"].map(|word| (word, &code));
@@ -134,8 +135,8 @@ fn leftovers(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-fn ignored_tests(path: &str, text: &str) -> Vec<String> {
-    let code = Lexed::new(text).code();
+fn ignored_tests(path: &str, _: &str, lexed: &Lexed) -> Vec<String> {
+    let code = lexed.code();
     let bare = |line: &str| line.contains("#[ignore]") || line.contains(", ignore)]");
     let report = |(index, _)| {
         format!(
@@ -146,7 +147,7 @@ fn ignored_tests(path: &str, text: &str) -> Vec<String> {
     code.lines().enumerate().filter(|(_, line)| bare(line)).map(report).collect()
 }
 
-fn unsafe_code(path: &str, text: &str) -> Vec<String> {
+fn unsafe_code(path: &str, _: &str, lexed: &Lexed) -> Vec<String> {
     if path.starts_with(UNSAFE_HOME) || path.starts_with(UNSAFE_SHIM) {
         return Vec::new();
     }
@@ -156,21 +157,21 @@ fn unsafe_code(path: &str, text: &str) -> Vec<String> {
              call it"
         )
     };
-    lines_with_word(&Lexed::new(text).code(), "unsafe").into_iter().map(report).collect()
+    lines_with_word(&lexed.code(), "unsafe").into_iter().map(report).collect()
 }
 
-fn forbid_unsafe(path: &str, text: &str) -> Vec<String> {
+fn forbid_unsafe(path: &str, _: &str, lexed: &Lexed) -> Vec<String> {
     let in_workspace = path.starts_with("crates/") || path.starts_with("xtask/");
     let is_root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
     let applies = in_workspace && is_root && !path.starts_with(UNSAFE_HOME);
     let lint = if path == SHIM_ROOT { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
-    if !applies || Lexed::new(text).code().contains(lint) {
+    if !applies || lexed.code().contains(lint) {
         return Vec::new();
     }
     vec![format!("{path}: add `{lint}` below the head of the crate")]
 }
 
-/// Files that are compared or fed, not read: their shape is not ours to choose.
+/// Files that are compared or fed, not read: their form is given.
 /// Expected output and generated code: written by a program, reviewed as data.
 fn is_data(path: &str) -> bool {
     path.contains("/golden/") || path.contains("/data/")
