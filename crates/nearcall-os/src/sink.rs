@@ -155,13 +155,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept {
+    struct RetainedBytes {
         parts: Vec<Vec<u8>>,
         passed: Vec<Bytes>,
         wanted: usize,
     }
 
-    impl Sink for &mut Kept {
+    impl Sink for &mut RetainedBytes {
         fn write(&mut self, bytes: &[u8]) {
             self.parts.push(bytes.to_vec());
         }
@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn writes_of_all_kinds_arrive_in_their_order() {
-        let mut kept = Kept::default();
-        let mut into = SinkBuf::new(&mut kept);
+        let mut retained = RetainedBytes::default();
+        let mut into = SinkBuf::new(&mut retained);
         let mut expected = Vec::new();
         for round in 0..300_usize {
             let bytes = vec![u8::try_from(round % 251).unwrap(); round * 7 % 1100];
@@ -194,24 +194,25 @@ mod tests {
         }
         assert_eq!(into.written_bytes(), expected.len());
         into.finish();
-        assert_eq!(kept.parts.concat(), expected);
-        assert!(kept.passed.is_empty());
+        assert_eq!(retained.parts.concat(), expected);
+        assert!(retained.passed.is_empty());
     }
 
     #[test]
     fn memory_that_the_sink_wants_is_passed_as_a_handle() {
         let loaned = Bytes::from(vec![5; 100]);
-        let mut kept = Kept { wanted: loaned.as_ptr().addr(), ..Kept::default() };
-        let mut into = SinkBuf::new(&mut kept);
+        let mut retained =
+            RetainedBytes { wanted: loaned.as_ptr().addr(), ..RetainedBytes::default() };
+        let mut into = SinkBuf::new(&mut retained);
         into.put_u8(1);
         into.put(loaned.clone());
         into.put(Bytes::from_static(b"other"));
         into.put(&loaned[..]);
         assert_eq!(into.written_bytes(), 1 + 100 + 5 + 100);
         into.finish();
-        assert_eq!(kept.passed.len(), 2);
-        assert_eq!(kept.passed[0].as_ptr(), loaned.as_ptr());
-        assert_ne!(kept.passed[1].as_ptr(), loaned.as_ptr(), "a slice is no handle");
-        assert_eq!(kept.parts, [&[1][..], &[5; 100], b"other", &[5; 100]]);
+        assert_eq!(retained.passed.len(), 2);
+        assert_eq!(retained.passed[0].as_ptr(), loaned.as_ptr());
+        assert_ne!(retained.passed[1].as_ptr(), loaned.as_ptr(), "a slice is no handle");
+        assert_eq!(retained.parts, [&[1][..], &[5; 100], b"other", &[5; 100]]);
     }
 }

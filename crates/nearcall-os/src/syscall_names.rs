@@ -1,7 +1,7 @@
 //! Names of system calls, for those that programs of this project make.
 //!
 //! Numbers are those of the architecture that this is built for. Not here: seeing calls being made
-//! (`trace.rs`).
+//! (`ptrace.rs`).
 
 /// The name of system call `number`; `None` for one that is not in the table.
 #[must_use]

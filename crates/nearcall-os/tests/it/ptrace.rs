@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
+use nearcall_os::ptrace::{Event, Refusal, Tracer};
 use nearcall_os::syscall_names::syscall_name;
-use nearcall_os::trace::{Event, Refusal, Tracer};
 
 use crate::partner::{self, PATIENCE};
 
