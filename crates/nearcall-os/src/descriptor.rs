@@ -50,13 +50,13 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
 /// # Errors
 ///
 /// As [`send_with_fds`].
-pub fn send_with_fds_now(
+pub fn try_send_with_fds(
     socket: impl AsFd,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    not_now(send_flagged(socket.as_fd(), bytes, fds, flags))
+    none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, flags))
 }
 
 /// Receives one message and at most `fds_max` descriptors; waits for it.
@@ -79,13 +79,13 @@ pub fn receive_with_fds(
 /// # Errors
 ///
 /// As [`receive_with_fds`].
-pub fn receive_with_fds_now(
+pub fn try_receive_with_fds(
     socket: impl AsFd,
     buffer: &mut [u8],
     fds_max: usize,
 ) -> io::Result<Option<Received>> {
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    not_now(receive_flagged(socket.as_fd(), buffer, fds_max, flags))
+    none_if_blocked(receive_flagged(socket.as_fd(), buffer, fds_max, flags))
 }
 
 /// Switches O_NONBLOCK. It belongs to the open file: everybody who shares it sees the change.
@@ -104,7 +104,7 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
 /// # Errors
 ///
 /// The kernel's.
-pub fn open_to_read_now(path: &Path) -> io::Result<File> {
+pub fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
@@ -161,7 +161,7 @@ pub fn open_list() -> io::Result<Vec<(i32, String)>> {
 }
 
 /// Makes "not now" an answer instead of an error.
-pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

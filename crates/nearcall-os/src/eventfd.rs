@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::descriptor::not_now;
+use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
 
 /// What a read takes.
@@ -50,9 +50,9 @@ pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
 /// # Errors
 ///
 /// The kernel's.
-pub fn add_one_now(eventfd: impl AsFd) -> io::Result<bool> {
+pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
     match poll_one(&eventfd, Interest::Writable, Some(Duration::ZERO))? {
-        Some(ready) if ready.writable => Ok(not_now(add_one(eventfd))?.is_some()),
+        Some(ready) if ready.writable => Ok(none_if_blocked(add_one(eventfd))?.is_some()),
         _ => Ok(false),
     }
 }
@@ -73,7 +73,7 @@ pub fn read(eventfd: impl AsFd) -> io::Result<u64> {
 /// # Errors
 ///
 /// The kernel's.
-pub fn read_now(eventfd: impl AsFd) -> io::Result<Option<u64>> {
+pub fn try_read(eventfd: impl AsFd) -> io::Result<Option<u64>> {
     let mut count = [0; 8];
     let outcome = retry_on_intr(|| {
         let mut parts = [io::IoSliceMut::new(&mut count)];
@@ -84,9 +84,9 @@ pub fn read_now(eventfd: impl AsFd) -> io::Result<Option<u64>> {
         // Before Linux 5.10: ask, then read. Only the single reader is sure not to wait.
         return match poll_one(&eventfd, Interest::Readable, Some(Duration::ZERO))? {
             None => Ok(None),
-            Some(_) => not_now(read(eventfd)),
+            Some(_) => none_if_blocked(read(eventfd)),
         };
     }
-    let bytes = not_now(outcome.map_err(io::Error::from))?;
+    let bytes = none_if_blocked(outcome.map_err(io::Error::from))?;
     Ok(bytes.map(|_| u64::from_ne_bytes(count)))
 }

@@ -135,7 +135,7 @@ pub fn send_timeout(
 /// # Errors
 ///
 /// As [`send`].
-pub fn send_now(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
+pub fn try_send(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
     send_until(queue, message, Some(Duration::ZERO))
 }
 
@@ -169,7 +169,7 @@ pub fn receive_timeout(
 /// # Errors
 ///
 /// As [`receive`].
-pub fn receive_now(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+pub fn try_receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     receive_until(queue, buffer, Some(Duration::ZERO))
 }
 

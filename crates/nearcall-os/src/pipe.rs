@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkfifoat, open, openat, unlinkat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
-use crate::descriptor::{not_now, set_nonblocking};
+use crate::descriptor::{none_if_blocked, set_nonblocking};
 use crate::poll::{Interest, poll_one};
 
 /// Bytes that a pipe takes in one piece, or not at all.
@@ -102,17 +102,17 @@ pub fn write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 ///
 /// As [`read`].
-pub fn read_now(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+pub fn try_read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let outcome = retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(buffer)];
         preadv2(&pipe, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT)
     });
     if outcome != Err(Errno::OPNOTSUPP) {
-        return not_now(outcome.map_err(io::Error::from));
+        return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Readable, Some(Duration::ZERO))? {
         None => Ok(None),
-        Some(_) => not_now(read(pipe, buffer)),
+        Some(_) => none_if_blocked(read(pipe, buffer)),
     }
 }
 
@@ -124,15 +124,15 @@ pub fn read_now(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
 /// # Errors
 ///
 /// As [`write()`].
-pub fn write_now(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+pub fn try_write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let parts = [IoSlice::new(bytes)];
     let outcome = retry_on_intr(|| pwritev2(&pipe, &parts, u64::MAX, ReadWriteFlags::NOWAIT));
     if outcome != Err(Errno::OPNOTSUPP) {
-        return not_now(outcome.map_err(io::Error::from));
+        return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Writable, Some(Duration::ZERO))? {
         None => Ok(None),
-        Some(_) => not_now(write(pipe, &bytes[..bytes.len().min(ATOMIC_BYTES_MAX)])),
+        Some(_) => none_if_blocked(write(pipe, &bytes[..bytes.len().min(ATOMIC_BYTES_MAX)])),
     }
 }
 
@@ -156,7 +156,7 @@ pub fn fifo_unnamed(directory: impl AsFd) -> io::Result<OwnedFd> {
 /// Opens one end of the FIFO that `fifo` (O_PATH) stands for; a blocking descriptor. Never waits.
 ///
 /// Open the reading end first. The open file is the caller's alone, so O_NONBLOCK may be set on it:
-/// then [`read`] and [`write()`] try in one system call, where [`read_now`] and [`write_now`] need
+/// then [`read`] and [`write()`] try in one system call, where [`try_read`] and [`try_write`] need
 /// three on a FIFO.
 ///
 /// # Errors

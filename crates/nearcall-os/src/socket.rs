@@ -20,7 +20,7 @@ use rustix::net::{
 };
 
 use crate::deadline::Deadline;
-use crate::descriptor::not_now;
+use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
 
 /// Longest path of a unix socket, without the closing NUL: the kernel's `sun_path` has 108 bytes.
@@ -232,7 +232,7 @@ pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut byte = [0];
     for socket in [&here, &there] {
         for _ in 0..STRANGERS_MAX {
-            if recv_now(socket, &mut byte)?.is_none() {
+            if try_recv(socket, &mut byte)?.is_none() {
                 break;
             }
         }
@@ -310,9 +310,11 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 ///
 /// As [`send`].
-pub fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    not_now(retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from))
+    none_if_blocked(
+        retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from),
+    )
 }
 
 /// Receives from a stream and waits. Zero is the end.
@@ -329,8 +331,8 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 ///
 /// As [`recv`].
-pub fn recv_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
+pub fn try_recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
 }
 
 /// Receives one message and waits for it. Says its full length: above `buffer.len()`, the rest is
@@ -349,8 +351,8 @@ pub fn recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 ///
 /// As [`recv_message`].
-pub fn recv_message_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
+pub fn try_recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
 }
 
 /// Closes one half or both for everybody who shares the socket.

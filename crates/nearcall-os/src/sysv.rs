@@ -139,7 +139,7 @@ pub fn send(queue: i32, kind: i64, message: &mut MessageBuffer, bytes: usize) ->
 /// # Panics
 ///
 /// As [`send`].
-pub fn send_now(
+pub fn try_send(
     queue: i32,
     kind: i64,
     message: &mut MessageBuffer,
@@ -164,7 +164,7 @@ pub fn receive(queue: i32, kind: i64, message: &mut MessageBuffer) -> io::Result
 /// # Errors
 ///
 /// As [`receive`].
-pub fn receive_now(
+pub fn try_receive(
     queue: i32,
     kind: i64,
     message: &mut MessageBuffer,

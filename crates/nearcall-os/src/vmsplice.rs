@@ -92,7 +92,7 @@ impl SpliceBuffer {
     /// # Panics
     ///
     /// As [`SpliceBuffer::splice`].
-    pub fn splice_now(
+    pub fn try_splice(
         &mut self,
         pipe: impl AsFd,
         range: Range<usize>,

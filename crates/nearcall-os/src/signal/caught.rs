@@ -154,7 +154,7 @@ mod tests {
         for _ in 0..2 {
             let ready = poll_one(&queue, Interest::Readable, Some(Duration::from_secs(5)));
             assert!(ready.unwrap().is_some());
-            assert_eq!(mqueue::receive_now(&queue, &mut into).unwrap(), Some(0));
+            assert_eq!(mqueue::try_receive(&queue, &mut into).unwrap(), Some(0));
         }
         drop(caught);
         assert!(Caught::new(Signal::USR2, None::<OwnedFd>).is_ok());
