@@ -34,12 +34,12 @@ pub struct Readiness<'a> {
 /// One mechanism's end of a connection.
 ///
 /// Users hold an [`Endpoint`](crate::Endpoint), which calls these in the right order. All waiting
-/// follows the policy with which the channel was opened; `Deadline::Now` never waits, except for
+/// follows the policy with which the channel was opened; `Deadline::NOW` never waits, except for
 /// a lock that a mechanism shares with the other end (`shm/monitor.rs`).
 pub trait Channel: Send {
     /// Begins a message of `message_bytes` bytes, at most the connection's limit.
     ///
-    /// With `Deadline::Now` a success means that the rest of the message will not wait either.
+    /// With `Deadline::NOW` a success means that the rest of the message will not wait either.
     /// Otherwise the pieces of a long message wait for room until `until`.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait Channel: Send {
 
     /// Waits for a message and tells its length.
     ///
-    /// With `Deadline::Now` it is there as a whole. Otherwise its pieces may still be on their
+    /// With `Deadline::NOW` it is there as a whole. Otherwise its pieces may still be on their
     /// way, and reading them waits until `until`.
     fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError>;
 

@@ -72,7 +72,7 @@ impl Control {
         until: Deadline,
         descriptors_max: usize,
     ) -> Result<Parts, ReceiveError> {
-        if poll_one(self, Interest::Readable, until.timeout())?.is_none() {
+        if poll_one(self, Interest::Readable, until)?.is_none() {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
@@ -116,11 +116,11 @@ impl Control {
             if let Some(fds) = inbox.pop_passed() {
                 return Ok(fds);
             }
-            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+            match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
                 Ok(parts) => inbox.put(parts)?,
                 Err(ReceiveError::Empty) => {
                     drop(inbox);
-                    if poll_one(self, Interest::Readable, until.timeout())?.is_none() {
+                    if poll_one(self, Interest::Readable, until)?.is_none() {
                         break;
                     }
                 }
@@ -142,7 +142,7 @@ impl Control {
             if enough(&inbox.segments) || inbox.is_full() {
                 break;
             }
-            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+            match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
                 Ok(parts) => inbox.put(parts)?,
                 // Whether the other end is gone tells whoever waits for a message of it.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,

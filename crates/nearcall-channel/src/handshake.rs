@@ -6,8 +6,8 @@
 //! let address: Address = "unix:@example".parse()?;
 //! let listener = Listener::bind(&address)?;
 //! // In another process: nearcall_channel::connect(&address, mechanism, &Options::default())?
-//! let mut endpoint = listener.accept(Deadline::Never, &Options::default())?;
-//! endpoint.send(b"hello", Deadline::Never)?;
+//! let mut endpoint = listener.accept(Deadline::NEVER, &Options::default())?;
+//! endpoint.send(b"hello", Deadline::NEVER)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -206,7 +206,7 @@ impl Listener {
     /// [`MeetError::TimedOut`]: nobody came, or somebody came and did not finish in time. Every
     /// other error concerns one client only: go on accepting.
     pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, MeetError> {
-        let socket = socket::accept(self, until.timeout())?.ok_or(MeetError::TimedOut)?;
+        let socket = socket::accept(self, until)?.ok_or(MeetError::TimedOut)?;
         self.meeting().open(socket, options)
     }
 
@@ -217,7 +217,7 @@ impl Listener {
     ///
     /// The kernel's. After EMFILE the client still waits, so do not ask again at once.
     pub fn accept_socket(&self) -> io::Result<Option<OwnedFd>> {
-        socket::accept(self, Some(Duration::ZERO))
+        socket::accept(self, Deadline::NOW)
     }
 
     /// How this listener's clients are met, for threads that have not the listener.

@@ -87,7 +87,7 @@ pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<Owne
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs()? {
         // Zero is refused by the standard library.
-        let left = until.timeout().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
+        let left = until.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
         match TcpStream::connect_timeout(&address, left) {
             Ok(stream) => return Ok(stream.into()),
             Err(failed) => error = failed,
@@ -218,7 +218,7 @@ fn receive(
             Some(0) => return Err(MeetError::PeerGone),
             Some(more) => come += more,
             None if until.has_passed() => return Err(MeetError::TimedOut),
-            None => drop(poll_one(socket, Interest::Readable, until.timeout())?),
+            None => drop(poll_one(socket, Interest::Readable, until)?),
         }
         let here = come.min(magic.len());
         if bytes[..here] != magic[..here] {

@@ -194,7 +194,7 @@ impl<D: Doorbell> ShmWay<D> {
             self.come_back();
         }
         match ready(self) {
-            0 if until != Deadline::Now => self.wait_long(interest, until, ready),
+            0 if until != Deadline::NOW => self.wait_long(interest, until, ready),
             0 if D::THRIFTY => self.look_in_vain(),
             word => word,
         }
@@ -323,15 +323,15 @@ impl<D: Doorbell> ShmWay<D> {
                 self.sleeper.end(&self.memory.own);
                 return word;
             }
-            let timeout = match &self.lanes {
+            let sleep_end = match &self.lanes {
                 Some(lanes) if lanes.out.is_held() || lanes.incoming.is_worth_a_look() => {
-                    Some(until.timeout().map_or(LANE_IDLE, |left| left.min(LANE_IDLE)))
+                    until.min(Deadline::after(LANE_IDLE))
                 }
-                _ => until.timeout(),
+                _ => until,
             };
             let slept = self.life.sleep_with(|| match on {
-                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, timeout),
-                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(timeout),
+                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, sleep_end),
+                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(sleep_end),
             });
             self.sleeper.end(&self.memory.own);
             let word = ready(self);

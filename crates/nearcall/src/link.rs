@@ -189,7 +189,7 @@ impl Link {
     pub(crate) fn handle_timeout(self: &Rc<Self>) {
         self.inner.borrow_mut().wire.handle_timeout(options::now());
         self.take_events();
-        self.send_own(Deadline::Now);
+        self.send_own(Deadline::NOW);
     }
 
     /// When `handle_timeout` has something to do.
@@ -220,7 +220,7 @@ impl Link {
     pub(crate) fn drain(self: &Rc<Self>) {
         self.inner.borrow_mut().wire.drain();
         self.take_events();
-        self.send_own(Deadline::Now);
+        self.send_own(Deadline::NOW);
     }
 
     /// Treats what time or the end of the connection brought.

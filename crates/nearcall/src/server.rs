@@ -403,7 +403,7 @@ impl ServerCore {
         let by = options::after(self.limits.channel().handshake_timeout);
         reactor.meetings.expect_greeting(&link, by);
         self.links.borrow_mut().push(Rc::clone(&link));
-        link.send_own(nearcall_channel::Deadline::Now);
+        link.send_own(nearcall_channel::Deadline::NOW);
     }
 
     pub(crate) fn forget(&self, link: &Rc<Link>) {

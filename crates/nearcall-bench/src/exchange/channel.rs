@@ -28,7 +28,7 @@ impl ChannelEnd {
             WaitPolicy::Poll => Some(Poller::new(&endpoint)?),
             WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
-        let until = if poller.is_some() { Deadline::Now } else { Deadline::Never };
+        let until = if poller.is_some() { Deadline::NOW } else { Deadline::NEVER };
         Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
     }
 
@@ -90,7 +90,7 @@ impl ChannelEnd {
                 poller.wait(&mut self.endpoint, Interest::Receive)?;
             }
             loop {
-                match self.endpoint.receive(Deadline::Now) {
+                match self.endpoint.receive(Deadline::NOW) {
                     Ok(message) => return read(message, &mut self.piece),
                     Err(ReceiveError::Empty) => {}
                     Err(error) => return Err(error.into()),
@@ -132,7 +132,7 @@ impl ChannelEnd {
     /// Moves a message on that was longer than the room of the channel.
     fn flush(&mut self) -> Result<(), Failure> {
         loop {
-            match self.endpoint.flush(Deadline::Now) {
+            match self.endpoint.flush(Deadline::NOW) {
                 Err(SendError::Full) => self.wait(Interest::Send)?,
                 outcome => return Ok(outcome?),
             }

@@ -127,7 +127,7 @@ impl CmaWay {
             Ok(()) => {}
             Err(ReceiveError::PeerGone) => {
                 // A closing peer keeps its pages until it hears what was read.
-                let _ = self.report_frees(Deadline::Now);
+                let _ = self.report_frees(Deadline::NOW);
                 return Err(ReceiveError::PeerGone);
             }
             Err(error) => return Err(error),
@@ -195,9 +195,10 @@ impl CmaWay {
     /// Whether the number still belongs to the process that we met.
     #[cold]
     fn peer_lives(&self) -> bool {
-        let dead = self.pidfd.as_ref().map(|pidfd| {
-            process::wait_pidfd(pidfd, Some(std::time::Duration::ZERO)).unwrap_or(true)
-        });
+        let dead = self
+            .pidfd
+            .as_ref()
+            .map(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).unwrap_or(true));
         dead == Some(false)
     }
 
@@ -340,7 +341,7 @@ impl PieceWay for CmaWay {
         // At most a few more than PIECES_MAX: they are reported before more are announced.
         self.freed = (pieces.saturating_add(1), bytes + self.current.takes_bytes);
         if self.owes_frees() {
-            let _ = self.report_frees(Deadline::Now);
+            let _ = self.report_frees(Deadline::NOW);
         }
     }
 
@@ -374,8 +375,8 @@ impl Drop for CmaWay {
         if self.abandoned {
             return;
         }
-        let _ = self.report_frees(Deadline::Now);
-        while self.hear(Deadline::Now).is_ok() {}
+        let _ = self.report_frees(Deadline::NOW);
+        while self.hear(Deadline::NOW).is_ok() {}
         let _ = self.line.close();
         if self.room.is_all_free() || self.line.has_hung_up() {
             return;

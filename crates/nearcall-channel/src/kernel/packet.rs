@@ -43,7 +43,7 @@ pub(crate) trait PacketLine: Line {
     fn receive(&mut self, how: Try) -> io::Result<Option<Received>>;
     /// Whether a packet could be sent now.
     fn has_room(&mut self) -> io::Result<bool> {
-        self.wait_for(Interest::Send, Some(Duration::ZERO))
+        self.wait_for(Interest::Send, Deadline::NOW)
     }
     /// What the object has room for, read back.
     fn room_bytes(&self) -> io::Result<usize>;
@@ -117,14 +117,10 @@ impl<P: PacketLine> PacketWay<P> {
     #[cold]
     fn push_aside(&mut self, until: Deadline) -> Deadline {
         // An error will be met again by the next send, or shows as the end of what is received.
-        let _ = self.push(Deadline::Now);
+        let _ = self.push(Deadline::NOW);
         match (self.pending_bytes > 0, until) {
-            (false, _) | (_, Deadline::Now) => until,
-            (true, Deadline::Never) => Deadline::after(PENDING_INTERVAL),
-            (true, Deadline::At(moment)) => match Deadline::after(PENDING_INTERVAL) {
-                Deadline::At(sooner) if sooner < moment => Deadline::At(sooner),
-                _ => until,
-            },
+            (false, _) | (_, Deadline::NOW) => until,
+            (true, _) => until.min(Deadline::after(PENDING_INTERVAL)),
         }
     }
 }
@@ -149,8 +145,8 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
             return Err(SendError::PeerGone);
         }
         self.push(until)?;
-        let interruptible = until == Deadline::Never && self.patience.may_be_interrupted();
-        if matches!(until, Deadline::At(_)) || interruptible {
+        let interruptible = until == Deadline::NEVER && self.patience.may_be_interrupted();
+        if until.is_moment() || interruptible {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut P, _| Ok(line.has_room()?.then_some(()));
             let room = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
@@ -251,5 +247,5 @@ fn send_error(error: io::Error) -> SendError {
 }
 
 /// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
-/// after sends with `Deadline::Now` into a full way.
+/// after sends with `Deadline::NOW` into a full way.
 const PENDING_INTERVAL: Duration = Duration::from_millis(1);

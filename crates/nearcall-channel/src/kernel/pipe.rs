@@ -7,7 +7,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use nearcall_os::descriptor::set_nonblocking;
 use nearcall_os::pipe;
@@ -19,6 +18,7 @@ use crate::kernel::{Try, not_now};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 
 /// One end's descriptors of two pipes or FIFOs.
 pub(crate) struct PipeLine {
@@ -61,7 +61,7 @@ impl ByteLine for PipeLine {
             }
             (Try::Now, HowNow::NoWait) => pipe::read_now(&self.read, into),
             (Try::Now, HowNow::AskFirst) => {
-                match poll_one(&self.read, Interest::Readable, Some(Duration::ZERO))? {
+                match poll_one(&self.read, Interest::Readable, Deadline::NOW)? {
                     None => Ok(None),
                     Some(_) => not_now(pipe::read(&self.read, into)),
                 }
@@ -78,7 +78,7 @@ impl ByteLine for PipeLine {
             (Try::Now, HowNow::NoWait) => pipe::write_now(&self.write, bytes),
             (Try::Now, HowNow::AskFirst) => {
                 let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
-                match poll_one(&self.write, Interest::Writable, Some(Duration::ZERO))? {
+                match poll_one(&self.write, Interest::Writable, Deadline::NOW)? {
                     None => Ok(None),
                     // A FIFO that is writable takes so much at once, and nobody else writes.
                     Some(_) => not_now(pipe::write(&self.write, bytes)),

@@ -11,7 +11,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
@@ -23,6 +22,7 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::HEADER_BYTES;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end.
@@ -35,12 +35,12 @@ struct MqLine {
 }
 
 impl Line for MqLine {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let queue = match interest {
             Interest::Receive => &self.inward,
             Interest::Send => &self.outward,
         };
-        Ok(poll_one(&**queue, poll_interest(interest), timeout)?.is_some())
+        Ok(poll_one(&**queue, poll_interest(interest), deadline)?.is_some())
     }
 }
 
@@ -62,14 +62,13 @@ impl PacketLine for MqLine {
 
     #[inline]
     fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
-        let timeout = timeout(how);
         let packet = &self.outgoing[..packet_bytes];
-        Ok(mqueue::send_timeout(&*self.outward, packet, timeout)?.then_some(()))
+        Ok(mqueue::send_timeout(&*self.outward, packet, deadline(how))?.then_some(()))
     }
 
     #[inline]
     fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
-        let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, timeout(how))?;
+        let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, deadline(how))?;
         Ok(bytes.map(|bytes| match bytes {
             0 => Received::WakeUp,
             _ => Received::Packet(0..bytes),
@@ -84,10 +83,10 @@ impl PacketLine for MqLine {
     }
 }
 
-fn timeout(how: Try) -> Option<Duration> {
+fn deadline(how: Try) -> Deadline {
     match how {
-        Try::Now => Some(Duration::ZERO),
-        Try::Blocking => None,
+        Try::Now => Deadline::NOW,
+        Try::Blocking => Deadline::NEVER,
     }
 }
 

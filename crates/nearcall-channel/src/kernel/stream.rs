@@ -44,16 +44,12 @@ pub(crate) trait ByteLine: Send {
 }
 
 impl<B: ByteLine> Line for B {
-    fn wait_for(
-        &mut self,
-        interest: Interest,
-        timeout: Option<std::time::Duration>,
-    ) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let fd = match interest {
             Interest::Receive => self.reader(),
             Interest::Send => self.writer(),
         };
-        Ok(poll_one(fd, poll_interest(interest), timeout)?.is_some())
+        Ok(poll_one(fd, poll_interest(interest), deadline)?.is_some())
     }
 }
 
@@ -202,7 +198,7 @@ fn read_while_sending<B: ByteLine>(
             PollFd::from_borrowed_fd(line.writer(), flags & PollFlags::OUT),
         ];
         let fds = if outbox.pending.is_empty() { &mut both[..1] } else { &mut both[..] };
-        poll(fds, until.timeout())?;
+        poll(fds, until)?;
     }
 }
 
@@ -226,10 +222,10 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
             return Err(SendError::PeerGone);
         }
         self.push(until)?;
-        if let Deadline::At(_) = until {
+        if until.is_moment() {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut B, _| {
-                let ready = line.wait_for(Interest::Send, Some(std::time::Duration::ZERO))?;
+                let ready = line.wait_for(Interest::Send, Deadline::NOW)?;
                 Ok(ready.then_some(()))
             };
             let ready = self.patience.until_done(&mut self.line, Interest::Send, until, attempt)?;

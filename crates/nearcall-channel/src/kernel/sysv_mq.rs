@@ -30,6 +30,7 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::HEADER_BYTES;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{Cause, Life, WatchGuard, watch};
 
 /// One end.
@@ -59,7 +60,7 @@ impl Drop for Queues {
         let _ = sysv::remove(self.inward);
         let is_empty = sysv::stat(self.outward).is_ok_and(|stat| stat.messages == 0);
         let interest = poll::Interest::HangUp;
-        let is_gone = || poll_one(&*self.control, interest, Some(Duration::ZERO));
+        let is_gone = || poll_one(&*self.control, interest, Deadline::NOW);
         if is_empty || !matches!(is_gone(), Ok(None)) {
             let _ = sysv::remove(self.outward);
         }
@@ -67,8 +68,8 @@ impl Drop for Queues {
 }
 
 impl Line for SysvLine {
-    fn wait_for(&mut self, _interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
-        clock::pause(timeout.map_or(self.pause, |timeout| timeout.min(self.pause)));
+    fn wait_for(&mut self, _interest: Interest, deadline: Deadline) -> io::Result<bool> {
+        clock::pause(deadline.remaining().map_or(self.pause, |left| left.min(self.pause)));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(false)
     }

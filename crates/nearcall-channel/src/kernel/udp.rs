@@ -18,7 +18,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
@@ -32,6 +31,7 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::HEADER_BYTES;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end.
@@ -169,13 +169,13 @@ impl Inward {
 }
 
 impl Line for UdpLine {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let socket = match interest {
             Interest::Receive => &self.inward.socket,
             // Only asked for while the window is used up: then an acknowledgement helps.
             Interest::Send => &self.outward.socket,
         };
-        Ok(poll_one(&**socket, poll::Interest::Readable, timeout)?.is_some())
+        Ok(poll_one(&**socket, poll::Interest::Readable, deadline)?.is_some())
     }
 }
 

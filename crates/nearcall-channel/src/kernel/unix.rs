@@ -9,7 +9,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::poll_one;
 use nearcall_os::socket::{self, Half, Kind};
@@ -23,6 +22,7 @@ use crate::open::{Accepted, Offer, OpenError};
 use crate::piece::HEADER_BYTES;
 use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end of a stream socket, unix or TCP.
@@ -103,8 +103,8 @@ impl UnixPackets {
 }
 
 impl Line for UnixPackets {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
-        Ok(poll_one(&*self.socket, poll_interest(interest), timeout)?.is_some())
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
+        Ok(poll_one(&*self.socket, poll_interest(interest), deadline)?.is_some())
     }
 }
 

@@ -116,13 +116,13 @@ impl UringWay {
             return Ok(true);
         }
         match self.wait {
-            WaitPolicy::Block if until != Deadline::Now => {
-                return self.ring.wait(direction, until.timeout());
+            WaitPolicy::Block if until != Deadline::NOW => {
+                return self.ring.wait(direction, until);
             }
             _ => self.ring.submit()?,
         }
         match self.wait {
-            _ if until == Deadline::Now => Ok(self.ring.is_done(direction)),
+            _ if until == Deadline::NOW => Ok(self.ring.is_done(direction)),
             WaitPolicy::Spin => Ok(self.spin(direction, until)),
             _ => self.sleep(direction, until),
         }
@@ -149,7 +149,7 @@ impl UringWay {
             if self.ring.is_done(direction) {
                 return Ok(true);
             }
-            if poll_one(self.bell()?, poll::Interest::Readable, until.timeout())?.is_none() {
+            if poll_one(self.bell()?, poll::Interest::Readable, until)?.is_none() {
                 return Ok(self.ring.is_done(direction));
             }
         }
@@ -405,14 +405,14 @@ mod tests {
         let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
         let beginner = std::thread::spawn(move || {
             let mut endpoint = accept_over(here, &Options::default()).unwrap();
-            assert!(matches!(endpoint.receive(Deadline::Now), Err(ReceiveError::Empty)));
+            assert!(matches!(endpoint.receive(Deadline::NOW), Err(ReceiveError::Empty)));
             endpoint
         });
         let mut sender = connect_over(there, Mechanism::Uring, &Options::default()).unwrap();
         let mut receiver = beginner.join().unwrap();
-        sender.send(b"still there", Deadline::Never).unwrap();
+        sender.send(b"still there", Deadline::NEVER).unwrap();
         let mut bytes = [0; 11];
-        let mut message = receiver.receive(Deadline::Never).unwrap();
+        let mut message = receiver.receive(Deadline::NEVER).unwrap();
         message.read(&mut bytes).unwrap();
         assert_eq!(&bytes, b"still there");
     }

@@ -173,7 +173,7 @@ impl Sender {
         while !self.unsent.is_empty() {
             let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
             let taken = match (self.wait, until) {
-                (WaitPolicy::Block, Deadline::Never) => Some(buffer.splice(&self.pipe, range)?),
+                (WaitPolicy::Block, Deadline::NEVER) => Some(buffer.splice(&self.pipe, range)?),
                 _ => buffer.splice_now(&self.pipe, range)?,
             };
             match taken {
@@ -185,11 +185,11 @@ impl Sender {
     }
 
     fn wait_for_slot(&self, until: Deadline) -> Result<(), SendError> {
-        if self.wait == WaitPolicy::Spin || until == Deadline::Now {
+        if self.wait == WaitPolicy::Spin || until == Deadline::NOW {
             std::hint::spin_loop();
             return if until.has_passed() { Err(SendError::Full) } else { Ok(()) };
         }
-        match poll_one(&self.pipe, poll::Interest::Writable, until.timeout())? {
+        match poll_one(&self.pipe, poll::Interest::Writable, until)? {
             Some(_) => Ok(()),
             None => Err(SendError::Full),
         }
@@ -205,7 +205,7 @@ impl Receiver {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if wait == WaitPolicy::Block && until == Deadline::Never {
+        if wait == WaitPolicy::Block && until == Deadline::NEVER {
             match pipe::read(pipe, into) {
                 Ok(0) => return Err(ReceiveError::PeerGone),
                 Ok(bytes) => return Ok(bytes),
@@ -215,8 +215,8 @@ impl Receiver {
             }
         }
         loop {
-            if wait != WaitPolicy::Spin && until != Deadline::Now {
-                let ready = poll_one(pipe, poll::Interest::Readable, until.timeout())?;
+            if wait != WaitPolicy::Spin && until != Deadline::NOW {
+                let ready = poll_one(pipe, poll::Interest::Readable, until)?;
                 ready.ok_or(ReceiveError::Empty)?;
             }
             match pipe::read_now(pipe, into)? {
@@ -431,7 +431,7 @@ mod tests {
         let fill = |sender: &mut Sender| {
             for start in [0, FRAME_BYTES_MAX] {
                 sender.unsent = start..start + FRAME_BYTES_MAX;
-                sender.send_rest(Deadline::Now).unwrap();
+                sender.send_rest(Deadline::NOW).unwrap();
             }
         };
         fill(&mut sender);
@@ -451,7 +451,7 @@ mod tests {
         let mut receiver = server.join().unwrap();
         let reader = std::thread::spawn(move || {
             for round in 0..ROUNDS {
-                let mut message = receiver.receive(Deadline::Never).unwrap();
+                let mut message = receiver.receive(Deadline::NEVER).unwrap();
                 let mut bytes = vec![0; message.len()];
                 while message.left_bytes() > 0 {
                     let from = bytes.len() - message.left_bytes();
@@ -462,7 +462,7 @@ mod tests {
         });
         for round in 0..ROUNDS {
             let bytes = vec![mark(round); round * 7919 % 200_000];
-            sender.send(&bytes, Deadline::Never).unwrap();
+            sender.send(&bytes, Deadline::NEVER).unwrap();
         }
         reader.join().unwrap();
     }

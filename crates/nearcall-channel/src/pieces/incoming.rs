@@ -104,7 +104,7 @@ impl Incoming {
         way: &mut impl PieceWay,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.receive_as(way, until, until != Deadline::Now)
+        self.receive_as(way, until, until != Deadline::NOW)
     }
 
     /// With `streams`, a message is handed out before it is whole.
@@ -164,7 +164,7 @@ impl Incoming {
         let message_bytes = header.message_bytes as usize;
         if self.assembly.is_whole_message(header)
             && message_bytes <= into.len()
-            && (until == Deadline::Never || way.is_whole(message_bytes))
+            && (until == Deadline::NEVER || way.is_whole(message_bytes))
         {
             let outcome = way.read(&mut into[..message_bytes], until);
             way.finish();
@@ -271,7 +271,7 @@ impl Incoming {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let streams = until == Deadline::Never && !self.whole_only;
+        let streams = until == Deadline::NEVER && !self.whole_only;
         let message_bytes = self.receive_as(way, until, streams)?;
         if message_bytes > into.len() {
             // Nothing of it has been read: as good as not received.

@@ -72,7 +72,7 @@ impl Outgoing {
         self.settle(way, until)?;
         let piece_bytes = message_bytes.min(way.piece_bytes_max());
         let long = piece_bytes < message_bytes;
-        if long && until == Deadline::Now && !way.has_room_for(message_bytes) {
+        if long && until == Deadline::NOW && !way.has_room_for(message_bytes) {
             match way.reserve(piece_bytes, until) {
                 Err(SendError::Full) => {
                     self.stage(message_bytes, message_bytes);
@@ -152,7 +152,7 @@ impl Outgoing {
             && direct.later_bytes > 0
         {
             match direct.reserve_next(way) {
-                Err(SendError::Full) if direct.until == Deadline::Now => {
+                Err(SendError::Full) if direct.until == Deadline::NOW => {
                     let (message_bytes, later_bytes) = (direct.message_bytes, direct.later_bytes);
                     self.stage(message_bytes, later_bytes);
                 }
@@ -184,7 +184,7 @@ impl Outgoing {
                 self.staged.filled.end += bytes;
                 // The last piece waits for the commit here, too.
                 let kept_bytes = way.piece_bytes_max();
-                match self.staged.send(way, kept_bytes, Deadline::Now) {
+                match self.staged.send(way, kept_bytes, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -205,7 +205,7 @@ impl Outgoing {
             Writing::Staging { .. } => {
                 self.writing = Writing::Nothing;
                 self.staged.pending = true;
-                match self.settle(way, Deadline::Now) {
+                match self.settle(way, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -230,7 +230,7 @@ impl Outgoing {
         if begun.is_some() {
             self.abort_owed = begun;
             // If there is no room now, the next claim or flush says it.
-            let _ = self.settle(way, Deadline::Now);
+            let _ = self.settle(way, Deadline::NOW);
         }
     }
 

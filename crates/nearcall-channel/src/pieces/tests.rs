@@ -95,7 +95,7 @@ impl PieceWay for QueueWay {
     fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
         let piece = self.reserved.take().expect("published what was reserved");
         assert_eq!(piece.len(), header.piece_bytes as usize);
-        match until == Deadline::Now && header.last && self.is_late() {
+        match until == Deadline::NOW && header.last && self.is_late() {
             true => self.held = Some((header, piece)),
             false => self.out.lock().unwrap().push_back((header, piece)),
         }
@@ -257,7 +257,7 @@ impl Model {
             }
             // Late, or stopped half way: the rest is skipped.
             Ok(()) | Err(ReceiveError::Empty) => {
-                assert!(until != Deadline::Now || outcome.is_ok(), "not there as a whole");
+                assert!(until != Deadline::NOW || outcome.is_ok(), "not there as a whole");
                 self.skipped += 1;
             }
             Err(error) => panic!("{error:?}"),
@@ -304,7 +304,7 @@ fn read(
 
 fn deadline(random: &mut fastrand::Rng) -> Deadline {
     match random.bool() {
-        true => Deadline::Now,
+        true => Deadline::NOW,
         false => Deadline::after(Duration::ZERO),
     }
 }
@@ -330,7 +330,7 @@ fn messages_arrive_as_the_model_says() {
                 if model.expected.is_empty() {
                     break;
                 }
-                let _ = ends[from].flush(Deadline::Now);
+                let _ = ends[from].flush(Deadline::NOW);
                 model.receive(&mut ends[1 - from], &mut random);
             }
             assert!(model.expected.is_empty(), "seed {seed}: lost {:?}", model.expected);

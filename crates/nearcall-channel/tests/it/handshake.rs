@@ -155,7 +155,7 @@ fn an_address_has_one_listener() {
     let first = Listener::bind(&address).unwrap();
     let second = Listener::bind(&address).err().unwrap();
     assert!(matches!(second, MeetError::AddressInUse(_)), "{second:?}");
-    let nobody = first.accept(Deadline::Now, &Options::default()).err().unwrap();
+    let nobody = first.accept(Deadline::NOW, &Options::default()).err().unwrap();
     assert!(matches!(nobody, MeetError::TimedOut), "{nobody:?}");
     drop(first);
     drop(Listener::bind(&address).unwrap());

@@ -103,14 +103,14 @@ fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
         let mut into = [0; 8];
         for turn in 0..ROUNDS {
             let outcome = match turn % 2 {
-                0 => endpoint.receive_into(&mut into, Deadline::Never).map(drop),
+                0 => endpoint.receive_into(&mut into, Deadline::NEVER).map(drop),
                 _ => endpoint.receive(patient()).map(drop),
             };
             ends.push(clock::now());
             assert!(is_empty(&outcome), "{mechanism}: {outcome:?}");
             // It stays so until it is armed again.
             assert!(interrupter.has_fired(), "{mechanism}");
-            assert!(is_empty(&endpoint.receive(Deadline::Never).map(drop)), "{mechanism}");
+            assert!(is_empty(&endpoint.receive(Deadline::NEVER).map(drop)), "{mechanism}");
             assert_eq!(eventfd::read_now(&bell).unwrap(), Some(1));
             interrupter.rearm().unwrap();
             ended.send(()).unwrap();
@@ -176,7 +176,7 @@ fn a_message_that_comes_with_an_interruption_is_received() {
             .collect();
         while number < ROUNDS {
             bytes.clear();
-            match endpoint.receive(Deadline::Never) {
+            match endpoint.receive(Deadline::NEVER) {
                 Ok(mut message) => {
                     message.read_to_end(&mut bytes).unwrap();
                     drop(message);
@@ -203,7 +203,7 @@ fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
         // Rung all the time: every wait that may be ended is.
         eventfd::add_one(&bell).unwrap();
         loop {
-            match endpoint.send(&pattern(sent, 100), Deadline::Never) {
+            match endpoint.send(&pattern(sent, 100), Deadline::NEVER) {
                 Ok(()) => sent += 1,
                 Err(SendError::Full) => break,
                 Err(error) => panic!("{mechanism}: {error:?}"),
@@ -229,7 +229,7 @@ fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
         let end = clock::now() + PATIENCE;
         loop {
             interrupter.rearm().unwrap();
-            match endpoint.send(&long, Deadline::Never) {
+            match endpoint.send(&long, Deadline::NEVER) {
                 Ok(()) => break,
                 Err(SendError::Full) => assert!(clock::now() < end, "{mechanism}"),
                 Err(error) => panic!("{mechanism}: {error:?}"),
@@ -248,7 +248,7 @@ fn waiting_for_an_interruption_costs_no_wake_ups() {
         let sleeper = thread::spawn(move || {
             tell.send(process::tid()).unwrap();
             let mut into = [0; 8];
-            endpoint.receive_into(&mut into, Deadline::Never).unwrap();
+            endpoint.receive_into(&mut into, Deadline::NEVER).unwrap();
             endpoint
         });
         let tid = told.recv().unwrap();

@@ -52,12 +52,12 @@ fn messages_of_all_sizes_go_both_ways_under_each_policy() {
                 for _ in sizes {
                     bytes.clear();
                     server.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
-                    server.send(&bytes, Deadline::Never).unwrap();
+                    server.send(&bytes, Deadline::NEVER).unwrap();
                 }
             });
             for (number, size) in (0..).zip(sizes) {
                 let mut bytes = Vec::new();
-                client.send(&pattern(number, size), Deadline::Never).unwrap();
+                client.send(&pattern(number, size), Deadline::NEVER).unwrap();
                 client.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
                 expect_pattern(&bytes, number, size);
             }
@@ -81,7 +81,7 @@ fn an_end_knows_where_the_other_is_and_no_more() {
         let refused = endpoint.pass_descriptors(&[bell.as_fd()]).unwrap_err();
         assert!(matches!(refused, SendError::Os(_)), "{refused:?}");
         assert!(refused.to_string().contains("do not travel over tcp://"), "{refused}");
-        let refused = endpoint.take_descriptors(Deadline::Never).unwrap_err();
+        let refused = endpoint.take_descriptors(Deadline::NEVER).unwrap_err();
         assert!(matches!(refused, ReceiveError::Os(_)), "{refused:?}");
     }
     let hung_up = |timeout| poll_one(client.control_fd(), Interest::HangUp, Some(timeout)).unwrap();
@@ -268,10 +268,10 @@ fn a_killed_peer_is_noticed() {
         });
         if sends {
             while endpoint.send(&[5; 10_000], patient()).is_ok() {}
-            let error = endpoint.send(b"x", Deadline::Never).unwrap_err();
+            let error = endpoint.send(b"x", Deadline::NEVER).unwrap_err();
             assert!(matches!(error, SendError::PeerGone), "{error:?}");
         } else {
-            let error = endpoint.receive(Deadline::Never).map(drop).unwrap_err();
+            let error = endpoint.receive(Deadline::NEVER).map(drop).unwrap_err();
             assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
         }
         let noticed = clock::now();

@@ -307,7 +307,7 @@ impl Link {
 
     /// One message into `buffer`: its event, if it has one.
     fn receive(self: &Rc<Self>, buffer: &mut Vec<u8>) -> Result<Option<Event>, Unreceived> {
-        let received = self.receive_bytes(buffer, Deadline::Now);
+        let received = self.receive_bytes(buffer, Deadline::NOW);
         let message_bytes = match received {
             Ok(message_bytes) => message_bytes,
             Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
@@ -376,7 +376,7 @@ impl Link {
     #[cold]
     fn answer_by_itself(self: &Rc<Self>, inner: &mut Inner) {
         // A channel that fails here fails the next receive as well.
-        let _ = inner.send_own(Deadline::Now);
+        let _ = inner.send_own(Deadline::NOW);
         self.owes_look.set(true);
         self.core.touched(self, Time::NEVER);
     }

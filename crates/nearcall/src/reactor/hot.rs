@@ -145,14 +145,14 @@ impl Reactor {
     /// One turn of a hot connection. Whether there was anything.
     #[inline]
     fn serve_hot(&self, link: &Rc<Link>) -> bool {
-        let had_room = link.wants_room() && link.flush(Deadline::Now);
+        let had_room = link.wants_room() && link.flush(Deadline::NOW);
         for count in 0..MESSAGES_PER_TURN_MAX {
             // A service may have waited in rounds that armed it, and looking ends that.
             self.used(link);
             if !link.has_come(1) {
                 return had_room || count > 0;
             }
-            match link.take_message(Deadline::Now) {
+            match link.take_message(Deadline::NOW) {
                 Took::Message if link.is_gone() => return true,
                 Took::Message => {}
                 Took::Nothing => return had_room || count > 0,

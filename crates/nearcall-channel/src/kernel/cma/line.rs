@@ -10,7 +10,6 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket;
@@ -102,9 +101,9 @@ impl Line {
             let socket = self.socket.as_ref().ok_or(SendError::PeerGone)?;
             match socket::send_now(socket, &self.outbox[self.unsent.clone()])? {
                 Some(bytes) => self.unsent.start += bytes,
-                None if until == Deadline::Now => return Err(SendError::Full),
+                None if until == Deadline::NOW => return Err(SendError::Full),
                 None => {
-                    let ready = poll_one(socket, poll::Interest::Writable, until.timeout())?;
+                    let ready = poll_one(socket, poll::Interest::Writable, until)?;
                     ready.ok_or(SendError::Full)?;
                 }
             }
@@ -130,7 +129,7 @@ impl Line {
     /// Whether the other end has closed, as the kernel says. One system call.
     pub(super) fn has_hung_up(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        let ready = poll_one(socket, poll::Interest::HangUp, Some(Duration::ZERO));
+        let ready = poll_one(socket, poll::Interest::HangUp, Deadline::NOW);
         self.ended || ready.is_ok_and(|ready| ready.is_some())
     }
 
@@ -191,7 +190,7 @@ fn receive_some(
     into: &mut [u8],
     until: Deadline,
 ) -> io::Result<usize> {
-    if wait == WaitPolicy::Block && until == Deadline::Never {
+    if wait == WaitPolicy::Block && until == Deadline::NEVER {
         match socket::recv(socket, into) {
             // Who keeps a copy of our end can make it non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -199,8 +198,8 @@ fn receive_some(
         }
     }
     loop {
-        if wait != WaitPolicy::Spin && until != Deadline::Now {
-            let ready = poll_one(socket, poll::Interest::Readable, until.timeout())?;
+        if wait != WaitPolicy::Spin && until != Deadline::NOW {
+            let ready = poll_one(socket, poll::Interest::Readable, until)?;
             ready.ok_or(io::ErrorKind::TimedOut)?;
         }
         match socket::recv_now(socket, into)? {

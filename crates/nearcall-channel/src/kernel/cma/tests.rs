@@ -46,7 +46,7 @@ fn check(records: &[Vec<u8>], expected: Misdeed) {
     let theirs = Pages::create(4096).unwrap();
     let (mut way, raw, _control) = end_with_raw_peer(theirs.address(), theirs.len());
     socket::send(&raw, &records.concat()).unwrap();
-    let outcome = way.next(Deadline::Now);
+    let outcome = way.next(Deadline::NOW);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == expected));
 }
 
@@ -67,8 +67,8 @@ fn memory_that_is_not_there_is_the_peers_misdeed() {
     // The first page of a process is never mapped.
     let (mut way, raw, _control) = end_with_raw_peer(64, 4096);
     socket::send(&raw, &record(9, 0, 0)).unwrap();
-    way.next(Deadline::Never).unwrap();
-    let outcome = way.read(&mut [0; 9], Deadline::Never);
+    way.next(Deadline::NEVER).unwrap();
+    let outcome = way.read(&mut [0; 9], Deadline::NEVER);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Misdeed::BadAddress))), "{outcome:?}");
 }
 
@@ -82,10 +82,10 @@ fn what_was_sent_can_be_read_after_the_sender_closed() {
     let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
     let mut sender = connect_over(there, Mechanism::Cma, &Options::default()).unwrap();
     let mut receiver = server.join().unwrap();
-    sender.send(b"farewell", Deadline::Never).unwrap();
+    sender.send(b"farewell", Deadline::NEVER).unwrap();
     drop(sender);
     let mut bytes = [0; 8];
-    receiver.receive(Deadline::Never).unwrap().read(&mut bytes).unwrap();
+    receiver.receive(Deadline::NEVER).unwrap().read(&mut bytes).unwrap();
     assert_eq!(&bytes, b"farewell");
-    assert!(matches!(receiver.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+    assert!(matches!(receiver.receive(Deadline::NEVER), Err(ReceiveError::PeerGone)));
 }

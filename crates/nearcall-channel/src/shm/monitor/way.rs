@@ -187,7 +187,7 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
         self.outgoing.had_room(message_bytes)
-            || self.wait_for_room(message_bytes, Deadline::Now).unwrap_or(false)
+            || self.wait_for_room(message_bytes, Deadline::NOW).unwrap_or(false)
     }
 
     #[inline]
@@ -212,7 +212,7 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
         let (outgoing, bytes) = (&mut self.outgoing, &self.staged[..self.reserved_bytes]);
         // There is room: only the lock is waited for, as long as its owner copies.
         let wakes = Some(Condition::NotEmpty);
-        let put = self.sending.enter(Condition::NotFull, wakes, Deadline::Never, || {
+        let put = self.sending.enter(Condition::NotFull, wakes, Deadline::NEVER, || {
             outgoing.put(header, bytes).map(Some)
         });
         self.reserved_bytes = 0;
@@ -234,7 +234,7 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
             Some(header) => header,
             None if !self.life.is_gone() => return Err(ReceiveError::Empty),
             // It may have put something in between our last look and its end.
-            None => take(Deadline::Now)?.ok_or(ReceiveError::PeerGone)?,
+            None => take(Deadline::NOW)?.ok_or(ReceiveError::PeerGone)?,
         };
         self.unread = (0, header.piece_bytes as usize);
         Ok(header)

@@ -183,9 +183,9 @@ fn descriptors_of_the_users_are_kept_for_them() {
     ours.pass_descriptors(&[passed.as_fd(), passed.as_fd()]).unwrap();
     let (second, _region) = maker.create(8192).unwrap();
     assert_eq!(reader.get(first).unwrap().len(), 4096);
-    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 1);
-    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 2);
-    assert!(matches!(theirs.take_descriptors(Deadline::Now), Err(ReceiveError::Empty)));
+    assert_eq!(theirs.take_descriptors(Deadline::NOW).unwrap().len(), 1);
+    assert_eq!(theirs.take_descriptors(Deadline::NOW).unwrap().len(), 2);
+    assert!(matches!(theirs.take_descriptors(Deadline::NOW), Err(ReceiveError::Empty)));
     assert_eq!(reader.get(second).unwrap().len(), 8192, "taken while looking for descriptors");
 }
 
@@ -210,7 +210,7 @@ fn who_has_passed_many_descriptors_makes_no_more_segments() {
 fn segments_that_nobody_expects_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
-    assert!(is_misdeed(theirs.take_descriptors(Deadline::Now), Misdeed::BadPacket));
+    assert!(is_misdeed(theirs.take_descriptors(Deadline::NOW), Misdeed::BadPacket));
 }
 
 #[test]

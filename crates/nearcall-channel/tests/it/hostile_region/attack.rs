@@ -101,7 +101,7 @@ fn act(play: &mut Play, attacks: &[Attack]) {
         let mut endpoint = listener.accept(patient(), &play.options()).unwrap();
         let mut bytes = Vec::new();
         endpoint.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
-        endpoint.send(&bytes, Deadline::Never).unwrap();
+        endpoint.send(&bytes, Deadline::NEVER).unwrap();
         let _ = endpoint.receive(patient());
     }
 }

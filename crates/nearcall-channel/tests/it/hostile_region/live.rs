@@ -72,7 +72,7 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
         rounds += 1;
         let until = match rounds.is_multiple_of(3) {
             true => Deadline::after(Duration::from_millis(1)),
-            false => Deadline::Now,
+            false => Deadline::NOW,
         };
         bytes.clear();
         let received = endpoint.receive(until).and_then(|mut message| {
