@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
 use crate::limits::{
     CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
     PASSED_DESCRIPTORS_MAX,
@@ -90,7 +90,7 @@ impl Control {
             return Err(ReceiveError::Os(io::Error::other(text)));
         }
         if received.truncated {
-            return Err(Misdeed::BadPacket.into());
+            return Err(Violation::BadPacket.into());
         }
         if received.bytes == 0 {
             return Err(ReceiveError::PeerGone);
@@ -183,7 +183,7 @@ impl Inbox {
                 Ok(())
             }
             [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
-            _ => Err(Misdeed::BadPacket.into()),
+            _ => Err(Violation::BadPacket.into()),
         }
     }
 

@@ -113,7 +113,7 @@ fn long_messages_give_their_memory_back() {
         call(&mut client, &mut server, 100_000);
     }
     assert_eq!(lanes(), 4, "a lane for each direction, mapped by both ends");
-    assert_eq!(touched(), before, "long pieces do not lie in the rings");
+    assert_eq!(touched(), before, "long fragments do not lie in the rings");
     // One end sleeps in its call, the other one in a loop that goes round now and then.
     let server = thread::spawn(move || {
         let message = server.receive(Deadline::NEVER).map(|message| message.len());

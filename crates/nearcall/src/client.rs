@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address as Place, Deadline, Endpoint, Mechanism, MeetError, Options, WaitPolicy, connect,
+    Address as Place, Deadline, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
 };
 use nearcall_os::clock;
 use nearcall_wire::{InstanceId, Time, Timeout};
@@ -256,7 +256,7 @@ impl Client {
         place: &Place,
         mechanism: Mechanism,
         options: Options,
-    ) -> io::Result<Result<Endpoint, MeetError>> {
+    ) -> io::Result<Result<Endpoint, HandshakeError>> {
         let connected = reactor.meetings.connect(reactor, place.clone(), mechanism, options)?;
         let mut outcome = None;
         // The handshake has deadlines of its own.
@@ -264,7 +264,7 @@ impl Client {
             outcome = connected.take();
             outcome.is_some()
         })?;
-        Ok(outcome.unwrap_or(Err(MeetError::TimedOut)))
+        Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
     }
 
     /// Greets, and waits until the server has greeted.
@@ -430,16 +430,16 @@ fn nobody_listens(at: &At) -> Status {
     ))
 }
 
-fn not_met(at: &At, error: &MeetError, until: Time) -> Status {
+fn not_met(at: &At, error: &HandshakeError, until: Time) -> Status {
     match error {
-        MeetError::NobodyListens(_) => nobody_listens(at),
-        MeetError::BadOptions(_) | MeetError::UnknownMechanism(_) => {
+        HandshakeError::NoListener(_) => nobody_listens(at),
+        HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
-        MeetError::TimedOut if has_passed(until) => {
+        HandshakeError::TimedOut if has_passed(until) => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
-        MeetError::Open(..) => {
+        HandshakeError::Open(..) => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }
         _ => Status::unavailable(format!("cannot connect to {at}: {error}")),

@@ -29,7 +29,7 @@ impl ChannelEnd {
             WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
         let until = if poller.is_some() { Deadline::NOW } else { Deadline::NEVER };
-        Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
+        Ok(Self { endpoint, piece: vec![0; FRAGMENT_BYTES], until, poller, many: false })
     }
 
     /// For both ends in one thread: announces the sleep before the other end sends, as a loop does
@@ -154,7 +154,7 @@ impl ChannelEnd {
             }
             // All of it has to come: the sender of a long message waits until it is gone.
             while message.left_bytes() > 0 {
-                let bytes = message.piece()?.len();
+                let bytes = message.fragment()?.len();
                 message.consume(bytes);
                 verifier.skip(bytes);
             }
@@ -293,4 +293,4 @@ impl Poller {
 const SHORT_BYTES: usize = 64;
 
 /// Half of the smallest usual first-level cache, and the piece in which long messages travel.
-const PIECE_BYTES: usize = 16 << 10;
+const FRAGMENT_BYTES: usize = 16 << 10;

@@ -2,7 +2,7 @@
 //!
 //! Always true: each end holds one reading and one writing descriptor and nothing of the other's,
 //! so the end of file tells of the other end's death.
-//! Not here: pieces (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
+//! Not here: fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
 //! (`vmsplice.rs`).
 
 use std::io;
@@ -13,10 +13,10 @@ use nearcall_os::pipe;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::channel::Channel;
+use crate::fragments::FragmentChannel;
 use crate::kernel::stream::{ByteLine, StreamWay};
 use crate::kernel::{Try, not_now};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::wait::Deadline;
 
@@ -134,7 +134,7 @@ pub(crate) fn channel(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
     let way = StreamWay::new(line, settings.wait);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Sizes a pipe as agreed. Where the kernel refuses (pipe-max-size, the user's pages in pipes),

@@ -6,7 +6,7 @@
 //! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
 //! sends one is broken. O_NONBLOCK of the shared open file is never relied on.
 //! Both ends can read and write both queues: a hostile peer can take back or forge what it likes.
-//! Not here: pieces (`packet.rs`).
+//! Not here: fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,11 +16,11 @@ use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
 
 use crate::channel::{Channel, Interest, Readiness};
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received};
 use crate::kernel::{Line, Patience, Try, poll_interest};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
@@ -148,7 +148,7 @@ fn channel(
     let line = MqLine { outward, inward, outgoing, incoming, _watch: guard };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// How many messages of how many bytes, within this machine's limits.

@@ -10,7 +10,7 @@
 //! To interrupt a receive the watcher puts an empty message there, too; these are counted.
 //! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
 //! sends one is broken. Both ends can read, write and remove both queues.
-//! Not here: pieces (`packet.rs`).
+//! Not here: fragments (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
 
 use crate::channel::{Channel, Interest, Readiness};
 use crate::control::Control;
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received};
 use crate::kernel::{Line, Patience, Try};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::wait::Deadline;
 use crate::watch::{Cause, Life, WatchGuard, watch};
@@ -257,7 +257,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
     };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.

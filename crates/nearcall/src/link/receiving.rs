@@ -225,7 +225,7 @@ impl Link {
     /// Looks so many times whether there may be a message.
     #[inline]
     pub(crate) fn has_come(&self, looks: u32) -> bool {
-        self.has_postponed.get() || self.inner.borrow_mut().endpoint.has_come(looks)
+        self.has_postponed.get() || self.inner.borrow_mut().endpoint.poll_ready(looks)
     }
 
     /// What a service found when it looked ahead until the end of the connection. Nobody else comes
@@ -368,7 +368,7 @@ impl Link {
     #[cold]
     fn lend(&self, endpoint: &mut Endpoint, message_bytes: usize) {
         let mut buffer = self.core.buffers.take_large(message_bytes);
-        endpoint.lend(&mut buffer);
+        endpoint.swap_buffer(&mut buffer);
         self.core.buffers.give(buffer);
     }
 

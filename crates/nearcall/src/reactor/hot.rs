@@ -84,10 +84,10 @@ impl Reactor {
         let mut clocks = 0;
         loop {
             if self.sweep() {
-                self.hot.spinner.borrow_mut().found(plan);
+                self.hot.spinner.borrow_mut().record_hit(plan);
                 return Ok(true);
             }
-            if self.hot.is_empty() || !plan.goes_on(&mut self.hot.spinner.borrow_mut()) {
+            if self.hot.is_empty() || !plan.should_spin(&mut self.hot.spinner.borrow_mut()) {
                 self.hot.slept.set(Some(plan));
                 return Ok(false);
             }
@@ -95,7 +95,7 @@ impl Reactor {
             if plan.is_at_clock() {
                 clocks += 1;
                 if self.is_interrupted(clocks, until)? {
-                    self.hot.spinner.borrow_mut().gave_up(plan);
+                    self.hot.spinner.borrow_mut().record_timeout(plan);
                     return Ok(true);
                 }
             }
@@ -193,7 +193,7 @@ impl Reactor {
         if let Some(plan) = self.hot.slept.take() {
             let ready = self.ready.borrow();
             if ready.iter().any(|link| link.wait == WaitPolicy::Adaptive) {
-                self.hot.spinner.borrow_mut().woke(plan);
+                self.hot.spinner.borrow_mut().record_wake(plan);
             }
         }
     }

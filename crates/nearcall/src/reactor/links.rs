@@ -48,7 +48,7 @@ pub(super) struct Tokens {
 /// The connection that the loop sleeps in.
 pub(super) struct Native {
     link: Rc<Link>,
-    interrupter: nearcall_channel::Interrupter,
+    interrupter: nearcall_channel::Interrupt,
     /// Messages since the last look at everything else.
     messages: u32,
 }

@@ -571,7 +571,7 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
             let call = [&frame.encode()[..], &body].concat();
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
         }
-        endpoint.abandon();
+        endpoint.discard_unsent();
         drop(endpoint);
         assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
     });

@@ -27,7 +27,7 @@ pub(super) fn claims_of_the_table_hold(play: &mut Play) {
             _ => assert!(!has || claims.pollable, "{interest:?}"),
         }
     }
-    let unit = endpoint.unit_bytes_max();
+    let unit = endpoint.fragment_bytes_max();
     if let Some(max) = claims.atomic_message_bytes_max {
         assert!(unit <= max as usize, "units of {unit} bytes, {max} claimed");
     }

@@ -32,7 +32,7 @@ pub(super) fn writing_in_place(play: &mut Play) {
             assert!(!space.is_empty(), "no space for the rest of a claim");
             assert!(space.len() <= len - written, "more space than was claimed");
             let bytes = space.len().min(step);
-            // Pieces may end anywhere: what lies before them is written anew.
+            // Fragments may end anywhere: what lies before them is written anew.
             let lead = written % 8;
             let mut words = vec![0; lead + bytes];
             fill(number, written - lead, &mut words);
@@ -145,16 +145,16 @@ pub(super) fn reading_in_place(play: &mut Play) {
         message.consume(len);
         assert_eq!(message.left_bytes(), len, "nothing was shown that could be consumed");
         while message.left_bytes() > 0 {
-            let piece = message.piece().unwrap();
-            assert!(!piece.is_empty(), "an empty piece before the end");
-            let bytes = piece.len().min(step);
+            let fragment = message.fragment().unwrap();
+            assert!(!fragment.is_empty(), "an empty fragment before the end");
+            let bytes = fragment.len().min(step);
             let start = read.len();
             read.resize(start + bytes, 0);
-            piece.slice(0..bytes).copy_to(&mut read[start..]);
+            fragment.slice(0..bytes).copy_to(&mut read[start..]);
             message.consume(bytes);
             step = (step * 2 + 1).min(1 << 16);
         }
-        assert!(message.piece().unwrap().is_empty());
+        assert!(message.fragment().unwrap().is_empty());
         drop(message);
         expect_pattern(&read, number, len);
     }
