@@ -35,3 +35,5 @@ pub mod tsc;
 pub mod unlinked;
 pub mod uring;
 pub mod vmsplice;
+
+pub use deadline::Deadline;
