@@ -44,7 +44,7 @@ fn a_fifo_works_after_its_name_is_gone() {
     let path = std::env::temp_dir().join(format!("nearcall-os-fifo-{}", std::process::id()));
     std::fs::create_dir(&path).unwrap();
     let directory = std::fs::File::open(&path).unwrap();
-    let fifo = pipe::fifo_unnamed(&directory);
+    let fifo = pipe::create_unlinked_fifo(&directory);
     // Fails if a name is left.
     std::fs::remove_dir(&path).unwrap();
     let fifo = fifo.unwrap();

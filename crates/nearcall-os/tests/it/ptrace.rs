@@ -89,7 +89,7 @@ fn a_child_that_is_killed_ends_the_watch() {
     assert!(guard.join().unwrap(), "it was killed too late");
 }
 
-/// Kills the child if it does not end in time, since a tracer waits for ever. True: it did.
+/// Kills the child if it does not end in time, since a tracer waits without end. True: it did.
 fn end_in_time(child: &Child) -> std::thread::JoinHandle<bool> {
     let pidfd = child.pidfd().try_clone_to_owned().unwrap();
     std::thread::spawn(move || {
