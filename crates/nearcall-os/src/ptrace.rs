@@ -9,7 +9,6 @@
 #![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -53,16 +52,19 @@ pub enum Event {
 }
 
 /// The reason why a process cannot be traced.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The kernel forbids it to us: yama's scope, if this kernel has it, or a filter.
+    #[error("{}", explain_forbidden(*yama_scope))]
     Forbidden {
         /// /proc/sys/kernel/yama/ptrace_scope.
         yama_scope: Option<i32>,
     },
     /// The kernel is older than 5.3 and has no PTRACE_GET_SYSCALL_INFO.
+    #[error("this kernel has no PTRACE_GET_SYSCALL_INFO (Linux 5.3)")]
     TooOld,
     /// Anything else.
+    #[error("cannot watch a process: {0}")]
     Os(io::Error),
 }
 
@@ -183,23 +185,6 @@ impl Tracer {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forbidden { yama_scope: Some(scope @ 1..) } => {
-                write!(f, "kernel.yama.ptrace_scope is {scope}")
-            }
-            Self::Forbidden { .. } => {
-                f.write_str("ptrace is refused, by another tracer or a filter")
-            }
-            Self::TooOld => f.write_str("this kernel does not tell what a system call is"),
-            Self::Os(error) => write!(f, "cannot watch a process: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 fn seize_thread(tid: libc::pid_t) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)?;
     // It stops once, and goes on from there to its next system call.
@@ -285,6 +270,13 @@ fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) 
 
 fn is_group_stop(signal: libc::c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
+}
+
+fn explain_forbidden(yama_scope: Option<i32>) -> String {
+    match yama_scope {
+        Some(scope @ 1..) => format!("kernel.yama.ptrace_scope is {scope}"),
+        _ => "ptrace is refused, by another tracer or a filter".to_owned(),
+    }
 }
 
 fn refusal(error: io::Error) -> Refusal {
