@@ -1,4 +1,5 @@
-//! Cross-memory attach: one copy between our memory and that of a peer, by its number and address.
+//! Cross-memory attach: one copy between the memory of this process and that of a peer, by pid and
+//! address.
 //!
 //! The kernel checks the right to do so (the same as ptrace: same user, or the capability, and
 //! Yama). A false address from the peer can only make the copy fail or read other memory of the
@@ -21,7 +22,7 @@ pub fn read(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
     while done < buffer.len() {
         let (local, remote) =
             vectors(buffer[done..].as_mut_ptr(), buffer.len() - done, address, done)?;
-        // SAFETY: `local` is the rest of `buffer`, ours alone and writable; the kernel judges the
+        // SAFETY: `local` is the rest of `buffer`, exclusive and writable; the kernel checks the
         // address in the other process. Both vectors outlive the call.
         let copied =
             unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };

@@ -10,15 +10,15 @@ use std::mem::MaybeUninit;
 /// Resource use since the start of the process or thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time in our own code, as the scheduler accounts it.
+    /// User time, as the scheduler accounts it.
     pub user_ns: u64,
-    /// Time in the kernel for us.
+    /// System time.
     pub system_ns: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that did.
     pub major_faults: u64,
-    /// Times we went to sleep.
+    /// Voluntary context switches.
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,

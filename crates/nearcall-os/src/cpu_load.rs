@@ -140,7 +140,7 @@ pub fn cpu_stat_paths(text: &str) -> Vec<String> {
         else {
             continue;
         };
-        // `..` would lead out of our namespace's root.
+        // `..` would lead out of the root of the namespace.
         if group.contains("..") {
             continue;
         }

@@ -87,7 +87,7 @@ pub fn create_unlinked(messages_max: usize, message_bytes: usize) -> Result<Owne
     if fd < 0 {
         return Err(create_error(io::Error::last_os_error()));
     }
-    // SAFETY: on Linux an mqd_t is a descriptor; the kernel just made it for us.
+    // SAFETY: on Linux an mqd_t is a descriptor; the kernel has just created it.
     let queue = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: the name ends with NUL and outlives the call.
     match unsafe { libc::mq_unlink(name.as_ptr()) } {
@@ -127,8 +127,8 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
 
 /// Sends one message; false when the queue stays full until `deadline`.
 ///
-/// The kernel counts on the wall clock here: if it is set while we wait, the wait may be longer or
-/// shorter.
+/// The kernel counts on the wall clock here: if it is set during the wait, the wait may be longer
+/// or shorter.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! POSIX semaphores, robust mutexes and condition variables in memory that two processes share.
 //!
-//! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between
-//! processes that trust each other: the C library keeps pointers inside a robust mutex, so a peer
-//! that writes nonsense there can crash us or worse. So can our own code, by `init` or a plain
-//! write over a lock in use: the places come from one layout. The product's channel has no lock.
+//! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between processes
+//! that trust each other: the C library keeps pointers inside a robust mutex, so a peer that writes
+//! nonsense there can crash this process or worse. So can its own code, by `init` or a plain write
+//! over a lock in use: the places come from one layout. The product's channel has no lock.
 //!
 //! One side calls `init` before the other side gets the descriptor; the other calls `attach`.
 //! Offsets are the caller's own numbers and must be multiples of `ALIGN`.

@@ -54,7 +54,7 @@ pub enum Event {
 /// The reason why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The kernel forbids it to us: yama's scope, if this kernel has it, or a filter.
+    /// The kernel forbids it: by the scope of Yama, if this kernel has it, or by a filter.
     #[error("{}", explain_forbidden(*yama_scope))]
     Forbidden {
         /// /proc/sys/kernel/yama/ptrace_scope.
@@ -148,7 +148,7 @@ impl Tracer {
     fn system_call(&mut self, tid: libc::pid_t) -> Result<Option<Event>, Refusal> {
         let mut info = [0_u64; INFO_WORDS];
         // SAFETY: the kernel writes at most the length that is given to `info`, which outlives the
-        // call; the thread is stopped, and ours to ask.
+        // call; the thread is stopped, and traced by this one.
         let outcome = unsafe {
             libc::ptrace(
                 libc::PTRACE_GET_SYSCALL_INFO,
@@ -166,7 +166,7 @@ impl Tracer {
                 _ => Err(Refusal::Os(error)),
             };
         }
-        // The first byte says which of the two it is.
+        // The first byte is the kind of stop.
         Ok(match info[0].to_ne_bytes()[0] {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
                 let arguments = std::array::from_fn(|index| info[INFO_ARGUMENTS + index]);
@@ -176,7 +176,7 @@ impl Tracer {
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => {
                 let outcome = info[INFO_FIRST].cast_signed();
-                // A call that had begun before we watched is none of ours.
+                // A call that was entered before the tracer attached is not reported.
                 let begun = self.inside.remove(&tid);
                 begun.map(|(number, arguments)| Event::Ended { tid, number, arguments, outcome })
             }
@@ -258,7 +258,7 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
     }
 }
 
-/// A request that reads and writes no memory of ours.
+/// Makes a request that reads and writes no memory of this process.
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: of the requests made here (seize, interrupt, syscall, listen) the kernel takes both
     // words as plain numbers.

@@ -52,8 +52,7 @@ pub enum RegionError {
     /// The descriptor is no memory file: a regular file, FIFO, socket, or huge pages.
     #[error("not a memory file; the peer must send a descriptor from memfd_create")]
     NotMemoryFile,
-    /// The memory file lacks a seal, or has one that we do not expect. Both are seal bits
-    /// (`F_SEAL_*`).
+    /// The memory file lacks a seal, or has an unexpected one. Both are seal bits (`F_SEAL_*`).
     #[error(
         "memory file has seals {found:#x} instead of {expected:#x}; the peer must seal it before it \
          sends it"

@@ -60,7 +60,7 @@ pub enum Half {
 /// The credentials of the connecting process, which the kernel recorded at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process, or `None` when it has no number in our PID namespace.
+    /// The process, or `None` when it has no number in the PID namespace of this process.
     pub pid: Option<i32>,
     /// Its effective user.
     pub uid: u32,
@@ -324,7 +324,7 @@ pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 ///
 /// # Errors
 ///
-/// ECONNRESET when the other end is gone with our bytes unread.
+/// ECONNRESET when the other end has closed with unread bytes.
 pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flagged(socket.as_fd(), buffer, RecvFlags::empty())
 }

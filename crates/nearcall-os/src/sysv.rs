@@ -8,7 +8,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A queue of ours, removed when dropped.
+/// A queue that this process created. It is removed on drop.
 #[derive(Debug)]
 pub struct OwnedQueue(i32);
 
@@ -103,8 +103,8 @@ impl MessageBuffer {
     #[must_use]
     pub fn body(&self) -> &[u8] {
         let body = &self.words[1..];
-        // SAFETY: the words after the type are at least `body_bytes` initialised bytes of ours, and
-        // bytes have no alignment.
+        // SAFETY: the words after the type are at least `body_bytes` initialised bytes of this
+        // message, and bytes have no alignment.
         unsafe { std::slice::from_raw_parts(body.as_ptr().cast(), self.body_bytes) }
     }
 

@@ -25,8 +25,8 @@ pub enum Refusal {
     /// The kernel was built without it, or a sandbox pretends so (ENOSYS).
     #[error("this kernel has no io_uring (or a sandbox hides it)")]
     Missing,
-    /// kernel.io_uring_disabled has this value and forbids it to us.
-    #[error("kernel.io_uring_disabled is {0} (0 allows io_uring to everybody)")]
+    /// kernel.io_uring_disabled has this value, which forbids it.
+    #[error("kernel.io_uring_disabled is {0} (0 allows io_uring to every process)")]
     Disabled(u32),
     /// Not allowed though the sysctl would: seccomp, as container runtimes set it up.
     #[error("io_uring is forbidden here, probably by seccomp")]
@@ -71,11 +71,11 @@ struct Side {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The buffer is ours.
+    /// The kernel does not use the buffer.
     Idle,
     /// The kernel uses the buffer, or will from the next submission on.
     UnderWay,
-    /// The buffer is ours again; bytes or a negative errno, not taken yet.
+    /// The operation is done: bytes or a negative errno, not taken yet.
     Done(i32),
 }
 
@@ -311,7 +311,7 @@ impl Inner {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nobody
+        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nothing
         // touches it before its completion, and the drop waits for that or leaks it. The socket is
         // closed after the ring.
         let pushed = unsafe { self.ring.submission().push(entry) };

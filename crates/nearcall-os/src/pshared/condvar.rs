@@ -84,8 +84,8 @@ impl Condvar {
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn wait(&self, guard: &mut MutexGuard<'_>) -> io::Result<()> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the object;
-        // the guard proves that this thread holds the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // object; the guard proves that this thread holds the mutex.
         let result = unsafe { libc::pthread_cond_wait(self.place.as_ptr(), guard.as_ptr()) };
         guard.retake(result)
     }

@@ -22,7 +22,7 @@ use crate::region::SharedRegion;
 #[derive(Debug)]
 pub struct Mutex {
     place: Place<pthread_mutex_t>,
-    /// A thread of ours holds it through this handle. Written only by the holder.
+    /// A thread of this process holds it through this handle. Written only by the holder.
     held: AtomicBool,
 }
 
@@ -97,7 +97,8 @@ impl Mutex {
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn lock(&self) -> io::Result<MutexGuard<'_>> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // mutex.
         self.guard(unsafe { libc::pthread_mutex_lock(self.place.as_ptr()) })
     }
 
@@ -146,7 +147,7 @@ impl Mutex {
         if result != libc::EOWNERDEAD {
             return check(result).map(|()| Lock::Clean);
         }
-        // SAFETY: as in `lock`; EOWNERDEAD means that we hold it.
+        // SAFETY: as in `lock`; EOWNERDEAD means that this thread holds it.
         check(unsafe { libc::pthread_mutex_consistent(self.place.as_ptr()) })?;
         Ok(Lock::OwnerDied)
     }

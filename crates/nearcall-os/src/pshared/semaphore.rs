@@ -66,7 +66,8 @@ impl Semaphore {
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
-            // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made it.
+            // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made
+            // it.
             match check_minus_one(unsafe { libc::sem_wait(self.place.as_ptr()) }) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,

@@ -160,7 +160,7 @@ const CALL_BYTES: usize = 40;
 ///
 /// After a plain copy the compiler knows that source and target are equal, and may read the shared
 /// source again where the program reads the private target. A peer could then change a value
-/// between our check and our use. The empty assembly block may, for all the compiler knows, have
+/// between the check and the use. The empty assembly block may, for all the compiler knows, have
 /// written all memory that `target` reaches, so the target must be read.
 #[inline(always)]
 fn forget_what_is_known(target: *mut u8) {

@@ -1,4 +1,4 @@
-#![allow(unsafe_code, reason = "makes references into memory that the seals keep for us")]
+#![allow(unsafe_code, reason = "makes references into memory that the seals protect")]
 //! Memory that only this process writes, and that a peer may read.
 //!
 //! **Invariants:** an [`OwnRegion`] is the only owner of its bytes in this process (a split gives
@@ -17,7 +17,7 @@ use super::bytes::{check_range, check_word};
 use super::mapping::{Access, Mapping, create_file};
 use super::{Backing, PeerRegion, RegionError, SEALS_OWN};
 
-/// Memory that only we write: a sealed memory file, mapped for writing.
+/// Memory that only this process writes: a sealed memory file, mapped for writing.
 ///
 /// Unmapped when the last part of it is dropped. A forked child does not inherit it.
 #[derive(Debug)]

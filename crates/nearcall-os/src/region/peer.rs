@@ -1,10 +1,9 @@
 #![allow(unsafe_code, reason = "reads memory that another process writes")]
 //! A peer's memory, mapped read-only.
 //!
-//! **Invariants:** the file is sealed so that it cannot shrink under us, and every word is loaded
-//! atomically, one load per call. Its content is a claim of the peer: load it once, validate it,
-//! use it.
-//! **Not here:** the writing side (`own.rs`), judging the values (the caller).
+//! **Invariants:** the file is sealed so that it cannot shrink while mapped, and every word is
+//! loaded atomically, one load per call. Its content is a claim of the peer: load it once, validate
+//! it, use it. **Not here:** the writing side (`own.rs`), judging the values (the caller).
 
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::AsFd;
@@ -19,7 +18,7 @@ use super::mapping::{Access, Mapping, open_file};
 use super::{RegionError, SEALS_OWN};
 use crate::futex::FutexWord;
 
-/// Memory that a peer writes and we only read. A clone reads the same memory.
+/// Memory that a peer writes and this process only reads. A clone reads the same memory.
 ///
 /// Unmapped when the last clone is dropped. A forked child does not inherit it.
 #[derive(Debug, Clone)]

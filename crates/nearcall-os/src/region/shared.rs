@@ -17,7 +17,7 @@ use super::bytes::{SharedBytes, check_range, check_word, copy_shared};
 use super::mapping::{Access, Mapping, create_file, open_file};
 use super::{Backing, RegionError, SEALS_SHARED};
 
-/// Memory that we and a peer both write.
+/// Memory that this process and a peer both write.
 ///
 /// Unmapped on drop. A forked child does not inherit it.
 #[derive(Debug)]

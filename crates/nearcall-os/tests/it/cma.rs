@@ -1,4 +1,4 @@
-//! Cross-memory attach with a child that tells its address.
+//! Cross-memory attach with a child that prints its address.
 
 use std::io::Read;
 
@@ -21,7 +21,7 @@ fn the_memory_of_a_child_is_read_and_written() {
     let pid = i32::try_from(child.pid()).unwrap();
     if let Err(reason) = cma::probe(pid, address) {
         assert!(matches!(reason, Refusal::Yama(_) | Refusal::Forbidden), "{reason}");
-        return partner::say(&format!("skipped: {reason}\n"));
+        return partner::send(&format!("skipped: {reason}\n"));
     }
     let mut bytes = vec![0; BYTES];
     cma::read(pid, address, &mut bytes).unwrap();
@@ -55,8 +55,8 @@ fn show_memory() {
     for (byte, value) in pages.iter_mut().zip(pattern()) {
         *byte = value;
     }
-    partner::say(&format!("address {}.", pages.address()));
-    // The parent kills us, or closes our input by dying.
+    partner::send(&format!("address {}.", pages.address()));
+    // The parent kills this process, or closes its input by dying.
     let _ = std::io::stdin().read(&mut [0]);
 }
 

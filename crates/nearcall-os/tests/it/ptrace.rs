@@ -11,7 +11,7 @@ use crate::partner::{self, PATIENCE};
 /// Asks so many times for the user, and as often again in a thread of its own.
 fn work(role: &str) {
     let times: usize = role.parse().unwrap();
-    partner::say("ready\n");
+    partner::send("ready\n");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     let ask = move || {
@@ -28,7 +28,7 @@ fn seize(child: &Child) -> Option<Tracer> {
     match Tracer::seize(child.pid()) {
         Ok(tracer) => Some(tracer),
         Err(refusal @ Refusal::Forbidden { .. }) => {
-            partner::say(&format!("skipped: {refusal}\n"));
+            partner::send(&format!("skipped: {refusal}\n"));
             None
         }
         Err(refusal) => panic!("{refusal}"),
