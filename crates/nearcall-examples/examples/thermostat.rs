@@ -1,9 +1,13 @@
 //! A service and its client in two processes.
 //!
-//! In one terminal `cargo run --example thermostat -- serve`, in another `cargo run --example
-//! thermostat -- set 21.5`. An address names the place, and optionally the mechanism: `set 21.5
-//! 'thermostat?via=shm-futex'`, `serve unix:/tmp/room.sock`, `serve unix:@room`. Without arguments
-//! it runs both, in two processes.
+//! ```text
+//! cargo run --example thermostat -- serve                 in one terminal
+//! cargo run --example thermostat -- set 21.5              in another
+//! ```
+//!
+//! An address names the place, and optionally the mechanism: `set 21.5 'thermostat?via=shm-futex'`,
+//! `serve unix:/tmp/room.sock`, `serve unix:@room`. Without arguments it runs both
+//! ends, in two processes.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

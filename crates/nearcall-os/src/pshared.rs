@@ -37,11 +37,11 @@ struct Place<T> {
 impl<T> Place<T> {
     /// # Panics
     ///
-    /// If `at` is misaligned or the object does not fit there.
+    /// If `offset` is misaligned or the object does not fit there.
     #[track_caller]
-    fn new(region: &Arc<SharedRegion>, at: usize) -> Self {
-        assert!(at.is_multiple_of(align_of::<T>()), "{at} is not aligned for the object");
-        let object = region.bytes_ptr(at, size_of::<T>()).cast();
+    fn new(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        assert!(offset.is_multiple_of(align_of::<T>()), "{offset} is not aligned for the object");
+        let object = region.bytes_ptr(offset, size_of::<T>()).cast();
         Self { object, region: Arc::clone(region) }
     }
 

@@ -57,7 +57,7 @@ impl Mutex {
     /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_mutex_t>();
 
-    /// Makes an unlocked mutex at `at`. Once, before the peer attaches.
+    /// Makes an unlocked mutex at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize) -> io::Result<Self> {
-        let place = Place::<pthread_mutex_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+        let place = Place::<pthread_mutex_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_robust()?;
         // SAFETY: `Place` proves room and alignment and keeps the memory; the attributes are
@@ -77,15 +77,15 @@ impl Mutex {
         Ok(Self { place, held: AtomicBool::new(false) })
     }
 
-    /// The mutex that the peer has made at `at`.
+    /// The mutex that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at), held: AtomicBool::new(false) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset), held: AtomicBool::new(false) }
     }
 
     /// Takes the lock, and sleeps until it is free. The death of the owner frees it.

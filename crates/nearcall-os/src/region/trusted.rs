@@ -55,16 +55,16 @@ impl TrustedRegion {
         Ok(Self { shared: SharedRegion::open(fd, bytes)? })
     }
 
-    /// The 32-bit word at `at`.
+    /// The 32-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, or the word not inside the region.
+    /// If `offset` is not a multiple of 4, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word32(&self, at: usize) -> &AtomicU32 {
-        self.shared.word32(at)
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        self.shared.word32(offset)
     }
 
     /// The bytes of `range`, to read where they lie. Borrow them only between the message of the
