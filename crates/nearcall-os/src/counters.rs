@@ -1,6 +1,6 @@
 //! Counters of the kernel for a thread or process: processor time, faults, switches, migrations.
 //!
-//! The parsers take text and give `None` for what is not there.
+//! **Invariants:** every parser is a function of its text; a missing line is `None`.
 //! **Not here:** perf events (`perf.rs`).
 #![allow(unsafe_code, reason = "rustix has no getrusage and no clocks of other processes")]
 

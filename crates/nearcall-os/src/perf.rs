@@ -1,7 +1,8 @@
 //! Perf events of a thread: the software counters, and the hardware ones where there are any.
 //!
-//! Virtual machines often have no hardware counters, and plain users may be refused: both are a
+//! **Invariants:** a counter that a virtual machine lacks or that the user may not read is a
 //! [`Refusal`], never a zero.
+//! **Not here:** counters of `getrusage` and /proc (`counters.rs`).
 #![allow(unsafe_code, reason = "rustix has no perf_event_open")]
 
 use std::io;

@@ -2,6 +2,8 @@
 //!
 //! A signal that is waited for must be blocked first, in every thread that could take it: block it
 //! before the threads start.
+//! **Invariants:** a handler makes only calls that are allowed in one, and keeps errno.
+//! **Not here:** pidfds and child processes (`process.rs`).
 #![allow(unsafe_code, reason = "rustix has no signal masks, signalfd, tgkill or handlers")]
 
 mod caught;

@@ -3,6 +3,8 @@
 //! A queue is a number that exists until it is removed: a killed owner leaves it behind. So the
 //! other end removes it too when it sees the death, and [`list`] shows what is left. There is no
 //! descriptor and no timeout: to end a wait, remove the queue (the waiter gets EIDRM).
+//! **Invariants:** an [`OwnedQueue`] is removed on drop.
+//! **Not here:** POSIX message queues (`mqueue.rs`).
 #![allow(unsafe_code, reason = "rustix has no System V queues")]
 
 use std::io;
