@@ -54,8 +54,8 @@ pub enum RegionError {
     NotMemoryFile,
     /// The memory file lacks a seal, or has an unexpected one. Both are seal bits (`F_SEAL_*`).
     #[error(
-        "memory file has seals {found:#x} instead of {expected:#x}; the peer must seal it before it \
-         sends it"
+        "memory file has seals {found:#x} instead of {expected:#x}; the peer must seal it before \
+         it sends it"
     )]
     Seals {
         /// The bits that the file must have.
