@@ -37,7 +37,7 @@ fn seize(child: &Child) -> Option<Tracer> {
 
 /// Calls by number and outcome of a child that was asked to make `times` twice over.
 fn count(times: usize) -> Option<Vec<(u64, i64)>> {
-    let test = "trace::system_calls_of_all_threads_are_counted";
+    let test = "ptrace::system_calls_of_all_threads_are_counted";
     let mut child = partner::start(test, &times.to_string());
     let mut tracer = seize(&child)?;
     let guard = end_in_time(&child);
