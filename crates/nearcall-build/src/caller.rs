@@ -136,8 +136,8 @@ fn with_comment(types: &prost_build::Method, summary: &str, errors: &str) -> Str
 /// The errors of a call, as doc lines.
 const CALL_ERRORS: &str = "\
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in\n\
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has\n\
-    /// no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.\n";
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it\n\
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.\n";
 
 /// The errors of a one-way call, as doc lines.
 const SEND_ERRORS: &str = "\
