@@ -1,6 +1,7 @@
-//! What the kernel counted for us: processor time, faults, switches, migrations.
+//! Counters of the kernel for a thread or process: processor time, faults, switches, migrations.
 //!
-//! The parsers take text and give `None` for what is not there. Not here: perf events (`perf.rs`).
+//! **Invariants:** every parser is a function of its text; a missing line is `None`.
+//! **Not here:** perf events (`perf.rs`).
 #![allow(unsafe_code, reason = "rustix has no getrusage and no clocks of other processes")]
 
 use std::io;
@@ -9,17 +10,17 @@ use std::mem::MaybeUninit;
 /// Resource use since the start of the process or thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time in our own code, as the scheduler accounts it.
+    /// User time, as the scheduler accounts it.
     pub user_ns: u64,
-    /// Time in the kernel for us.
+    /// System time.
     pub system_ns: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that did.
     pub major_faults: u64,
-    /// Times we went to sleep.
+    /// Voluntary context switches.
     pub voluntary_switches: u64,
-    /// Times somebody else was given our processor.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
@@ -84,7 +85,7 @@ pub fn thread_schedstat() -> Option<SchedStat> {
     parse_schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// How often this thread was moved to another CPU; `None` without CONFIG_SCHED_DEBUG.
+/// Returns how often this thread was moved to another CPU; `None` without CONFIG_SCHED_DEBUG.
 #[must_use]
 pub fn thread_migrations() -> Option<u64> {
     parse_migrations(&std::fs::read_to_string("/proc/thread-self/sched").ok()?)
@@ -105,7 +106,7 @@ pub fn parse_migrations(text: &str) -> Option<u64> {
 }
 
 impl Usage {
-    /// What was used between `earlier` and this.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

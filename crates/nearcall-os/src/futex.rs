@@ -1,17 +1,18 @@
-//! Sleeping on a word of memory, and waking who sleeps there, also across processes.
+//! Futexes: sleeping on a word of memory and waking the sleepers, also across processes.
 //!
-//! Always true: the calls are the process-shared form, and sleeping works on a read-only mapping.
-//! A wake-up is a hint: whoever returns from [`wait`] looks at the word again.
-//! Not here: when to sleep and how long to spin first (`nearcall-channel`).
+//! **Invariants:** the calls are the process-shared form, and sleeping works on a read-only
+//! mapping. A wake-up is a hint: check the word again after [`wait`].
+//! **Not here:** when to sleep and how long to spin first (`nearcall-channel`).
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
-use rustix::time::Timespec;
 
-/// A word to sleep on: one of our own (`&AtomicU32`), or one in a peer's read-only memory.
+use crate::deadline::Deadline;
+
+/// A word to sleep on: one of this process (`&AtomicU32`), or one in a peer's read-only memory.
 ///
 /// It cannot be stored to, because the memory may be read-only.
 #[derive(Debug, Clone, Copy)]
@@ -37,29 +38,34 @@ impl<'a> From<&'a AtomicU32> for FutexWord<'a> {
     }
 }
 
-/// How a [`wait`] ended. In every case the caller looks at the word again.
+/// The end of a [`wait`]. In every case, check the word again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Somebody woke us, or a signal did, or nobody knows who.
+    /// A wake-up, a signal, or a spurious return.
     Woken,
-    /// The word was not `expected` when we came to sleep, so we did not.
+    /// The word was not `expected`, so the thread did not sleep.
     Changed,
     /// The time is over.
     TimedOut,
 }
 
-/// Sleeps until `word` is woken, if it still has the value `expected`, at most for `timeout`
-/// (monotonic time).
+/// Sleeps until `word` is woken, if it still has the value `expected`, at most until `deadline`.
 ///
-/// One system call. A signal ends it early as [`Wait::Woken`]: a caller with a deadline computes
-/// the remaining time anew. Without a timeout a dead peer is never noticed.
+/// One system call, which takes the deadline as it is: no clock is read. A signal ends it early as
+/// [`Wait::Woken`]: call it again. With [`Deadline::NEVER`] a dead peer is never noticed.
 #[inline]
-pub fn wait<'a>(word: impl Into<FutexWord<'a>>, expected: u32, timeout: Option<Duration>) -> Wait {
-    let timeout = timeout.map(|timeout| Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    });
-    match futex::wait(word.into().0, Flags::empty(), expected, timeout.as_ref()) {
+pub fn wait<'a>(
+    word: impl Into<FutexWord<'a>>,
+    expected: u32,
+    deadline: impl Into<Deadline>,
+) -> Wait {
+    let end = match deadline.into() {
+        Deadline::NEVER => None,
+        deadline => Some(deadline.absolute_timespec()),
+    };
+    // This form counts an absolute CLOCK_MONOTONIC; any waker matches all bits.
+    let any_waker = NonZeroU32::MAX;
+    match futex::wait_bitset(word.into().0, Flags::empty(), expected, end.as_ref(), any_waker) {
         Err(Errno::AGAIN) => Wait::Changed,
         Err(Errno::TIMEDOUT) => Wait::TimedOut,
         // Any other errno would mean that the page could not be read: the caller's next load
@@ -70,7 +76,7 @@ pub fn wait<'a>(word: impl Into<FutexWord<'a>>, expected: u32, timeout: Option<D
 
 /// Wakes up to `count` sleepers of `word`, and returns how many there were.
 ///
-/// One system call, also when nobody sleeps. It never blocks.
+/// One system call, also without sleepers. It never blocks.
 #[inline]
 pub fn wake<'a>(word: impl Into<FutexWord<'a>>, count: u32) -> usize {
     let count = count.min(i32::MAX.unsigned_abs()); // The kernel takes an int.

@@ -1,12 +1,11 @@
-//! POSIX message queues without a name: made, unlinked at once, handed over as descriptors.
+//! POSIX message queues without a name: created, unlinked at once, passed as descriptors.
 //!
-//! Always true: a queue exists as long as somebody holds its descriptor, and no longer.
+//! **Invariants:** a queue exists as long as a process holds its descriptor, and no longer.
 //! O_NONBLOCK belongs to the open file, which both processes share, so it is never set here; the
 //! forms that do not wait pass a time long past instead.
 #![allow(unsafe_code, reason = "rustix has no POSIX message queues")]
 
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -27,7 +26,7 @@ pub struct Attributes {
     pub messages: usize,
 }
 
-/// What this machine allows. `None` where the file cannot be read.
+/// The limits of this machine. `None` if the file cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Queues of all users together (fs.mqueue.queues_max).
@@ -40,18 +39,30 @@ pub struct Limits {
     pub user_bytes_max: Option<u64>,
 }
 
-/// Why there is no queue.
-#[derive(Debug)]
+/// The reason why no queue was created.
+#[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The kernel has no message queues (CONFIG_POSIX_MQUEUE).
+    #[error("this kernel has no POSIX message queues")]
     Unsupported,
     /// More or longer messages than fs.mqueue.msg_max and msgsize_max allow, or zero.
+    #[error(
+        "size refused: fs.mqueue.msg_max is {}, fs.mqueue.msgsize_max is {}",
+        number(.0.messages_max),
+        number(.0.message_bytes_max)
+    )]
     Size(Limits),
     /// fs.mqueue.queues_max is reached.
+    #[error("fs.mqueue.queues_max ({}) is reached on this machine", number(.0.queues_max))]
     TooMany(Limits),
     /// RLIMIT_MSGQUEUE of this user is reached, or the process has no room for a descriptor.
+    #[error(
+        "RLIMIT_MSGQUEUE ({} bytes for this user) or the limit of descriptors is reached",
+        number(.0.user_bytes_max)
+    )]
     UserLimit(Limits),
     /// Anything else.
+    #[error("cannot make a message queue: {0}")]
     Os(io::Error),
 }
 
@@ -76,7 +87,7 @@ pub fn create_unlinked(messages_max: usize, message_bytes: usize) -> Result<Owne
     if fd < 0 {
         return Err(create_error(io::Error::last_os_error()));
     }
-    // SAFETY: on Linux an mqd_t is a descriptor; the kernel just made it for us.
+    // SAFETY: on Linux an mqd_t is a descriptor; the kernel has just created it.
     let queue = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: the name ends with NUL and outlives the call.
     match unsafe { libc::mq_unlink(name.as_ptr()) } {
@@ -114,39 +125,39 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
     send_until(queue, message, None).map(drop)
 }
 
-/// Sends one message; false when the queue stays full until `timeout` is over. Zero does not wait.
+/// Sends one message; false when the queue stays full until `deadline`.
 ///
-/// The kernel counts on the wall clock here: if it is set while we wait, the wait may be longer or
-/// shorter.
+/// The kernel counts on the wall clock here: if it is set during the wait, the wait may be longer
+/// or shorter.
 ///
 /// # Errors
 ///
-/// As [`send`].
+/// As for [`send`].
 pub fn send_timeout(
     queue: impl AsFd,
     message: &[u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<bool> {
-    send_until(queue, message, timeout)
+    send_until(queue, message, deadline)
 }
 
 /// Sends one message; false when the queue is full.
 ///
 /// # Errors
 ///
-/// As [`send`].
-pub fn send_now(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
-    send_until(queue, message, Some(Duration::ZERO))
+/// As for [`send`].
+pub fn try_send(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
+    send_until(queue, message, Deadline::NOW)
 }
 
-/// Receives the oldest message and waits for it; says its length.
+/// Receives the oldest message and waits for it. Returns its length.
 ///
 /// # Errors
 ///
 /// EMSGSIZE when `buffer` is shorter than the longest message the queue allows.
 pub fn receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let bytes = receive_until(queue, buffer, None)?;
-    // Without a timeout the kernel never answers "not in time".
+    // Without a deadline the kernel never answers "not in time".
     bytes.ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
@@ -155,25 +166,25 @@ pub fn receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// As [`receive`].
+/// As for [`receive`].
 pub fn receive_timeout(
     queue: impl AsFd,
     buffer: &mut [u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<usize>> {
-    receive_until(queue, buffer, timeout)
+    receive_until(queue, buffer, deadline)
 }
 
 /// Receives the oldest message; `None` when there is none.
 ///
 /// # Errors
 ///
-/// As [`receive`].
-pub fn receive_now(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    receive_until(queue, buffer, Some(Duration::ZERO))
+/// As for [`receive`].
+pub fn try_receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    receive_until(queue, buffer, Deadline::NOW)
 }
 
-/// What this machine allows now.
+/// Reads the limits of this machine.
 #[must_use]
 pub fn limits() -> Limits {
     let read = |name: &str| {
@@ -188,33 +199,9 @@ pub fn limits() -> Limits {
     }
 }
 
-impl fmt::Display for CreateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |limit: &Option<u64>| limit.map_or("unknown".into(), |n| n.to_string());
-        match self {
-            Self::Unsupported => write!(f, "this kernel has no POSIX message queues"),
-            Self::Size(limits) => write!(
-                f,
-                "size refused: fs.mqueue.msg_max is {}, fs.mqueue.msgsize_max is {}",
-                number(&limits.messages_max),
-                number(&limits.message_bytes_max)
-            ),
-            Self::TooMany(limits) => write!(
-                f,
-                "fs.mqueue.queues_max ({}) is reached on this machine",
-                number(&limits.queues_max)
-            ),
-            Self::UserLimit(limits) => write!(
-                f,
-                "RLIMIT_MSGQUEUE ({} bytes for this user) or the limit of descriptors is reached",
-                number(&limits.user_bytes_max)
-            ),
-            Self::Os(error) => write!(f, "cannot make a message queue: {error}"),
-        }
-    }
+fn number(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unknown".to_owned(), |limit| limit.to_string())
 }
-
-impl std::error::Error for CreateError {}
 
 fn create_error(error: io::Error) -> CreateError {
     match error.raw_os_error() {
@@ -226,11 +213,11 @@ fn create_error(error: io::Error) -> CreateError {
     }
 }
 
-fn send_until(queue: impl AsFd, message: &[u8], timeout: Option<Duration>) -> io::Result<bool> {
+fn send_until(queue: impl AsFd, message: &[u8], deadline: impl Into<Deadline>) -> io::Result<bool> {
     let queue = queue.as_fd().as_raw_fd();
-    let done = until(timeout, |time| {
-        // SAFETY: `message` is readable for its length; `time` is null (wait for ever) or points to
-        // a timespec that outlives the call.
+    let done = until(deadline, |time| {
+        // SAFETY: `message` is readable for its length; `time` is null (no limit) or points to a
+        // timespec that outlives the call.
         let outcome = unsafe {
             libc::mq_timedsend(queue, message.as_ptr().cast(), message.len(), PRIORITY, time)
         };
@@ -242,12 +229,12 @@ fn send_until(queue: impl AsFd, message: &[u8], timeout: Option<Duration>) -> io
 fn receive_until(
     queue: impl AsFd,
     buffer: &mut [u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<usize>> {
     let queue = queue.as_fd().as_raw_fd();
-    until(timeout, |time| {
+    until(deadline, |time| {
         // SAFETY: `buffer` is writable for its length; a null priority is not stored; `time` is
-        // null (wait for ever) or points to a timespec that outlives the call.
+        // null (no limit) or points to a timespec that outlives the call.
         let outcome = unsafe {
             libc::mq_timedreceive(
                 queue,
@@ -263,10 +250,10 @@ fn receive_until(
 
 /// Repeats `call` over interruptions until its time is over. A negative result means: see errno.
 fn until<E>(
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
     mut call: impl FnMut(*const libc::timespec) -> Result<usize, E>,
 ) -> io::Result<Option<usize>> {
-    let deadline = Deadline::after(timeout);
+    let deadline = deadline.into();
     loop {
         let time = deadline.remaining().map(realtime_after);
         if let Ok(value) = call(time.as_ref().map_or(ptr::null(), ptr::from_ref)) {

@@ -1,16 +1,15 @@
 //! Waiting until descriptors are ready: one, or a few. For many, `epoll.rs`.
 //!
-//! Always true: an interrupted wait goes on with the time that remains.
+//! **Invariants:** an interrupted wait goes on with the time that remains.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 pub use rustix::event::{PollFd, PollFlags};
 
 use crate::deadline::Deadline;
 
-/// What to wait for.
+/// The readiness to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     /// Something can be read, or the other end has closed.
@@ -23,7 +22,7 @@ pub enum Interest {
     HangUp,
 }
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ready {
     /// A read would not block.
@@ -42,27 +41,27 @@ pub struct Ready {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn poll_one(
     fd: impl AsFd,
     interest: Interest,
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<Ready>> {
     let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), interest.into())];
-    match poll(&mut fds, timeout)? {
+    match poll(&mut fds, deadline)? {
         0 => Ok(None),
         _ => Ok(Some(fds[0].revents().into())),
     }
 }
 
-/// Waits until at least one of `fds` is ready; says how many are (zero: not in time). What each is
-/// ready for stands in its `revents`; [`Ready::from`] reads it.
+/// Waits until at least one of `fds` is ready, and returns the number of those that are (zero: not
+/// in time). What each is ready for stands in its `revents`; [`Ready::from`] reads it.
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
-    let deadline = Deadline::after(timeout);
+/// The error of the kernel.
+pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result<usize> {
+    let deadline = deadline.into();
     loop {
         match rustix::event::poll(fds, deadline.remaining_timespec().as_ref()) {
             Err(rustix::io::Errno::INTR) => {}

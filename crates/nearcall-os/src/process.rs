@@ -1,16 +1,16 @@
 //! Processes: watched and ended by pidfd, started so that they cannot be forgotten.
 //!
-//! Always true: a pidfd means one process for ever; a number may be given to the next.
+//! **Invariants:** a pidfd always means the same process; a pid may be reused.
 #![allow(unsafe_code, reason = "Command::pre_exec is unsafe to call")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Resource};
 
+use crate::deadline::Deadline;
 use crate::poll::{Interest, poll_one};
 use crate::signal::{Signal, send_by_pidfd};
 
@@ -32,19 +32,19 @@ pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Allows this process at least `wanted` open descriptors, if the hard limit does, and says how
-/// many it may have now.
+/// Raises the limit of open descriptors of this process to `at_least`, within the hard limit, and
+/// returns how many it may have now.
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+/// The error of the kernel.
+pub fn raise_descriptor_limit(at_least: u64) -> io::Result<u64> {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     let now = limit.current.unwrap_or(u64::MAX);
-    if now >= wanted {
+    if now >= at_least {
         return Ok(now);
     }
-    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let allowed = limit.maximum.map_or(at_least, |maximum| maximum.min(at_least));
     limit.current = Some(allowed);
     rustix::process::setrlimit(Resource::Nofile, limit)?;
     Ok(allowed)
@@ -62,8 +62,8 @@ pub fn limit_address_space(bytes: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::As, limit)?)
 }
 
-/// A pidfd of process `pid`. Only for our own children and before they are reaped is it sure which
-/// process that is; of a peer take [`crate::socket::peer_pidfd`].
+/// A pidfd of process `pid`. Only for children of this process, and before they are reaped, is it
+/// certain which process that is; of a peer take [`crate::socket::peer_pidfd`].
 ///
 /// # Errors
 ///
@@ -79,9 +79,9 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn wait_pidfd(pidfd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
-    Ok(poll_one(pidfd, Interest::Readable, timeout)?.is_some())
+/// The error of the kernel.
+pub fn wait_pidfd(pidfd: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<bool> {
+    Ok(poll_one(pidfd, Interest::Readable, deadline)?.is_some())
 }
 
 /// Ends the process of `pidfd` at once. One that is dead already is no error.
@@ -100,15 +100,17 @@ pub fn kill_pidfd(pidfd: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
 }
 
-/// A child process that is killed and reaped when it is dropped, and that dies with us.
+/// A child process that is killed and reaped when it is dropped, and that the kernel kills when
+/// this process ends.
 ///
 /// It dies when the *thread* that spawned it ends, so spawn from one that stays. No descriptor of
-/// ours goes along but the three standard ones: everything in this crate is close-on-exec.
+/// this process is inherited but the three standard ones: everything in this crate is
+/// close-on-exec.
 #[derive(Debug)]
 pub struct Child {
     child: std::process::Child,
@@ -135,7 +137,7 @@ impl Child {
         // nothing and takes no lock.
         let child = unsafe { command.pre_exec(die_with_parent) }.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // Nobody else reaps our child, so the number is still its own.
+        // Only this process reaps its child, so the pid is still its own.
         let mut child = child;
         match pidfd_open(pid) {
             Ok(pidfd) => Ok(Self { child, pidfd }),
@@ -168,9 +170,9 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// The kernel's.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<ExitStatus>> {
-        match wait_pidfd(&self.pidfd, timeout)? {
+    /// The error of the kernel.
+    pub fn wait(&mut self, deadline: impl Into<Deadline>) -> io::Result<Option<ExitStatus>> {
+        match wait_pidfd(&self.pidfd, deadline)? {
             true => self.child.wait().map(Some),
             false => Ok(None),
         }
@@ -180,18 +182,18 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         kill_pidfd(&self.pidfd)?;
         // Its end and not a stop: of one that is traced a plain wait would report that, too.
-        wait_pidfd(&self.pidfd, None)?;
+        wait_pidfd(&self.pidfd, Deadline::NEVER)?;
         self.child.wait()
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure; the death signal above is the second net.
+        // A failure cannot be reported here; the death signal above still ends the child.
         let _ = self.kill();
     }
 }

@@ -1,18 +1,18 @@
-//! Memory files (memfd) and mappings of them, as types that say who may write.
+//! Memory files (memfd) and mappings of them, as types that define which side may write.
 //!
-//! | type | who writes | how the other side sees it |
+//! | type | written by | type on the other side |
 //! |---|---|---|
-//! | [`OwnRegion`] | this process alone; the seals forbid everybody else | [`PeerRegion`] |
+//! | [`OwnRegion`] | this process alone; the seals forbid other processes | [`PeerRegion`] |
 //! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
 //! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
 //! | [`TrustedRegion`] | both sides, in place, by agreement | [`TrustedRegion`] |
 //! | [`PlainRegion`] | this process alone, bytes only | [`PeerRegion`], or [`TrustedBytes`] |
 //!
-//! Always true: a mapped file can no longer change its size, so no access to it can fault because
-//! the peer shortened it; a peer's file is judged (kind, seals, size) before it is mapped.
+//! **Invariants:** a mapped file can no longer change its size, so no access to it can fault
+//! because the peer shortened it; a peer's file is checked (kind, seals, size) before it is mapped.
 //! Offsets are the caller's own numbers: one that is out of range or misaligned panics. A number
-//! that a peer wrote must be judged first, or go through [`PeerRegion::get`].
-//! Not here: what lies where in a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
+//! that a peer wrote must be checked first, or go through [`PeerRegion::get`].
+//! **Not here:** the layout of a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
 
 mod bytes;
 mod mapping;
@@ -22,7 +22,6 @@ mod plain;
 mod shared;
 mod trusted;
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use rustix::fs::SealFlags;
@@ -35,11 +34,11 @@ pub use plain::{PlainBytes, PlainRegion, Trust, TrustedBytes};
 pub use shared::SharedRegion;
 pub use trusted::TrustedRegion;
 
-/// When the pages of a new region are taken from the system.
+/// The time at which the pages of a new region are allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// All pages now (`fallocate`). A machine without room says so at creation, and a later
-    /// access cannot fail. The pages count as used memory even if nobody touches them.
+    /// All pages now (`fallocate`). Without memory the creation fails, and a later access cannot.
+    /// The pages count as used memory even if no process touches them.
     Reserved,
     /// Each page when it is first touched. Costs nothing while it is unused; but when memory
     /// has run out, the touch kills the process (SIGBUS) instead of returning an error. For big
@@ -47,13 +46,17 @@ pub enum Backing {
     Lazy,
 }
 
-/// Why a region was not created or not opened. Nothing stays mapped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The reason why a region was not created or not opened. Nothing stays mapped.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum RegionError {
     /// The descriptor is no memory file: a regular file, FIFO, socket, or huge pages.
+    #[error("not a memory file; the peer must send a descriptor from memfd_create")]
     NotMemoryFile,
-    /// The memory file lacks a seal, or has one that we do not expect. Both are seal bits
-    /// (`F_SEAL_*`).
+    /// The memory file lacks a seal, or has an unexpected one. Both are seal bits (`F_SEAL_*`).
+    #[error(
+        "memory file has seals {found:#x} instead of {expected:#x}; the peer must seal it before \
+         it sends it"
+    )]
     Seals {
         /// The bits that the file must have.
         expected: u32,
@@ -61,6 +64,11 @@ pub enum RegionError {
         found: u32,
     },
     /// The size is not one of those allowed.
+    #[error(
+        "region of {found} bytes instead of {} to {}; both sides must agree on the size",
+        expected.start(),
+        expected.end()
+    )]
     Size {
         /// The sizes allowed, in bytes.
         expected: RangeInclusive<usize>,
@@ -68,42 +76,20 @@ pub enum RegionError {
         found: u64,
     },
     /// The kernel refused.
-    Os(Errno),
+    #[error("{}", explain(*.0))]
+    Os(#[from] Errno),
 }
 
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotMemoryFile => {
-                f.write_str("not a memory file; the peer must send a descriptor from memfd_create")
-            }
-            Self::Seals { expected, found } => write!(
-                f,
-                "memory file has seals {found:#x} instead of {expected:#x}; \
-                 the peer must seal it before it sends it"
-            ),
-            Self::Size { expected, found } => write!(
-                f,
-                "region of {found} bytes instead of {} to {}; both sides must agree on the size",
-                expected.start(),
-                expected.end()
-            ),
-            Self::Os(Errno::NOMEM | Errno::NOSPC) => {
-                f.write_str("no memory left for the region; ask for a smaller one or free some")
-            }
-            Self::Os(Errno::MFILE | Errno::NFILE) => {
-                f.write_str("no descriptor left for the region; raise the limit on open files")
-            }
-            Self::Os(errno) => write!(f, "the kernel refused the region: {errno}"),
+/// Describes an error of the kernel, and what to do about it.
+fn explain(errno: Errno) -> String {
+    match errno {
+        Errno::NOMEM | Errno::NOSPC => {
+            "no memory left for the region; ask for a smaller one or free some".to_owned()
         }
-    }
-}
-
-impl std::error::Error for RegionError {}
-
-impl From<Errno> for RegionError {
-    fn from(errno: Errno) -> Self {
-        Self::Os(errno)
+        Errno::MFILE | Errno::NFILE => {
+            "no descriptor left for the region; raise the limit on open files".to_owned()
+        }
+        errno => format!("the kernel refused the region: {errno}"),
     }
 }
 

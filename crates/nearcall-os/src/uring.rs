@@ -3,9 +3,9 @@
 //! Buffers belong to the ring and cannot be touched while the kernel uses them: the accessors give
 //! `None` then. Queuing costs no system call; [`StreamRing::wait`] submits what is queued and waits
 //! in one `io_uring_enter`. A blocking send or receive is thus one system call.
-//! Always true: no buffer is freed while an operation on it is under way; the drop cancels and
+//! **Invariants:** no buffer is freed while an operation on it is under way; the drop cancels and
 //! waits.
-//! Not here: framing messages (the channel does that).
+//! **Not here:** framing messages (the channel does that).
 #![allow(unsafe_code, reason = "pushing an entry promises that its buffer lives")]
 
 use std::fmt;
@@ -19,22 +19,27 @@ use io_uring::{IoUring, Probe, opcode, squeue, types};
 use crate::deadline::Deadline;
 use crate::pages::Pages;
 
-/// Why io_uring cannot be used here.
-#[derive(Debug)]
+/// The reason why io_uring cannot be used here.
+#[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The kernel was built without it, or a sandbox pretends so (ENOSYS).
+    #[error("this kernel has no io_uring (or a sandbox hides it)")]
     Missing,
-    /// kernel.io_uring_disabled has this value and forbids it to us.
+    /// kernel.io_uring_disabled has this value, which forbids it.
+    #[error("kernel.io_uring_disabled is {0} (0 allows io_uring to every process)")]
     Disabled(u32),
     /// Not allowed though the sysctl would: seccomp, as container runtimes set it up.
+    #[error("io_uring is forbidden here, probably by seccomp")]
     Forbidden,
     /// The kernel lacks this operation or feature.
+    #[error("this kernel's io_uring lacks {0}")]
     Lacks(&'static str),
     /// Anything else, such as RLIMIT_MEMLOCK or too many descriptors.
+    #[error("cannot make an io_uring: {0}")]
     Os(io::Error),
 }
 
-/// Which direction.
+/// A direction of the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The send under way.
@@ -66,19 +71,19 @@ struct Side {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The buffer is ours.
+    /// The kernel does not use the buffer.
     Idle,
     /// The kernel uses the buffer, or will from the next submission on.
     UnderWay,
-    /// The buffer is ours again; bytes or a negative errno, not taken yet.
+    /// The operation is done: bytes or a negative errno, not taken yet.
     Done(i32),
 }
 
-/// Whether a [`StreamRing`] can be had here; makes a ring and closes it.
+/// Checks whether a [`StreamRing`] can be created here, by creating a ring and closing it.
 ///
 /// # Errors
 ///
-/// [`Refusal`] says why not.
+/// [`Refusal`] names the reason.
 pub fn probe() -> Result<(), Refusal> {
     make_ring().map(drop)
 }
@@ -109,14 +114,14 @@ impl StreamRing {
         (side.state != State::UnderWay).then_some(&mut *side.buffer)
     }
 
-    /// What was received; `None` while a receive is under way.
+    /// The received bytes; `None` while a receive is under way.
     #[must_use]
     pub fn receive_buffer(&self) -> Option<&[u8]> {
         let side = &self.inner().receive;
         (side.state != State::UnderWay).then_some(&*side.buffer)
     }
 
-    /// What was received, for moving the rest of it to the front; `None` while one is under way.
+    /// The receive buffer, for moving the rest to the front; `None` while a receive is under way.
     pub fn receive_buffer_mut(&mut self) -> Option<&mut [u8]> {
         let side = &mut self.inner_mut().receive;
         (side.state != State::UnderWay).then_some(&mut *side.buffer)
@@ -159,7 +164,7 @@ impl StreamRing {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn submit(&mut self) -> io::Result<()> {
         self.inner_mut().submit()
     }
@@ -169,13 +174,17 @@ impl StreamRing {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     ///
     /// # Panics
     ///
     /// When nothing was queued in that direction.
-    pub fn wait(&mut self, direction: Direction, timeout: Option<Duration>) -> io::Result<bool> {
-        let deadline = Deadline::after(timeout);
+    pub fn wait(
+        &mut self,
+        direction: Direction,
+        deadline: impl Into<Deadline>,
+    ) -> io::Result<bool> {
+        let deadline = deadline.into();
         let inner = self.inner_mut();
         loop {
             inner.collect();
@@ -201,7 +210,8 @@ impl StreamRing {
         }
     }
 
-    /// Whether `direction` is done. Call [`StreamRing::submit`] first: this does not submit.
+    /// Returns whether `direction` is done. Call [`StreamRing::submit`] first: this does not
+    /// submit.
     ///
     /// Costs a system call only when the kernel has work for this thread, such as the copy of what
     /// has come.
@@ -217,7 +227,7 @@ impl StreamRing {
         matches!(inner.side(direction).state, State::Done(_))
     }
 
-    /// Whether `direction` is under way (queued or submitted).
+    /// Returns whether `direction` is under way (queued or submitted).
     #[must_use]
     pub fn is_under_way(&self, direction: Direction) -> bool {
         let inner = self.inner();
@@ -301,7 +311,7 @@ impl Inner {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nobody
+        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nothing
         // touches it before its completion, and the drop waits for that or leaks it. The socket is
         // closed after the ring.
         let pushed = unsafe { self.ring.submission().push(entry) };
@@ -375,25 +385,9 @@ impl fmt::Debug for Inner {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "this kernel has no io_uring (or a sandbox hides it)"),
-            Self::Disabled(value) => {
-                write!(f, "kernel.io_uring_disabled is {value} (0 allows io_uring to everybody)")
-            }
-            Self::Forbidden => write!(f, "io_uring is forbidden here, probably by seccomp"),
-            Self::Lacks(what) => write!(f, "this kernel's io_uring lacks {what}"),
-            Self::Os(error) => write!(f, "cannot make an io_uring: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 fn make_ring() -> Result<IoUring, Refusal> {
-    // Without an interrupt of whoever waits, which costs more than the message itself on a virtual
-    // machine; the flag tells a spinner that there is work. Linux 5.19 can do that.
+    // Without an interrupt of the waiting thread, which costs more than the message itself on a
+    // virtual machine; the flag shows a spinning thread that there is work. Linux 5.19 can do that.
     let quiet =
         IoUring::builder().dontfork().setup_coop_taskrun().setup_taskrun_flag().build(ENTRIES);
     let ring = match quiet {

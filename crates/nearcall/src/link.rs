@@ -104,7 +104,7 @@ impl Link {
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
         let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory
-            && endpoint.unit_bytes_max() >= SMALL_BYTES;
+            && endpoint.fragment_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         Rc::new(Self {
@@ -189,7 +189,7 @@ impl Link {
     pub(crate) fn handle_timeout(self: &Rc<Self>) {
         self.inner.borrow_mut().wire.handle_timeout(options::now());
         self.take_events();
-        self.send_own(Deadline::Now);
+        self.send_own(Deadline::NOW);
     }
 
     /// When `handle_timeout` has something to do.
@@ -212,7 +212,7 @@ impl Link {
     /// what it was sent.
     #[cold]
     pub(crate) fn cut_off(self: &Rc<Self>, why: Status) {
-        self.with_endpoint(Endpoint::abandon);
+        self.with_endpoint(Endpoint::discard_unsent);
         self.close(why);
     }
 
@@ -220,7 +220,7 @@ impl Link {
     pub(crate) fn drain(self: &Rc<Self>) {
         self.inner.borrow_mut().wire.drain();
         self.take_events();
-        self.send_own(Deadline::Now);
+        self.send_own(Deadline::NOW);
     }
 
     /// Treats what time or the end of the connection brought.

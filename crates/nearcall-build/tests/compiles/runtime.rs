@@ -1,4 +1,4 @@
-//! The items that generated code names, for calls within one thread.
+//! A stub of the runtime: the items that generated code names, for calls within one thread.
 #![allow(missing_docs, unreachable_pub, reason = "the real runtime explains them")]
 
 use std::any::Any;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prost::Message;
 
-/// What generated code says about a method.
+/// The description of a method.
 #[derive(Debug)]
 pub struct Method {
     pub id: u32,
@@ -19,7 +19,7 @@ pub struct Method {
     pub deadline: Option<Duration>,
 }
 
-/// What generated code says about a service.
+/// The description of a service.
 #[derive(Debug)]
 pub struct Interface {
     pub name: &'static str,
@@ -41,7 +41,7 @@ pub struct BadAddress;
 
 #[derive(Debug, Default)]
 pub struct CallOptions {
-    /// Goes through bytes even though the service is here.
+    /// Encodes the call although the service is in this thread.
     pub not_local: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Loan(pub Vec<u8>);
 #[derive(Default)]
 pub struct Client {
     objects: RefCell<BTreeMap<String, Rc<dyn Dispatcher>>>,
-    /// Calls that the next object sends as bytes, and those that went straight to a service.
+    /// Makes objects that are created from now on encode their calls.
     pub bytes_only: Cell<bool>,
 }
 
@@ -135,7 +135,7 @@ impl ObjectRef {
     ) -> Result<R, Status> {
         let answer = Answer::default();
         serve(&Context(PhantomData), Responder(Rc::clone(&answer), PhantomData));
-        taken(&answer)
+        take_answer(&answer)
     }
 
     pub fn call<Q: Message, R: Message + Default>(
@@ -148,7 +148,7 @@ impl ObjectRef {
         let answer = Answer::default();
         let incoming = Incoming { method: method.id, bytes: &bytes, answer: Rc::clone(&answer) };
         self.dispatcher.dispatch(incoming);
-        taken(&answer)
+        take_answer(&answer)
     }
 
     pub fn start<Q: Message, R: Message + Default>(
@@ -170,7 +170,7 @@ impl ObjectRef {
     }
 }
 
-fn taken<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
+fn take_answer<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
     let answer = answer.borrow_mut().take().unwrap_or(Err(Status("unanswered")));
     answer.map(|bytes| R::decode(&*bytes).unwrap())
 }

@@ -1,4 +1,4 @@
-//! The thermostat as in two terminals: by every mechanism, and with mistakes.
+//! The thermostat as in two terminals: by every mechanism, and with wrong input.
 
 use std::process;
 
@@ -27,8 +27,8 @@ fn it_works_by_every_mechanism() {
 }
 
 #[track_caller]
-fn fails(words: &[&str], code: i32, error: &str) {
-    let ended = run("thermostat", words, "");
+fn check_failure(arguments: &[&str], code: i32, error: &str) {
+    let ended = run("thermostat", arguments, "");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:?}");
     assert!(ended.stderr.contains(error), "{ended:?}");
 }
@@ -36,16 +36,16 @@ fn fails(words: &[&str], code: i32, error: &str) {
 #[test]
 fn mistakes_are_explained() {
     let nowhere = address("nowhere");
-    fails(&["set", "warm"], 2, "no number: `warm`");
-    fails(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
-    fails(&["serve", "unix:"], 2, "must follow `unix:`");
-    fails(&["set", "20", &nowhere], 1, &format!("nobody listens at {nowhere}"));
+    check_failure(&["set", "warm"], 2, "no number: `warm`");
+    check_failure(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
+    check_failure(&["serve", "unix:"], 2, "must follow `unix:`");
+    check_failure(&["set", "20", &nowhere], 1, &format!("nobody listens at {nowhere}"));
 }
 
 #[test]
 fn a_refused_temperature_is_an_error_of_the_client_alone() {
     let address = address("refused");
     let _server = start("thermostat", &["serve", &address]);
-    fails(&["set", "90", &address], 1, "OUT_OF_RANGE: a room has 5 to 30 degrees");
+    check_failure(&["set", "90", &address], 1, "OUT_OF_RANGE: a room has 5 to 30 degrees");
     assert_eq!(run("thermostat", &["set", "19", &address], "").code, Some(0));
 }

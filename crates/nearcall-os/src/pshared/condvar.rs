@@ -1,23 +1,23 @@
 #![allow(unsafe_code, reason = "calls the C library's condition variables, may send the handle")]
 //! A condition variable in shared memory, on the monotonic clock.
 //!
-//! Always true: a wait gives the lock back and takes it again, also when it fails with a time-out.
-//! A killed waiter can make a later `signal` or `broadcast` block, because the C library counts
-//! waiters in the memory (glibc before 2.41): a test that kills peers bounds these from outside.
-//! Not here: the condition itself, which the caller checks in a loop.
+//! **Invariants:** a wait gives the lock back and takes it again, also when it fails with a
+//! time-out. A killed waiter can make a later `signal` or `broadcast` block, because the C library
+//! counts waiters in the memory (glibc before 2.41): a test that kills peers bounds these from
+//! outside.
+//! **Not here:** the condition itself, which the caller checks in a loop.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::Duration;
 
 use libc::{pthread_cond_t, pthread_condattr_t};
 
 use super::{MutexGuard, Place, c_timespec, check};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
-/// A place to sleep until the other side says that something under the mutex has changed.
+/// A condition variable: sleeps until the other side signals a change under the mutex.
 #[derive(Debug)]
 pub struct Condvar {
     place: Place<pthread_cond_t>,
@@ -28,10 +28,10 @@ unsafe impl Send for Condvar {}
 // SAFETY: as for Send.
 unsafe impl Sync for Condvar {}
 
-/// How a [`Condvar::wait_timeout`] ended. The lock is held again in both cases.
+/// The end of a [`Condvar::wait_timeout`]. The lock is held again in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CondvarWait {
-    /// Somebody signalled, or it was a false alarm.
+    /// A signal, or a spurious wake-up.
     Woken,
     /// The time is over.
     TimedOut,
@@ -40,10 +40,10 @@ pub enum CondvarWait {
 impl Condvar {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<pthread_cond_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_cond_t>();
 
-    /// Makes a condition variable at `at`. Once, before the peer attaches.
+    /// Makes a condition variable at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -51,10 +51,10 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize) -> io::Result<Self> {
-        let place = Place::<pthread_cond_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+        let place = Place::<pthread_cond_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_monotonic()?;
         // SAFETY: `Place` proves room and alignment and keeps the memory; the attributes are
@@ -63,56 +63,56 @@ impl Condvar {
         Ok(Self { place })
     }
 
-    /// The condition variable that the peer has made at `at`.
+    /// The condition variable that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset) }
     }
 
-    /// Gives the lock back, sleeps until it is signalled, and takes the lock again. May also
-    /// return without a signal. Sleeps for ever if the peer is dead.
+    /// Gives the lock back, sleeps until it is signalled, and takes the lock again. May also return
+    /// without a signal. Sleeps without end if the peer is dead.
     ///
-    /// `guard.found()` then says how the lock was found.
+    /// Then `guard.lock_state()` is the state in which the lock was found.
     ///
     /// # Errors
     ///
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn wait(&self, guard: &mut MutexGuard<'_>) -> io::Result<()> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the object;
-        // the guard proves that this thread holds the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // object; the guard proves that this thread holds the mutex.
         let result = unsafe { libc::pthread_cond_wait(self.place.as_ptr(), guard.as_ptr()) };
-        guard.retaken(result)
+        guard.retake(result)
     }
 
-    /// As [`wait`](Self::wait), at most for `timeout` (monotonic).
+    /// As for [`wait`](Self::wait), at most until `deadline`.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait).
+    /// As for [`wait`](Self::wait).
     pub fn wait_timeout(
         &self,
         guard: &mut MutexGuard<'_>,
-        timeout: Duration,
+        deadline: impl Into<Deadline>,
     ) -> io::Result<CondvarWait> {
-        let end = c_timespec(clock::deadline(timeout));
+        let end = c_timespec(deadline.into().absolute_timespec());
         let (condvar, mutex) = (self.place.as_ptr(), guard.as_ptr());
         // SAFETY: as in `wait`; `end` is a valid time that lives during the call.
         match unsafe { libc::pthread_cond_timedwait(condvar, mutex, &raw const end) } {
             libc::ETIMEDOUT => {
-                guard.retaken(0)?;
+                guard.retake(0)?;
                 Ok(CondvarWait::TimedOut)
             }
-            result => guard.retaken(result).map(|()| CondvarWait::Woken),
+            result => guard.retake(result).map(|()| CondvarWait::Woken),
         }
     }
 
-    /// Wakes one sleeper. A system call only if somebody sleeps.
+    /// Wakes one sleeper. A system call only if there is a sleeper.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Condvar {
         check(unsafe { libc::pthread_cond_signal(self.place.as_ptr()) })
     }
 
-    /// Wakes all sleepers. A system call only if somebody sleeps.
+    /// Wakes all sleepers. A system call only if there is a sleeper.
     ///
     /// # Errors
     ///

@@ -1,28 +1,28 @@
 #![allow(unsafe_code, reason = "calls the C library's mutexes, and may send the handle")]
-//! A robust mutex in shared memory: when its owner is killed, the next one gets it and is told.
+//! A robust mutex in shared memory: when its owner is killed, the next one gets it and sees that in
+//! [`Lock`].
 //!
-//! Always true: whoever gets the lock from a dead owner has already made it usable again; the
-//! memory of a held mutex stays mapped, even if the guard was forgotten.
-//! Not here: repairing what the dead owner left half done (the caller, who sees [`Lock`]).
+//! **Invariants:** a lock that comes from a dead owner was made consistent again before it is
+//! returned; the memory of a held mutex stays mapped, even if the guard was forgotten.
+//! **Not here:** repairing what the dead owner left half done (the caller, who sees [`Lock`]).
 
 use std::io;
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
 use super::{Place, c_timespec, check};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
 /// A lock that threads of both processes take in turn.
 #[derive(Debug)]
 pub struct Mutex {
     place: Place<pthread_mutex_t>,
-    /// A thread of ours holds it through this handle. Written only by the holder.
+    /// A thread of this process holds it through this handle. Written only by the holder.
     held: AtomicBool,
 }
 
@@ -54,10 +54,10 @@ pub struct MutexGuard<'a> {
 impl Mutex {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<pthread_mutex_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_mutex_t>();
 
-    /// Makes an unlocked mutex at `at`. Once, before the peer attaches.
+    /// Makes an unlocked mutex at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize) -> io::Result<Self> {
-        let place = Place::<pthread_mutex_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+        let place = Place::<pthread_mutex_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_robust()?;
         // SAFETY: `Place` proves room and alignment and keeps the memory; the attributes are
@@ -77,35 +77,36 @@ impl Mutex {
         Ok(Self { place, held: AtomicBool::new(false) })
     }
 
-    /// The mutex that the peer has made at `at`.
+    /// The mutex that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at), held: AtomicBool::new(false) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset), held: AtomicBool::new(false) }
     }
 
     /// Takes the lock, and sleeps until it is free. The death of the owner frees it.
     ///
-    /// A thread that already holds it sleeps for ever.
+    /// A thread that already holds it sleeps without end.
     ///
     /// # Errors
     ///
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn lock(&self) -> io::Result<MutexGuard<'_>> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // mutex.
         self.guard(unsafe { libc::pthread_mutex_lock(self.place.as_ptr()) })
     }
 
-    /// Takes the lock if it is free. `Ok(None)`: somebody holds it.
+    /// Takes the lock if it is free. `Ok(None)`: it is held.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// As for [`lock`](Self::lock).
     #[inline]
     pub fn try_lock(&self) -> io::Result<Option<MutexGuard<'_>>> {
         // SAFETY: as in `lock`.
@@ -115,13 +116,16 @@ impl Mutex {
         }
     }
 
-    /// Takes the lock, and sleeps at most for `timeout` (monotonic). `Ok(None)`: time is over.
+    /// Takes the lock, and sleeps at most until `deadline`. `Ok(None)`: time is over.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
-    pub fn lock_timeout(&self, timeout: Duration) -> io::Result<Option<MutexGuard<'_>>> {
-        let end = c_timespec(clock::deadline(timeout));
+    /// As for [`lock`](Self::lock).
+    pub fn lock_timeout(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> io::Result<Option<MutexGuard<'_>>> {
+        let end = c_timespec(deadline.into().absolute_timespec());
         let mutex = self.place.as_ptr();
         // SAFETY: as in `lock`; `end` is a valid time that lives during the call.
         match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, &raw const end) } {
@@ -143,7 +147,7 @@ impl Mutex {
         if result != libc::EOWNERDEAD {
             return check(result).map(|()| Lock::Clean);
         }
-        // SAFETY: as in `lock`; EOWNERDEAD means that we hold it.
+        // SAFETY: as in `lock`; EOWNERDEAD means that this thread holds it.
         check(unsafe { libc::pthread_mutex_consistent(self.place.as_ptr()) })?;
         Ok(Lock::OwnerDied)
     }
@@ -153,7 +157,7 @@ impl Drop for Mutex {
     fn drop(&mut self) {
         if *self.held.get_mut() {
             // A guard was forgotten: the C library's list of held mutexes points into the region,
-            // so the region must stay mapped for ever.
+            // so the region must stay mapped until the process ends.
             mem::forget(Arc::clone(&self.place.region));
         }
     }
@@ -164,7 +168,7 @@ impl MutexGuard<'_> {
     /// took it again.
     #[must_use]
     #[inline]
-    pub fn found(&self) -> Lock {
+    pub fn lock_state(&self) -> Lock {
         self.found
     }
 
@@ -174,7 +178,7 @@ impl MutexGuard<'_> {
     }
 
     /// For a condition variable: `result` is how its wait took the lock again.
-    pub(super) fn retaken(&mut self, result: c_int) -> io::Result<()> {
+    pub(super) fn retake(&mut self, result: c_int) -> io::Result<()> {
         match self.mutex.take_over(result) {
             Ok(found) => {
                 self.found = found;

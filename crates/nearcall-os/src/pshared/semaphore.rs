@@ -1,17 +1,16 @@
 #![allow(unsafe_code, reason = "calls the C library's semaphores, and may send the handle")]
 //! A POSIX semaphore in shared memory (`sem_t`).
 //!
-//! Always true: every wait is finite or says that it is not; signals do not end one.
-//! Not here: named semaphores, which would be left behind by a killed process.
+//! **Invariants:** every wait without a limit is documented as such; signals do not end one.
+//! **Not here:** named semaphores, which would be left behind by a killed process.
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use libc::{c_int, clockid_t, sem_t, timespec};
 
 use super::{Place, c_timespec};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
 /// A counter that [`wait`](Self::wait) takes one from and [`post`](Self::post) adds one to.
@@ -28,10 +27,10 @@ unsafe impl Sync for Semaphore {}
 impl Semaphore {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<sem_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<sem_t>();
 
-    /// Makes a semaphore of `value` at `at`. Once, before the peer attaches.
+    /// Makes a semaphore of `value` at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -39,27 +38,27 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize, value: u32) -> io::Result<Self> {
-        let place = Place::<sem_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize, value: u32) -> io::Result<Self> {
+        let place = Place::<sem_t>::new(region, offset);
         // SAFETY: `Place` proves room and alignment, and keeps the memory.
         check_minus_one(unsafe { libc::sem_init(place.as_ptr(), PROCESS_SHARED, value) })?;
         Ok(Self { place })
     }
 
-    /// The semaphore that the peer has made at `at`.
+    /// The semaphore that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset) }
     }
 
-    /// Takes one, and sleeps until there is one: for ever if the peer is dead.
+    /// Takes one, and sleeps until there is one: without end if the peer is dead.
     ///
     /// # Errors
     ///
@@ -67,7 +66,8 @@ impl Semaphore {
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
-            // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made it.
+            // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made
+            // it.
             match check_minus_one(unsafe { libc::sem_wait(self.place.as_ptr()) }) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
@@ -75,13 +75,13 @@ impl Semaphore {
         }
     }
 
-    /// Takes one, and sleeps at most for `timeout` (monotonic). `Ok(false)`: there was none.
+    /// Takes one, and sleeps at most until `deadline`. `Ok(false)`: there was none.
     ///
     /// # Errors
     ///
     /// When the memory holds no semaphore.
-    pub fn wait_timeout(&self, timeout: Duration) -> io::Result<bool> {
-        let end = c_timespec(clock::deadline(timeout));
+    pub fn wait_timeout(&self, deadline: impl Into<Deadline>) -> io::Result<bool> {
+        let end = c_timespec(deadline.into().absolute_timespec());
         loop {
             let semaphore = self.place.as_ptr();
             // SAFETY: as in `wait`; `end` is a valid time that lives during the call.
@@ -117,7 +117,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// When the counter is full: a peer forged it, or nobody ever waits.
+    /// When the counter is full: a peer forged it, or no thread waits.
     #[inline]
     pub fn post(&self) -> io::Result<()> {
         // SAFETY: as in `wait`.

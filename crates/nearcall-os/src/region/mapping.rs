@@ -1,9 +1,10 @@
 #![allow(unsafe_code, reason = "maps and unmaps memory, and makes pointers into it")]
 //! One stretch of memory that several regions may point into: a mapped file or a heap block.
 //!
-//! Always true: the memory is readable from `start` for `bytes` bytes until the last `Arc` of the
-//! mapping is dropped, and `start` is aligned to a page (heap block: `HEAP_ALIGN`).
-//! Not here: who may write, and the checks of a peer's file (`own.rs`, `peer.rs`, `shared.rs`).
+//! **Invariants:** the memory is readable from `start` for `bytes` bytes until the last `Arc` of
+//! the mapping is dropped, and `start` is aligned to a page (heap block: `HEAP_ALIGN`).
+//! **Not here:** which side may write, and the checks of a peer's file (`own.rs`, `peer.rs`,
+//! `shared.rs`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub(super) struct Mapping {
     source: Source,
 }
 
-/// How far a mapping may be accessed.
+/// The access that a mapping allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     ReadOnly,
@@ -37,14 +38,15 @@ enum Source {
     Heap,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread. `Mapping` itself hands out only a
-// raw pointer; the region types decide who may write through it.
+// SAFETY: the memory belongs to the process, not to a thread. `Mapping` itself hands out only a raw
+// pointer; the region types decide which side may write through it.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send: shared access to a `Mapping` yields only numbers and a raw pointer.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` bytes of a memory file whose size is sealed, or about to be by us.
+    /// Maps `bytes` bytes of a memory file whose size is sealed, or about to be sealed by the
+    /// caller.
     ///
     /// A forked child does not get the mapping: it would be a second writer.
     pub(super) fn of_file(fd: impl AsFd, bytes: usize, access: Access) -> Result<Self, Errno> {
@@ -52,7 +54,7 @@ impl Mapping {
             Access::ReadOnly => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing of ours.
+        // SAFETY: the kernel chooses the address, so the mapping overlaps no other.
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, 0)
         }?;
@@ -170,7 +172,7 @@ pub(super) fn create_file(
     Ok((mapping, file))
 }
 
-/// Maps a peer's memory file, after its kind, seals and size were judged.
+/// Maps a peer's memory file, after its kind, seals and size were checked.
 pub(super) fn open_file(
     fd: BorrowedFd<'_>,
     bytes: &std::ops::RangeInclusive<usize>,
@@ -182,7 +184,7 @@ pub(super) fn open_file(
         Err(Errno::INVAL) => return Err(RegionError::NotMemoryFile),
         Err(errno) => return Err(errno.into()),
     };
-    // Whether the file may be executed is the creator's kernel's choice and no danger to us.
+    // Whether the file may be executed is a choice of the kernel of the creator, and harmless here.
     if found.difference(SealFlags::EXEC) != seals {
         let (expected, found) = (seals.bits(), found.bits());
         return Err(RegionError::Seals { expected, found });

@@ -10,7 +10,7 @@ use crate::partner::{self, PATIENCE, SHORT};
 
 #[test]
 fn a_blocked_signal_is_waited_for() {
-    let set = SignalSet::of(&[Signal::USR1]);
+    let set = SignalSet::new(&[Signal::USR1]);
     let before = signal::block(&set).unwrap();
     assert_eq!(signal::wait_for(&set, SHORT).unwrap(), None);
     signal::send_to_thread(pid(), tid(), Signal::USR1).unwrap();
@@ -21,7 +21,7 @@ fn a_blocked_signal_is_waited_for() {
 
 #[test]
 fn a_blocked_signal_is_read_from_a_descriptor() {
-    let set = SignalSet::of(&[Signal::USR2]);
+    let set = SignalSet::new(&[Signal::USR2]);
     signal::block(&set).unwrap();
     let fd = signal::signalfd(&set).unwrap();
     assert!(poll_one(&fd, Interest::Readable, SHORT).unwrap().is_none());
@@ -53,10 +53,10 @@ fn the_first_interrupt_is_a_flag_and_the_second_kills() {
 fn wait_to_be_interrupted() {
     let interrupt = Interrupt::install().unwrap();
     assert!(!interrupt.interrupted());
-    partner::say("installed");
+    partner::send("installed");
     poll_one(interrupt.fd(), Interest::Readable, PATIENCE).unwrap().unwrap();
     assert!(interrupt.interrupted());
-    partner::say("interrupted");
+    partner::send("interrupted");
     // Only the second signal ends this, or the parent, or the deadline.
     let pipe = nearcall_os::pipe::create().unwrap();
     poll_one(&pipe.read, Interest::Readable, PATIENCE).unwrap();

@@ -225,7 +225,7 @@ impl Link {
     /// Looks so many times whether there may be a message.
     #[inline]
     pub(crate) fn has_come(&self, looks: u32) -> bool {
-        self.has_postponed.get() || self.inner.borrow_mut().endpoint.has_come(looks)
+        self.has_postponed.get() || self.inner.borrow_mut().endpoint.poll_ready(looks)
     }
 
     /// What a service found when it looked ahead until the end of the connection. Nobody else comes
@@ -307,7 +307,7 @@ impl Link {
 
     /// One message into `buffer`: its event, if it has one.
     fn receive(self: &Rc<Self>, buffer: &mut Vec<u8>) -> Result<Option<Event>, Unreceived> {
-        let received = self.receive_bytes(buffer, Deadline::Now);
+        let received = self.receive_bytes(buffer, Deadline::NOW);
         let message_bytes = match received {
             Ok(message_bytes) => message_bytes,
             Err(ReceiveError::Empty) => return Err(Unreceived::Nothing),
@@ -368,7 +368,7 @@ impl Link {
     #[cold]
     fn lend(&self, endpoint: &mut Endpoint, message_bytes: usize) {
         let mut buffer = self.core.buffers.take_large(message_bytes);
-        endpoint.lend(&mut buffer);
+        endpoint.swap_buffer(&mut buffer);
         self.core.buffers.give(buffer);
     }
 
@@ -376,7 +376,7 @@ impl Link {
     #[cold]
     fn answer_by_itself(self: &Rc<Self>, inner: &mut Inner) {
         // A channel that fails here fails the next receive as well.
-        let _ = inner.send_own(Deadline::Now);
+        let _ = inner.send_own(Deadline::NOW);
         self.owes_look.set(true);
         self.core.touched(self, Time::NEVER);
     }

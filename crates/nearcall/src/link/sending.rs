@@ -213,7 +213,7 @@ impl Link {
         let payload = Payload::new(0, codec::encoded_bytes(result));
         let payload = payload.ok_or_else(|| Unsent::Message(too_large()))?;
         let opening = Answer { call, payload: Payload { references: lends, ..payload } };
-        self.inner.borrow_mut().send(&opening, &[], result, Deadline::Now)
+        self.inner.borrow_mut().send(&opening, &[], result, Deadline::NOW)
     }
 
     #[cold]
@@ -260,7 +260,7 @@ impl Link {
             self.core.buffers.give(reply.buffer);
         }
         if self.inner.borrow_mut().wire.cancel(ticket.call).is_ok() {
-            self.send_own(Deadline::Now);
+            self.send_own(Deadline::NOW);
         }
     }
 
@@ -318,7 +318,7 @@ impl Inner {
         }
         let message_bytes = opening.message_bytes();
         if !self.outbox.is_empty() {
-            if until == Deadline::Now {
+            if until == Deadline::NOW {
                 return self.keep(opening, metadata, body);
             }
             // Who may wait lets nothing go past what found no room before.
@@ -334,12 +334,12 @@ impl Inner {
         let message = &mut message[..message_bytes];
         marshal_into(message, opening, opened, metadata, body).map_err(Unsent::Message)?;
         match self.endpoint.send(message, until) {
-            Ok(()) if until == Deadline::Never || self.takes_whole => {
+            Ok(()) if until == Deadline::NEVER || self.takes_whole => {
                 self.unflushed = false;
                 Ok(opened)
             }
             Ok(()) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
-            Err(SendError::Full) if until == Deadline::Now => {
+            Err(SendError::Full) if until == Deadline::NOW => {
                 self.outbox.push(message.to_vec());
                 Ok(opened)
             }
@@ -354,7 +354,7 @@ impl Inner {
     /// Notes whether the mechanism has taken what was committed.
     #[inline]
     fn flush_one(&mut self) -> Result<(), SendError> {
-        self.unflushed = !flush_channel(&mut self.endpoint, Deadline::Now)?;
+        self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
         Ok(())
     }
 
@@ -367,9 +367,9 @@ impl Inner {
         until: Deadline,
     ) -> Result<O::Opened, Unsent<O::Refused>> {
         match self.send_claimed(opening, metadata, body, until)? {
-            Some(opened) if until == Deadline::Never => Ok(opened),
+            Some(opened) if until == Deadline::NEVER => Ok(opened),
             Some(opened) => self.flush_one().map(|()| opened).map_err(Unsent::Channel),
-            None if until == Deadline::Now => self.keep(opening, metadata, body),
+            None if until == Deadline::NOW => self.keep(opening, metadata, body),
             None => Err(Unsent::Full),
         }
     }
@@ -432,7 +432,7 @@ impl Inner {
         code: Code,
         text: &[u8],
     ) -> Result<(), Unsent<ReplyError>> {
-        self.send_own(Deadline::Now).map_err(Unsent::Channel)?;
+        self.send_own(Deadline::NOW).map_err(Unsent::Channel)?;
         let payload = Payload::new(0, text.len()).unwrap_or(Payload::EMPTY);
         let (head, text) = match self.wire.fail(call, code, payload) {
             // A connection for tiny messages: the code alone.
@@ -446,9 +446,9 @@ impl Inner {
     /// Sends a whole message, or keeps it.
     fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
         if self.outbox.is_empty() {
-            match self.endpoint.send(message, Deadline::Now) {
+            match self.endpoint.send(message, Deadline::NOW) {
                 Ok(()) => {
-                    let done = flush_channel(&mut self.endpoint, Deadline::Now);
+                    let done = flush_channel(&mut self.endpoint, Deadline::NOW);
                     self.unflushed = !done.map_err(Unsent::Channel)?;
                     return Ok(());
                 }
@@ -469,7 +469,7 @@ impl Inner {
         while self.wire.has_transmit() {
             sent = true;
             if self.outbox.is_empty() && self.send_own_now(until)? {
-                self.unflushed = !flush_channel(&mut self.endpoint, Deadline::Now)?;
+                self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
                 continue;
             }
             let Some(head) = self.wire.poll_transmit() else { return Ok(sent) };

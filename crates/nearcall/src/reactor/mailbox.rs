@@ -8,14 +8,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use nearcall_channel::{Endpoint, MeetError};
+use nearcall_channel::{Endpoint, HandshakeError};
 use nearcall_os::eventfd;
 
 /// How a meeting on a helper thread came out.
 pub(crate) struct Met {
     /// Which meeting.
     pub(crate) number: u64,
-    pub(crate) outcome: Result<Endpoint, MeetError>,
+    pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
 /// Shared with helper threads.
@@ -46,12 +46,12 @@ impl Mailbox {
 
     fn ring(&self) {
         // A counter that is full has rung often enough.
-        let _ = eventfd::add_one_now(&self.bell);
+        let _ = eventfd::try_add_one(&self.bell);
     }
 
     /// Takes what was posted and silences the bell.
     pub(crate) fn take(&self) -> Vec<Met> {
-        let _ = eventfd::read_now(&self.bell);
+        let _ = eventfd::try_read(&self.bell);
         std::mem::take(&mut *self.met.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -10,16 +10,16 @@ use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
 
 use crate::channel::Channel;
+use crate::fragments::FragmentChannel;
 use crate::kernel::cma::{CmaWay, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 
 /// Whether we can read our own memory this way; the other end's is tried in the handshake.
 pub(crate) fn probe() -> Result<(), String> {
     let pages = Pages::create(1).map_err(|error| format!("no memory for pages: {error}"))?;
-    cma::probe(process::pid(), pages.address())
+    cma::probe(process::pid(), pages.address()).map_err(|refusal| refusal.to_string())
 }
 
 /// Makes the server's end.
@@ -53,7 +53,7 @@ fn open(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let way = CmaWay::new(socket, pages, peer, settings);
     let way = way.map_err(OpenError::doing("watching the other end"))?;
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Pages that begin with a number which nobody can have by chance, and what to tell the peer.
@@ -85,7 +85,7 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     };
     let mut read = [0; 8];
     let outcome = cma::read(pid, address, &mut read);
-    outcome.map_err(|error| OpenError::Unsupported(cma::refusal(&error)))?;
+    outcome.map_err(|error| OpenError::Unsupported(cma::Refusal::from(error).to_string()))?;
     if read != *cookie {
         // The number of whoever made the connection, which was then given to another process.
         let reason = format!("process {pid}, which made the connection, is not the other end");

@@ -10,7 +10,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Kind};
@@ -20,6 +19,7 @@ use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::futex::Futex;
 use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ, SleepOn};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 use crate::watch::Life;
 
@@ -38,7 +38,7 @@ impl Either {
     /// Takes rings back. Whether there may be more.
     #[inline]
     fn take_rings(&self, buffer: &mut [u8]) -> bool {
-        match socket::recv_now(&self.socket, buffer) {
+        match socket::try_recv(&self.socket, buffer) {
             Ok(Some(bytes @ 1..)) => return bytes == buffer.len(),
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => self.life.set_gone(),
@@ -71,13 +71,13 @@ impl Doorbell for Either {
     }
 
     #[inline]
-    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()> {
-        Futex.sleep(memory, ticket, timeout)
+    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()> {
+        Futex.sleep(memory, ticket, deadline)
     }
 
     #[inline]
-    fn sleep_on_descriptor(&self, timeout: Option<Duration>) -> io::Result<()> {
-        if poll_one(&self.socket, Interest::Readable, timeout)?.is_some() {
+    fn sleep_on_descriptor(&self, deadline: Deadline) -> io::Result<()> {
+        if poll_one(&self.socket, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Doorbell for Either {
     fn ring_for(&self, memory: &Memory, sleeper: SleepOn) -> io::Result<()> {
         match sleeper {
             SleepOn::Futex => self.ring(memory),
-            SleepOn::Descriptor => socket::send_now(&self.socket, &[1]).map(drop),
+            SleepOn::Descriptor => socket::try_send(&self.socket, &[1]).map(drop),
         }
     }
 

@@ -6,7 +6,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, mqueue};
@@ -15,6 +14,7 @@ use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
 /// Length of a queue's messages, in bytes: the shortest there is.
@@ -37,12 +37,12 @@ pub(crate) fn probe() -> Result<(), String> {
 
 impl Doorbell for PosixMq {
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
-        if self.wait == WaitPolicy::Block && timeout.is_none() {
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
+        if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             return mqueue::receive(&self.ours, &mut [0; RING_BYTES]).map(drop);
         }
         // The queue's own time-out counts on the wall clock, so poll comes first.
-        if poll_one(&self.ours, Interest::Readable, timeout)?.is_some() {
+        if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())
@@ -50,7 +50,7 @@ impl Doorbell for PosixMq {
 
     #[inline]
     fn ring(&self, _: &Memory) -> io::Result<()> {
-        mqueue::send_now(&self.theirs, &[1]).map(drop)
+        mqueue::try_send(&self.theirs, &[1]).map(drop)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -59,13 +59,13 @@ impl Doorbell for PosixMq {
 
     fn silence(&self) {
         // Nothing there, or the other end was faster: both mean silence.
-        let _ = mqueue::receive_now(&self.ours, &mut [0; RING_BYTES]);
+        let _ = mqueue::try_receive(&self.ours, &mut [0; RING_BYTES]);
     }
 
     fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
-            let _ = mqueue::send_now(&ours, &[0]);
+            let _ = mqueue::try_send(&ours, &[0]);
         })
     }
 }
