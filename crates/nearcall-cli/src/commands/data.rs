@@ -42,20 +42,21 @@ fn present(which: &WhichArgs) -> anyhow::Result<DataSet> {
 }
 
 fn must_be_there(directory: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
+    anyhow::ensure!(directory.is_dir(), "{}: no such directory", directory.display());
     Ok(())
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<End> {
     let data = data_set(&args.which)?;
     let arrivals = data.add(&args.runs, args.keep_host_name)?;
-    tell(&data, &arrivals, args.which.json)?;
+    report(&data, &arrivals, args.which.format.json)?;
     let is_new = arrivals.iter().any(|arrival| arrival.outcome != Outcome::Duplicate);
-    if is_new && !args.which.json {
-        let taken = if args.keep_host_name { "Folders" } else { "The host's name and folders" };
+    if is_new && !args.which.format.json {
+        let taken =
+            if args.keep_host_name { "Directories" } else { "The host's name and directories" };
         let text = format!(
-            "{taken} of paths were taken out. Before you publish it, look at the kernel's \
-             command line in it."
+            "{taken} of paths were removed. Before you publish the data set, check the \
+             kernel's command line in it."
         );
         let mut out = String::new();
         wrap(&mut out, "", &text);
@@ -68,11 +69,11 @@ fn merge(args: &MergeArgs) -> anyhow::Result<End> {
     must_be_there(&args.other)?;
     let data = data_set(&args.which)?;
     let arrivals = data.merge(&DataSet::at(&args.other))?;
-    tell(&data, &arrivals, args.which.json)
+    report(&data, &arrivals, args.which.format.json)
 }
 
 /// Tells what became of each run.
-fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
+fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
     let of = |outcome| arrivals.iter().filter(move |arrival| arrival.outcome == outcome);
     let counts = [Outcome::Added, Outcome::Duplicate, Outcome::Renamed].map(|o| of(o).count());
     let [added, duplicates, renamed] = counts;
@@ -137,13 +138,13 @@ fn word(outcome: Outcome) -> &'static str {
 fn list(args: &ListArgs) -> anyhow::Result<End> {
     let data = present(&args.which)?;
     let survey = data.survey()?;
-    if args.which.json {
+    if args.which.format.json {
         output::json(&survey)?;
     } else {
         output::result(&table(&survey))?;
     }
     for problem in survey.problems.iter().take(PROBLEMS_SHOWN) {
-        output::aside(&format!("{}: {}", printable(&problem.file), problem.what));
+        output::diagnostic(&format!("{}: {}", printable(&problem.file), problem.what));
     }
     match survey.problems.len() {
         0 => Ok(End::Done),
@@ -208,7 +209,7 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
         .flatten()
         .map(|file| file.display().to_string())
         .collect();
-    if args.which.json {
+    if args.which.format.json {
         output::json(&json!({
             "schema": "nearcall.data-export/1",
             "runs": done.runs,
@@ -241,7 +242,7 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
             (data.directory().join(&arrival.place), word(arrival.outcome))
         }
     };
-    if args.which.json {
+    if args.which.format.json {
         output::json(&imported(&run, &stored, outcome))?;
         return Ok(End::Done);
     }
@@ -250,7 +251,7 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
     wrap(&mut text, &format!("{outcome:<10} "), &stored.display().to_string());
     wrap(&mut text, "", &figures);
     for warning in &run.warnings {
-        wrap(&mut text, "warning    ", &clean_words(warning));
+        wrap(&mut text, "warning    ", &sanitize(warning));
     }
     output::result(&text)?;
     Ok(End::Done)
@@ -269,7 +270,7 @@ fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> ser
 }
 
 /// As [`clean`], for our own sentences, which quote what was escaped already.
-fn clean_words(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 

@@ -1,6 +1,8 @@
-//! `nearcall mechanisms`: the table of mechanisms, and what works here.
+//! `nearcall mechanisms`: the mechanisms, their capabilities, and what works here.
 //!
-//! The facts are those of `nearcall_channel::mechanism`; this file only arranges them.
+//! **Invariants:** tables fit 80 columns.
+//!
+//! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
 use nearcall_bench::report::number;
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
@@ -106,94 +108,149 @@ impl From<Capabilities> for Abilities {
     }
 }
 
-impl Abilities {
-    /// A letter for each thing that it can do, a dash for each that it cannot; see [`LEGEND`].
-    fn letters(self) -> String {
-        let letters = [
-            ('e', self.pollable),
-            ('c', self.same_cpu_safe),
-            ('f', self.descriptor_passing),
-            ('o', self.survives_oversized),
-            ('i', self.isolation),
-            ('d', self.tells_of_death),
-            ('u', self.delivers_after_death),
-            ('k', self.kill_safe),
-            ('v', self.vanishes_with_both),
-        ];
-        letters.map(|(letter, can)| if can { letter } else { '-' }).iter().collect()
-    }
+/// A capability: the two lines of its heading, what it means, and whether a mechanism has it.
+struct Capability {
+    heading: [&'static str; 2],
+    meaning: &'static str,
+    has: fn(&Abilities) -> bool,
 }
 
+const CAPABILITIES: [Capability; 9] = [
+    Capability {
+        heading: ["event", "loop"],
+        meaning: "an event loop can wait for messages on a descriptor (pollable)",
+        has: |can| can.pollable,
+    },
+    Capability {
+        heading: ["same", "CPU"],
+        meaning: "works well with both ends on one CPU (same-cpu-safe)",
+        has: |can| can.same_cpu_safe,
+    },
+    Capability {
+        heading: ["pass", "fds"],
+        meaning: "passes file descriptors (descriptor-passing)",
+        has: |can| can.descriptor_passing,
+    },
+    Capability {
+        heading: ["any", "size"],
+        meaning: "carries messages larger than its buffer (survives-oversized)",
+        has: |can| can.survives_oversized,
+    },
+    Capability {
+        heading: ["iso-", "lates"],
+        meaning: "a hostile peer can neither change sent data nor hold a lock (isolation)",
+        has: |can| can.isolation,
+    },
+    Capability {
+        heading: ["sees", "death"],
+        meaning: "reports the death of the other end by itself (crash-detection)",
+        has: |can| can.tells_of_death,
+    },
+    Capability {
+        heading: ["keeps", "data"],
+        meaning: "delivers what a killed end had sent (delivers-after-death)",
+        has: |can| can.delivers_after_death,
+    },
+    Capability {
+        heading: ["kill", "safe"],
+        meaning: "a kill leaves no broken lock (kill-safe)",
+        has: |can| can.kill_safe,
+    },
+    Capability {
+        heading: ["cleans", "up"],
+        meaning: "leaves nothing in the system if both ends are killed (nothing-left)",
+        has: |can| can.vanishes_with_both,
+    },
+];
+
 fn text(rows: &[Row]) -> String {
-    let head = ["", "wake-up", "waits", "can", "unit", "here"].map(str::to_owned);
-    let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let all = cells.iter().chain([&head]).map(|row| row[column].chars().count());
-        all.max().unwrap_or_default() + GAP
-    };
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let mut out = line(&head, widths);
-    for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
-        out.push_str(match path {
-            DataPath::KernelCopies => "\nThe kernel copies\n",
-            DataPath::SharedMemory => "\nShared memory\n",
-        });
-        let of_path = rows.iter().zip(&cells).filter(|(row, _)| row.data_path == path.name());
-        of_path.for_each(|(_, cells)| out.push_str(&line(cells, widths)));
-    }
+    let mut out = table(rows, &[WAYS_HEADING.map(str::to_owned).to_vec()], ways);
+    out.push('\n');
+    let headings: [Vec<String>; 2] = std::array::from_fn(|line| {
+        let words = CAPABILITIES.iter().map(|capability| capability.heading[line].to_owned());
+        std::iter::once(String::new()).chain(words).collect()
+    });
+    out.push_str(&table(rows, &headings, capabilities));
     let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
-    if !missing.is_empty() {
-        out.push_str("\nNot here\n");
-        for row in missing {
-            let reason = row.reason.as_deref().unwrap_or_default();
-            wrap(&mut out, &format!("  {:<NAME$}", row.name), reason);
-        }
+    out.push_str(match missing.is_empty() {
+        true => "\nAll of them work here.\n",
+        false => "\nNot here\n",
+    });
+    for row in missing {
+        let reason = row.reason.as_deref().unwrap_or_default();
+        wrap(&mut out, &format!("  {:<LABEL$}", row.name), reason);
     }
     out.push('\n');
     for (label, meaning) in LEGEND {
-        wrap(&mut out, &format!("  {label:<NAME$}"), meaning);
+        wrap(&mut out, &format!("  {label:<LABEL$}"), meaning);
     }
+    for Capability { heading: [first, second], meaning, .. } in CAPABILITIES {
+        let joined = match first.strip_suffix('-') {
+            Some(start) => format!("{start}{second}"),
+            None => format!("{first} {second}"),
+        };
+        wrap(&mut out, &format!("  {joined:<LABEL$}"), meaning);
+    }
+    wrap(&mut out, "  ", "In parentheses: the name for `nearcall advise --needs`.");
     out
 }
 
-fn cells(row: &Row) -> [String; 6] {
+/// Wake-up, wait policies and size of a unit.
+fn ways(row: &Row) -> Vec<String> {
     let unit = row.capabilities.atomic_message_bytes_max;
-    [
+    vec![
         row.name.to_owned(),
         row.wake_up.to_owned(),
         row.waits.join(" "),
-        row.capabilities.letters(),
         unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())),
-        if row.supported { "yes" } else { "no" }.to_owned(),
     ]
 }
 
-fn line(cells: &[String; 6], widths: [usize; 6]) -> String {
-    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    format!("  {}", padded.collect::<String>()).trim_end().to_owned() + "\n"
+fn capabilities(row: &Row) -> Vec<String> {
+    let words = CAPABILITIES.iter().map(|capability| {
+        if (capability.has)(&row.capabilities) { "yes" } else { number::MISSING }.to_owned()
+    });
+    std::iter::once(row.name.to_owned()).chain(words).collect()
+}
+
+/// A table of all mechanisms, grouped by data path.
+fn table(rows: &[Row], headings: &[Vec<String>], cells: fn(&Row) -> Vec<String>) -> String {
+    let all: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let mut widths: Vec<usize> = Vec::new();
+    for row in all.iter().chain(headings) {
+        widths.resize(row.len(), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        format!("  {}", padded.collect::<Vec<_>>().join(GAP)).trim_end().to_owned() + "\n"
+    };
+    let mut out: String = headings.iter().map(|heading| line(heading)).collect();
+    for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
+        out.push_str(match path {
+            DataPath::KernelCopies => "The kernel copies\n",
+            DataPath::SharedMemory => "Shared memory\n",
+        });
+        let of_path = rows.iter().zip(&all).filter(|(row, _)| row.data_path == path.name());
+        of_path.for_each(|(_, cells)| out.push_str(&line(cells)));
+    }
+    out
 }
 
 const SCHEMA: &str = "nearcall.mechanisms/1";
 
 /// Blanks between two columns.
-const GAP: usize = 2;
+const GAP: &str = "  ";
 
-/// The width of the first column of what stands below the table, the gap included.
-const NAME: usize = 16;
+/// The width of the labels below the tables, the gap included.
+const LABEL: usize = 16;
 
-const LEGEND: [(&str, &str); 4] = [
-    ("waits", "how an end can wait; the usual way first"),
-    (
-        "can",
-        "e: wait in an event loop, c: both ends on one CPU, f: pass file descriptors, o: carry \
-         messages larger than its buffer",
-    ),
-    (
-        "",
-        "i: keep a hostile peer from our data and locks, d: tell of the other end's death by \
-         itself, u: deliver what a killed end had sent, k: no lock is broken by a kill, v: leave \
-         nothing behind if both ends are killed",
-    ),
+const WAYS_HEADING: [&str; 4] = ["", "wake-up", "wait policies", "unit"];
+
+const LEGEND: [(&str, &str); 2] = [
+    ("wait policies", "how an end can wait; the usual one first"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
 ];
 
@@ -202,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_fits_100_columns_and_has_every_mechanism() {
+    fn the_tables_fit_80_columns_and_have_every_mechanism() {
         let mut rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
         rows[3].supported = false;
         rows[3].reason = Some("a long reason ".repeat(20));
@@ -215,6 +272,7 @@ mod tests {
             let start = format!("\n  {mechanism} ");
             assert!(found.contains(&start), "{mechanism} is missing in\n{found}");
         }
-        assert!(found.contains("Not here\n"), "{found}");
+        let (tables, _) = found.split_once("\nNot here\n").expect("one is missing");
+        assert!(tables.lines().all(|line| line.chars().count() <= 80), "{tables}");
     }
 }

@@ -10,7 +10,7 @@ use crate::output;
 
 pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     let run = Run::load(&args.file).with_context(|| args.file.display().to_string())?;
-    if args.json {
+    if args.format.json {
         output::result(&(run.to_json() + "\n"))?;
     } else if args.all {
         output::result(&details(&run))?;

@@ -40,10 +40,16 @@ fn the_mechanisms_as_json_are_23_with_every_field() {
 }
 
 #[test]
-fn the_mechanisms_as_a_table_are_23_lines() {
-    let ended = Folder::new().run(&["mechanisms"]);
-    let lines = text(&ended).lines().filter(|line| line.ends_with(" yes") || line.ends_with(" no"));
-    assert_eq!(lines.count(), 23, "{}", ended.stdout);
+fn the_mechanisms_are_two_tables_that_fit_80_columns() {
+    let folder = Folder::new();
+    let ended = folder.run(&["mechanisms"]);
+    let lines: Vec<&str> = text(&ended).lines().take_while(|line| !line.contains("here")).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
+    for row in json(&folder.run(&["mechanisms", "--json"]))["mechanisms"].as_array().unwrap() {
+        let start = format!("  {} ", row["name"].as_str().unwrap());
+        let found = lines.iter().filter(|line| line.starts_with(&start)).count();
+        assert_eq!(found, 2, "{row}");
+    }
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn a_full_disk_is_a_failure() {
 }
 
 #[test]
-fn help_shows_examples_and_hides_the_second_process() {
+fn help_fits_the_terminal_shows_examples_and_hides_the_second_process() {
     let folder = Folder::new();
     for words in [
         &["--help"][..],
@@ -119,11 +125,31 @@ fn help_shows_examples_and_hides_the_second_process() {
         &["show", "--help"],
         &["doctor", "--help"],
         &["gen", "--help"],
+        &["help"],
+        &["help", "bench"],
+        &["help", "bench", "calls"],
+        &["help", "bench", "libraries"],
+        &["help", "data", "add"],
     ] {
         let ended = folder.run(words);
         assert!(text(&ended).contains("Examples:\n  nearcall "), "{words:?}");
+        let wide = ended.stdout.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{words:?}: wider than the terminal");
         assert!(!ended.stdout.contains("peer-process"), "{words:?}");
     }
     let version = folder.run(&["--version"]);
     assert!(text(&version).starts_with("nearcall 0."));
+}
+
+#[test]
+fn only_color_always_writes_escape_sequences_to_a_file() {
+    let folder = Folder::new();
+    let is_coloured = |arguments: &[&str]| folder.run(arguments).stdout.contains('\u{1b}');
+    assert!(
+        is_coloured(&["help", "--color", "always"]) || is_coloured(&["--color=always", "--help"])
+    );
+    assert!(is_coloured(&["bench", "--help", "--color=always"]));
+    for arguments in [&["--help"][..], &["--help", "--color", "never"], &["--color=auto", "help"]] {
+        assert!(!is_coloured(arguments), "{arguments:?}");
+    }
 }

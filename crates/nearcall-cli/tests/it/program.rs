@@ -62,6 +62,7 @@ impl Folder {
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
         command.env_remove("XDG_CONFIG_HOME").env_remove("NEARCALL_TUNING");
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("COLUMNS", "80");
         command
     }
 }
