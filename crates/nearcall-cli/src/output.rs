@@ -9,10 +9,6 @@ use anyhow::Context;
 use nearcall_bench::run::printable;
 use serde::Serialize;
 
-#[cfg(test)]
-pub(crate) use nearcall_bench::report::lines::COLUMNS;
-pub(crate) use nearcall_bench::report::lines::wrap;
-
 /// Writes a result.
 ///
 /// # Errors

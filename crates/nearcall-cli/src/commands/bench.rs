@@ -29,6 +29,7 @@ use super::{End, Usage};
 use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord, Sizes};
 use crate::output;
 use crate::places;
+use crate::terminal::style;
 
 pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
     match &args.what {
@@ -103,7 +104,7 @@ fn deliver(run: &Run, args: &HowArgs, file: Option<&Path>) -> anyhow::Result<()>
     if args.json {
         output::result(&(run.to_json() + "\n"))?;
     } else {
-        let mut text = table(run);
+        let mut text = table(run, style());
         if let (Some(file), Ok(())) = (file, &stored) {
             text.push_str(&format!("\nRun stored in {}\n", file.display()));
         }

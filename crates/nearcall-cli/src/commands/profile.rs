@@ -15,6 +15,7 @@ use super::bench::{self, Cpus};
 use super::{End, Usage};
 use crate::args::ProfileArgs;
 use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &ProfileArgs, words: &[OsString]) -> anyhow::Result<End> {
     let plan = plan(args, words, &Cpus::read()).map_err(Usage)?;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &ProfileArgs, words: &[OsString]) -> anyhow::Result<End>
     }
     match args.json {
         true => output::json(&found)?,
-        false => output::result(&table(&found))?,
+        false => output::result(&table(&found, style()))?,
     }
     Ok(End::Done)
 }

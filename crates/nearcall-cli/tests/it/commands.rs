@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use nearcall_bench::report::lines::Style;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Run, Settings};
 use serde_json::Value;
@@ -74,8 +75,8 @@ fn stored() -> Run {
 fn a_stored_run_is_shown_again() {
     let (folder, run) = (Folder::new(), stored());
     run.save(&folder.path().join("run.json")).unwrap();
-    assert_eq!(text(&folder.run(&["show", "run.json"])), table(&run));
-    assert_eq!(text(&folder.run(&["show", "--all", "run.json"])), details(&run));
+    assert_eq!(text(&folder.run(&["show", "run.json"])), table(&run, Style::PLAIN));
+    assert_eq!(text(&folder.run(&["show", "--all", "run.json"])), details(&run, Style::PLAIN));
     let ended = folder.run(&["show", "run.json", "--json"]);
     assert_eq!(json(&ended)["schema"], "nearcall.run/1");
     assert_eq!(Run::parse(&ended.stdout).unwrap(), run);

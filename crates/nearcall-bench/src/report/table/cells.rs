@@ -1,6 +1,7 @@
 //! What both tables say alike: places, figures, what was not measured.
 
-use super::grid::{clean, clip, print_wrapped};
+use super::grid::{clean, clip};
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
@@ -59,11 +60,12 @@ pub(super) fn micros(ns: Option<f64>) -> String {
 }
 
 /// Adds what could not be measured, with the reasons.
-pub(super) fn print_skipped(out: &mut String, run: &Run) {
+pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
     if run.skipped.is_empty() {
         return;
     }
-    out.push_str("\nNot measured\n");
+    out.blank();
+    out.title("Not measured");
     for skipped in &run.skipped {
         let mut what = Vec::new();
         if let Some(kind) = skipped.kind {
@@ -78,7 +80,7 @@ pub(super) fn print_skipped(out: &mut String, run: &Run) {
         let what = if what.is_empty() { String::new() } else { what.join(", ") + ": " };
         let name = clip(&clean(&skipped.mechanism), NAME_COLUMNS_MAX);
         let label = format!("    {name:<NAME_COLUMNS_MAX$}  ");
-        print_wrapped(out, &label, &format!("{what}{}", clean(&skipped.reason)));
+        out.wrap(&label, &format!("{what}{}", clean(&skipped.reason)));
     }
 }
 
