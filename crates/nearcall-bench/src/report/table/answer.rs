@@ -88,11 +88,12 @@ pub(super) fn sentence(
     }
     let close = others.iter().filter(|one| !one.is_apart_from(best)).count();
     match others.iter().find(|one| !one.is_apart_from(best)).or(others.first()) {
-        Some(other) if close > 0 => {
-            text += &format!("; cannot be told apart from {}", figure(other));
-            if close > 1 {
-                text += &format!(", and {} more", close - 1);
-            }
+        Some(other) if close == 1 => {
+            text += &format!("; it cannot be told apart from {}", figure(other));
+        }
+        Some(other) if close > 1 => {
+            let other = figure(other);
+            text += &format!("; it cannot be told apart from {close} others, such as {other}");
         }
         Some(next) => text += &format!("; next is {}", figure(next)),
         None => {}
@@ -205,7 +206,10 @@ mod tests {
             candidate("c", 121.0, 10.0, Grade::B),
         ];
         let found = fastest(all);
-        assert!(found.ends_with("; cannot be told apart from b, 120 ns, and 1 more."), "{found}");
+        assert!(
+            found.ends_with("; it cannot be told apart from 2 others, such as b, 120 ns."),
+            "{found}"
+        );
     }
 
     #[test]
@@ -213,7 +217,7 @@ mod tests {
         let bare =
             |name: &str, value| Candidate { name: name.to_owned(), value, ci95: None, grade: None };
         let found = fastest(vec![bare("a", 1.0), bare("b", 900.0)]);
-        assert_eq!(found, "Fastest: a, 1.00 ns; cannot be told apart from b, 900 ns.");
+        assert_eq!(found, "Fastest: a, 1.00 ns; it cannot be told apart from b, 900 ns.");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
 use crate::report::lines::{Ink, Writer};
-use crate::report::number::{self, MISSING};
+use crate::report::number;
 use crate::run::{Budget, Run, Verdict};
 
 /// Whether the run is one of budgets.
@@ -30,7 +30,7 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
             against = &budget.against;
         }
         grid.row(row(budget));
-        grid.paint(HEAD.len() - 1, ink(budget));
+        grid.paint(VERDICT_COLUMN, ink(budget));
         if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
             let grade = budget.grade.map(|grade| format!("; grade {grade}")).unwrap_or_default();
             grid.note(format!("launches: {}{grade}", launches(budget)));
@@ -61,18 +61,14 @@ fn row(budget: &Budget) -> Vec<String> {
         Some(goal) => format!("{sign} {} ({})", bare(budget.budget), bare(goal)),
         None => format!("{sign} {}", bare(budget.budget)),
     };
-    let ratio = match budget.floor {
-        Some(_) => figure(budget.value, number::ratio),
-        None => MISSING.to_owned(),
-    };
     vec![
         clip(&clean(&budget.what), WHAT_COLUMNS_MAX),
-        amount(budget.measured),
-        amount(budget.floor_value),
-        ratio,
-        spread(budget.value, budget.value_ci95),
+        figure(budget.value, |value| judged(budget, value)),
         limit,
         verdict(budget),
+        spread(budget.value, budget.value_ci95),
+        amount(budget.measured),
+        amount(budget.floor_value),
     ]
 }
 
@@ -159,7 +155,11 @@ pub(super) fn answer(run: &Run) -> String {
     let furthest = short.iter().filter(|budget| off(budget).is_some());
     let furthest = furthest.max_by(|a, b| off(a).unwrap_or(0.0).total_cmp(&off(b).unwrap_or(0.0)));
     match furthest {
-        Some(worst) => format!("{text}. Furthest off: {}, {}.", clean(&worst.what), verdict(worst)),
+        Some(worst) => {
+            let by = off(&worst).unwrap_or_default() * 100.0;
+            let open = if worst.certain { "" } else { ", not for certain" };
+            format!("{text}. Furthest off: {}, by {by:.0} %{open}.", clean(&worst.what))
+        }
         None => text + ".",
     }
 }
@@ -169,19 +169,22 @@ const SAME_CPU: &str = "same_cpu";
 
 const HEAD: [(&str, Align, usize); 7] = [
     ("", Align::Left, 28),
+    ("value", Align::Right, 8),
+    ("budget (goal)", Align::Left, 13),
+    ("verdict", Align::Left, 0),
+    ("± 95 %", Align::Right, 6),
     ("measured", Align::Right, 8),
     ("floor", Align::Right, 7),
-    ("ratio", Align::Right, 5),
-    ("± 95 %", Align::Right, 6),
-    ("budget (goal)", Align::Left, 13),
-    ("", Align::Text, 0),
 ];
 
-const LEGEND: &str = "measured, floor: medians over launches, closed_loop, the same run; ratio: \
-                      median of the ratios of launches of one round; ?: the interval reaches across the budget; \
-                      as usual: the way to wait that a connection has without a wish; 100 idle \
-                      connections: made by the client's process, greeted, silent; launches: what \
-                      each round of a row that falls short gave.";
+const VERDICT_COLUMN: usize = 3;
+
+const LEGEND: &str = "value: what is judged: the median of the ratios to the floor, a ratio for \
+                      each round of launches, or the figure itself; measured, floor: medians over \
+                      launches, closed_loop, the same run; ?: the interval includes the budget; as \
+                      usual: with the default wait policy; 100 idle connections: opened by the \
+                      client's process, greeted, silent; launches: the value of each round, of a \
+                      row that falls short.";
 
 /// Holds "one-way calls of 8 B, wait=spin" with room.
 const WHAT_COLUMNS_MAX: usize = 44;

@@ -26,7 +26,8 @@ pub(super) fn print_short(out: &mut Writer, run: &Run) {
     print_place(out, run);
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
-    let shown = &others[..others.len().min(OTHERS_MAX)];
+    let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
+    let shown = &others[..others.len().min(room.max(1))];
     let mut head = vec![
         ("", Align::Left, 14),
         ("wait", Align::Left, 10),
@@ -113,7 +114,8 @@ pub(super) fn answer(run: &Run) -> String {
         parts.push(format!("A call costs {ratio} its bare exchange (median of the mechanisms)."));
     }
     let typed = empty("typed").first().and_then(|cell| ns(cell));
-    parts.extend(typed.map(|ns| format!("Within one loop it costs {}.", number::time(ns))));
+    let local = |ns| format!("In one event loop, without a mechanism: {}.", number::time(ns));
+    parts.extend(typed.map(local));
     answer::join(parts)
 }
 
@@ -302,7 +304,7 @@ const CALLERS: &[(&str, &str)] = &[
     ("loop", "client in an event loop; server in its event loop"),
     ("same-loop", "client and server in one event loop, over the mechanism"),
     ("typed", "short circuit, typed"),
-    ("bytes", "short circuit, through bytes: caller of another build"),
+    ("bytes", "short circuit, through bytes: client of another build"),
 ];
 
 /// Callers whose server is another process.
@@ -330,5 +332,6 @@ const LEGEND: &str = "call: median, closed_loop, the server does no work; bare: 
 /// Holds the names of parts with room.
 const PART_COLUMNS_MAX: usize = 40;
 
-/// Ratios beside the empty call that fit on a page.
-const OTHERS_MAX: usize = 4;
+/// What the other columns of the short table take, and one more ratio.
+const FIXED_COLUMNS: usize = 70;
+const OTHER_COLUMNS: usize = 8;

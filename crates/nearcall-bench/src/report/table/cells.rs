@@ -7,7 +7,7 @@ use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
 pub(super) fn place(placement: &Placement) -> String {
-    let class = clean(&placement.class);
+    let class = class_words(&placement.class);
     match (placement.client_cpu, placement.server_cpu) {
         (Some(client), Some(server)) => {
             format!("Client on CPU {client}, server on CPU {server} ({class})")
@@ -15,6 +15,24 @@ pub(super) fn place(placement: &Placement) -> String {
         _ => format!("Ends not pinned ({class})"),
     }
 }
+
+/// Where two CPUs lie to each other, in words.
+pub(super) fn class_words(class: &str) -> String {
+    match CLASSES.iter().find(|(name, _)| *name == class) {
+        Some((_, meaning)) => (*meaning).to_owned(),
+        None => clean(class),
+    }
+}
+
+/// The classes of placement, the nearest first, and what they mean.
+pub(super) const CLASSES: [(&str, &str); 6] = [
+    ("same_cpu", "one CPU"),
+    ("smt", "threads of one core"),
+    ("same_llc", "cores of one cache"),
+    ("same_node", "one memory node"),
+    ("cross_node", "two memory nodes"),
+    ("unknown", "unknown"),
+];
 
 /// What the load of these cells really was; `None` for idle ones.
 pub(super) fn load_achieved(cells: &[&Cell]) -> Option<String> {

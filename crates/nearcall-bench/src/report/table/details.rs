@@ -165,11 +165,11 @@ fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
         spread(cell.messages_per_s, cell.messages_per_s_ci95),
         figure(cell.bytes_per_s, number::byte_rate),
     ];
-    let [_, ratio, floor, grade] = common_columns(cell, notes);
+    let [_, floor, grade] = common_columns(cell, notes);
     let cpu = cell.cpu_ns_per_message;
     let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
     let bits = figure(cell.bits_per_cpu_s, number::bits);
-    row.extend([micros(both), bits, ratio, floor, grade]);
+    row.extend([micros(both), bits, floor, grade]);
     row
 }
 
@@ -177,19 +177,19 @@ fn names(cell: &Cell) -> [String; 2] {
     [clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
 }
 
-/// CPU of both ends, ratio, floor, and grade with the marks of footnotes.
-fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 4] {
+/// CPU of both ends, ratio and floor, and grade with the marks of footnotes.
+fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 3] {
     let cpu = cell.cpu_ns_per_message;
     let cpu = match (cpu.client, cpu.server) {
         (None, None) => MISSING.to_owned(),
         (client, server) => format!("{}+{}", micros(client), micros(server)),
     };
     let floor = cell.floor.as_deref().unwrap_or_default();
+    let ratio = format!("{:>6} ", figure(cell.ratio_to_floor, number::ratio));
     let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
     [
         cpu,
-        figure(cell.ratio_to_floor, number::ratio),
-        clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
+        ratio + &clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
         format!("{grade} {}", notes.marks(cell)),
     ]
 }
@@ -215,19 +215,18 @@ const FIGURE_COLUMN: usize = 2;
 
 /// Names, alignment and least width of the columns. The widths are those that most runs need, so
 /// that the tables of a run stand under each other alike.
-const LATENCY_HEAD: [(&str, Align, usize); 9] = [
+const LATENCY_HEAD: [(&str, Align, usize); 8] = [
     ("", Align::Left, 16),
     ("wait", Align::Left, 5),
     ("median", Align::Right, 8),
     ("± 95 %", Align::Right, 6),
     ("p99", Align::Right, 9),
     ("CPU µs/msg", Align::Right, 11),
-    ("ratio", Align::Right, 5),
-    ("to floor", Align::Left, 12),
+    ("ratio to floor", Align::Left, 18),
     ("grade", Align::Grade, 5),
 ];
 
-const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
+const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
     ("", Align::Left, 14),
     ("wait", Align::Left, 5),
     ("messages", Align::Right, 8),
@@ -235,8 +234,7 @@ const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
     ("bytes", Align::Right, 9),
     ("CPU µs", Align::Right, 6),
     ("b/CPU-s", Align::Right, 7),
-    ("ratio", Align::Right, 5),
-    ("floor", Align::Left, 5),
+    ("ratio to floor", Align::Left, 12),
     ("grade", Align::Grade, 5),
 ];
 

@@ -2,7 +2,8 @@
 //!
 //! **Invariants:** no cell is cut or lost. Columns that do not fit stand in a further block below,
 //! each block with the first columns; text in the last column is wrapped. Characters count as one
-//! column each, which holds for all that is used here.
+//! column each, which holds for all that is used here. Before columns go to a further block, blanks
+//! are saved.
 //!
 //! **Not here:** runs, and what a cell holds.
 
@@ -49,8 +50,10 @@ enum Row {
 }
 
 /// Where the columns stand.
+#[derive(Clone)]
 struct Layout {
     indent: usize,
+    gap: usize,
     widths: Vec<usize>,
 }
 
@@ -118,32 +121,48 @@ impl Grid {
     /// The columns of each block: one if all fit.
     fn blocks(&self, room: usize) -> Vec<(Vec<usize>, Layout)> {
         let all: Vec<usize> = (0..self.columns.len()).collect();
+        let (wide, narrow) = (self.widths(true), self.widths(false));
         let indent = if self.is_compact { 2 } else { 4 };
-        let tries = [(indent, true), (indent, false), (2, false)];
-        for (indent, is_wide) in tries {
-            let layout = Layout { indent, widths: self.widths(is_wide) };
-            if self.used(&all, &layout) <= room {
-                return vec![(all, layout)];
+        let layout =
+            |indent, gap, widths: &Vec<usize>| Layout { indent, gap, widths: widths.clone() };
+        let tries = [
+            layout(indent, 2, &wide),
+            layout(indent, 2, &narrow),
+            layout(2, 2, &narrow),
+            layout(2, 1, &narrow),
+        ];
+        // Text stands beside its row if there is some room for it.
+        for text in [self.text_columns(&narrow), 0] {
+            if let Some(layout) = tries.iter().find(|one| self.used(&all, one) + text <= room) {
+                return vec![(all, layout.clone())];
             }
         }
-        let widths = self.widths(false);
-        let layout = |widths: &Vec<usize>| Layout { indent: 2, widths: widths.clone() };
-        let keys = self.keys(&layout(&widths), room);
-        let mut blocks: Vec<Vec<usize>> = Vec::new();
-        for column in keys.len()..self.columns.len() {
-            let fits = |block: &Vec<usize>| {
-                let with: Vec<usize> = block.iter().copied().chain([column]).collect();
-                self.used(&with, &layout(&widths)) <= room
-            };
-            match blocks.last_mut() {
-                Some(block) if fits(block) => block.push(column),
-                _ => blocks.push(keys.iter().copied().chain([column]).collect()),
+        let layout = layout(2, 2, &narrow);
+        let keys = self.keys(&layout, room);
+        // A grade is needed beside the first figures.
+        let is_grade = |&column: &usize| self.columns[column].align == Align::Grade;
+        let grade = all.iter().copied().skip(keys.len()).find(is_grade);
+        let start: Vec<usize> = keys.iter().copied().chain(grade).collect();
+        let mut blocks = vec![start];
+        for column in (keys.len()..all.len()).filter(|&column| Some(column) != grade) {
+            let last = blocks.last().expect("there is one from the start");
+            let with: Vec<usize> = last.iter().copied().chain([column]).collect();
+            // No block is without a figure.
+            if self.used(&with, &layout) <= room || last.len() == keys.len() {
+                *blocks.last_mut().expect("as above") = with;
+            } else {
+                blocks.push(keys.iter().copied().chain([column]).collect());
             }
         }
-        if blocks.is_empty() {
-            blocks.push(all);
-        }
-        blocks.into_iter().map(|block| (block, layout(&widths))).collect()
+        blocks.iter_mut().for_each(|block| block.sort_unstable());
+        blocks.into_iter().map(|block| (block, layout.clone())).collect()
+    }
+
+    /// The columns that the text beside rows needs at least.
+    fn text_columns(&self, widths: &[usize]) -> usize {
+        let is_text = self.columns.last().is_some_and(|last| last.align == Align::Text);
+        let width = widths.last().filter(|_| is_text).copied().unwrap_or_default();
+        if width == 0 { 0 } else { 2 + width.min(TEXT_COLUMNS_MIN) }
     }
 
     /// The first columns, which say what a row is about: the first and those of names after it.
@@ -174,13 +193,13 @@ impl Grid {
     fn used(&self, columns: &[usize], layout: &Layout) -> usize {
         let fixed = columns.iter().filter(|&&column| self.columns[column].align != Align::Text);
         let width = |(at, &column): (usize, &usize)| {
-            layout.widths[column] + if at == 0 { 0 } else { self.gap(column) }
+            layout.widths[column] + if at == 0 { 0 } else { self.gap(column, layout) }
         };
         layout.indent + fixed.enumerate().map(width).sum::<usize>()
     }
 
-    fn gap(&self, column: usize) -> usize {
-        if self.columns[column].align == Align::Near { 1 } else { 2 }
+    fn gap(&self, column: usize, layout: &Layout) -> usize {
+        if self.columns[column].align == Align::Near { 1 } else { layout.gap }
     }
 
     fn print_head(&self, out: &mut Writer, columns: &[usize], layout: &Layout) {
@@ -268,7 +287,7 @@ impl Grid {
             let Some((cell, ink)) = cells.get(column) else { break };
             let cell = cell.trim_end();
             let fill = " ".repeat(layout.widths[column].saturating_sub(length(cell)));
-            let gap = " ".repeat(if at == 0 { 0 } else { self.gap(column) });
+            let gap = " ".repeat(if at == 0 { 0 } else { self.gap(column, layout) });
             let cell = style.paint(*ink, cell);
             let is_right = matches!(self.columns[column].align, Align::Right | Align::Near);
             let parts = if is_right { [gap, fill, cell] } else { [gap, cell, fill] };

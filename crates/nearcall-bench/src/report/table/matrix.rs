@@ -3,7 +3,7 @@
 //! Always true: a row is the client's CPU, a column the server's; what was not measured is a dash.
 
 use super::answer;
-use super::cells::{load_achieved, micros};
+use super::cells::{CLASSES, load_achieved, micros};
 use super::details::spread;
 use super::grid::{Align, Grid, clean};
 use super::notes::DISTURBED;
@@ -48,6 +48,11 @@ pub(super) fn answer(run: &Run) -> String {
     let keys = keys(run);
     let parts = keys.iter().take(ANSWERS_MAX).map(|key| {
         let usable = |cell: &&Cell| key.is_of(cell) && !is_disturbed(cell);
+        let disturbed = run.cells.iter().filter(|one| key.is_of(one) && is_disturbed(one)).count();
+        let disturbed = match disturbed {
+            0 => String::new(),
+            count => format!("; {count} of grade D do not count"),
+        };
         let mut pairs: Vec<(f64, &Cell)> =
             run.cells.iter().filter(usable).filter_map(|cell| Some((p50(cell)?, cell))).collect();
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -57,9 +62,9 @@ pub(super) fn answer(run: &Run) -> String {
         };
         let at = |ns: f64, cell: &Cell| format!("{} {}", number::time(ns), arrow(cell));
         match pairs.len() {
-            1 => format!("{name}: {}, the only pair.", at(*low, nearest)),
+            1 => format!("{name}: {}, the only pair{disturbed}.", at(*low, nearest)),
             _ => format!(
-                "{name}: from {} to {}, {} as much.",
+                "{name}: from {} to {}, {} as much{disturbed}.",
                 at(*low, nearest),
                 at(*high, farthest),
                 number::ratio(high / low)
@@ -196,16 +201,6 @@ fn p50(cell: &Cell) -> Option<f64> {
 fn is_disturbed(cell: &Cell) -> bool {
     cell.grade == Some(Grade::D)
 }
-
-/// The classes, nearest first, and what they mean.
-const CLASSES: [(&str, &str); 6] = [
-    ("same_cpu", "one CPU"),
-    ("smt", "threads of one core"),
-    ("same_llc", "cores of one cache"),
-    ("same_node", "one memory node"),
-    ("cross_node", "two memory nodes"),
-    ("unknown", "not told"),
-];
 
 const CLASSES_HEAD: [(&str, Align, usize); 7] = [
     ("class", Align::Left, 10),

@@ -299,7 +299,9 @@ fn print_legend(out: &mut Writer, run: &Run, keys: &[Key], marks: Marks) {
     let tags: Vec<String> = tags
         .iter()
         .take(TAGS_MAX)
-        .map(|(tag, cells)| format!("{} {cells}", clip(&clean(tag), TAG_COLUMNS_MAX)))
+        .map(|(tag, cells)| {
+            format!("{} {cells}", clip(&clean(tag), TAG_COLUMNS_MAX).replace('_', " "))
+        })
         .collect();
     if !tags.is_empty() {
         let whose = match marks {

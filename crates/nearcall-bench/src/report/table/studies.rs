@@ -5,7 +5,8 @@
 
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clean_to, clip};
-use crate::report::lines::Writer;
+use crate::noise::Grade;
+use crate::report::lines::{Ink, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 use crate::studies::claims::{Judged, Verdict};
@@ -43,17 +44,28 @@ fn print_study(out: &mut Writer, study: &StudyResult, full: bool) {
 
 fn print_table(out: &mut Writer, table: &StudyTable) {
     out.blank();
-    out.title(&format!("  {}: {}", clean(&table.table), clean(&table.statistic)));
+    out.title(&format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
     let mut grid = Grid::new(&HEAD);
     let mut mechanism = None;
     for row in table.rows.iter().take(ROWS_MAX) {
         if mechanism != Some(&row.mechanism) {
             mechanism = Some(&row.mechanism);
-            grid.heading(clean(&row.mechanism));
+            grid.heading(clean(&row.mechanism).replace('_', " "));
         }
         grid.row(figures(row, &table.unit));
+        if row.grade == Some(Grade::D) {
+            grid.paint(HEAD.len() - 1, Ink::Bad);
+        }
     }
     grid.print(out);
+}
+
+/// `Table 1` of `table1`.
+fn name_of_table(name: &str) -> String {
+    match name.strip_prefix("table").filter(|number| !number.is_empty()) {
+        Some(number) => format!("Table {}", clean(number)),
+        None => clean(name),
+    }
 }
 
 fn figures(row: &StudyRow, unit: &str) -> Vec<String> {

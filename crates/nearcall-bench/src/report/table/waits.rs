@@ -3,7 +3,7 @@
 //! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{OURS, figure, place};
+use super::cells::{OURS, class_words, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
@@ -56,7 +56,7 @@ pub(super) fn answer(run: &Run) -> String {
         number::ratio(*worst),
         clean(&at.mechanism),
         at.rate_per_s,
-        clean(&at.class),
+        class_words(&at.class),
     );
     let open = at.latency_ratio_ci95.is_none_or(|[low, _]| low <= NEAR) && *worst > NEAR;
     if open {
