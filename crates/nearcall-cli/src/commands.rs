@@ -21,7 +21,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::args::{self, Command};
-use crate::output;
+use crate::{output, terminal};
 
 /// Runs the command of these arguments, the program's name first.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return code(error.exit_code());
         }
     };
-    output::set_style(cli.color);
+    terminal::set_color(cli.color);
     let outcome = match cli.command {
         Command::Bench(args) => bench::run(&args, &arguments),
         Command::Reproduce(args) => reproduce::run(&args, &arguments),

@@ -9,6 +9,7 @@ mod commands;
 mod output;
 mod places;
 mod progress;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -19,6 +19,7 @@ use nearcall_os::signal::Interrupt;
 use self::check::Check;
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
+use crate::terminal::style;
 use crate::{output, places};
 
 mod check;
@@ -141,7 +142,7 @@ fn deliver(
     let advice = Advice { runs: files, ..advise::advise(requirements, &runs)? };
     match json {
         true => output::json(&advice)?,
-        false => output::result(&text(&advice))?,
+        false => output::result(&text(&advice, style()))?,
     }
     Ok(End::Done)
 }

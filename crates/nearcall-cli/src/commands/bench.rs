@@ -30,6 +30,7 @@ use super::{End, Usage};
 use crate::args::{BenchArgs, CellArgs, Experiment, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
 use crate::places;
+use crate::terminal::style;
 
 pub(super) fn run(args: &BenchArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let all = vec![Kind::Latency, Kind::Throughput];
@@ -114,7 +115,7 @@ fn deliver(run: &Run, args: &RunArgs, file: Option<&Path>) -> anyhow::Result<()>
     if args.output.format.json {
         output::result(&(run.to_json() + "\n"))?;
     } else {
-        let mut text = table(run);
+        let mut text = table(run, style());
         if let (Some(file), Ok(())) = (file, &stored) {
             text.push_str(&format!("\nRun stored in {}\n", file.display()));
         }

@@ -11,6 +11,7 @@ use nearcall_bench::run::{CellKey, List, Run, printable};
 use super::{End, Usage};
 use crate::args::CompareArgs;
 use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<End> {
     let rules = rules(args)?;
@@ -21,7 +22,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<End> {
     } else if args.markdown {
         output::result(&markdown(&comparison, args.all))?;
     } else {
-        output::result(&table(&comparison, args.all))?;
+        output::result(&table(&comparison, args.all, style()))?;
     }
     if comparison.overall == Overall::Unknown {
         let why = comparison.summary.first().map(|said| said.trim_end_matches('.'));

@@ -1,13 +1,14 @@
 //! `nearcall data`: has runs taken in, listed, merged, exported and imported.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 
 use anyhow::Context;
 use nearcall_bench::dataset::import::import;
 use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Outcome, Survey, export};
+use nearcall_bench::report::lines::Writer;
 use nearcall_bench::report::number;
+use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_bench::run::printable;
 use serde_json::json;
 
@@ -15,8 +16,8 @@ use super::{End, Usage};
 use crate::args::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
-use crate::output::{self, wrap};
-use crate::places;
+use crate::terminal::style;
+use crate::{output, places};
 
 pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
@@ -58,9 +59,9 @@ fn add(args: &AddArgs) -> anyhow::Result<End> {
             "{taken} of paths were removed. Before you publish the data set, check the \
              kernel's command line in it."
         );
-        let mut out = String::new();
-        wrap(&mut out, "", &text);
-        output::result(&out)?;
+        let mut out = Writer::new(style());
+        out.wrap("", &text);
+        output::result(&out.finish())?;
     }
     Ok(End::Done)
 }
@@ -98,18 +99,17 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         }))?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Writer::new(style());
     for arrival in arrivals {
         // Both are names that others may have given.
         let from = printable(&arrival.from.display().to_string());
         let place = printable(&arrival.place);
         match arrival.outcome {
-            Outcome::Added => wrap(&mut text, "added      ", &place),
+            Outcome::Added => text.wrap("added      ", &place),
             Outcome::Duplicate => {
-                wrap(&mut text, "duplicate  ", &format!("{from} is {place}"));
+                text.wrap("duplicate  ", &format!("{from} is {place}"));
             }
-            Outcome::Renamed => wrap(
-                &mut text,
+            Outcome::Renamed => text.wrap(
                 "added      ",
                 &format!("{place} (another run has the name that follows from its content)"),
             ),
@@ -122,8 +122,8 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         many => format!(", {many} were there already"),
     };
     let summary = format!("{} added{there}: {}", runs(added + renamed), data.directory().display());
-    wrap(&mut text, "", &summary);
-    output::result(&text)?;
+    text.wrap("", &summary);
+    output::result(&text.finish())?;
     Ok(End::Done)
 }
 
@@ -162,31 +162,32 @@ fn table(survey: &Survey) -> String {
     if survey.machines.is_empty() {
         return "no runs yet: nearcall data add RUN.json\n".to_owned();
     }
-    let mut text =
-        "machine            CPUs  runs    cells  from        to          processor\n".to_owned();
+    let mut text = Writer::new(style());
+    let mut grid = Grid::new(&HEAD).compact();
     for line in &survey.machines {
-        let cpus = line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string());
         let day = |unix_s| number::date(unix_s).split(' ').next().unwrap_or_default().to_owned();
-        let (first, last) = (day(line.first_unix_s), day(line.last_unix_s));
-        let start = format!(
-            "{}  {cpus:>5}  {:>4}  {:>7}  {first}  {last}  ",
+        grid.row(vec![
             clean(&line.machine_id),
-            line.runs,
-            line.cells
-        );
-        wrap(&mut text, &start, &clean(&line.cpu_model));
+            line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string()),
+            line.runs.to_string(),
+            line.cells.to_string(),
+            day(line.first_unix_s),
+            day(line.last_unix_s),
+            clean(&line.cpu_model),
+        ]);
         let kinds: Vec<&str> = line.kinds.iter().map(String::as_str).collect();
         let imported = match line.imported {
             0 => String::new(),
             imported => format!("; {imported} imported"),
         };
-        wrap(&mut text, "                   ", &format!("{}{imported}", kinds.join(", ")));
+        grid.note(format!("{}{imported}", kinds.join(", ")));
     }
+    grid.print(&mut text);
     let runs: u64 = survey.machines.iter().map(|line| line.runs).sum();
     let machines = survey.machines.len();
     let (many_machines, many_runs) = (plural(machines != 1), plural(runs != 1));
-    let _ = writeln!(text, "{machines} machine{many_machines}, {runs} run{many_runs}");
-    text
+    text.answer(&format!("{machines} machine{many_machines}, {runs} run{many_runs}"));
+    text.finish()
 }
 
 fn plural(many: bool) -> &'static str {
@@ -246,14 +247,14 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
         output::json(&imported(&run, &stored, outcome))?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Writer::new(style());
     let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
-    wrap(&mut text, &format!("{outcome:<10} "), &stored.display().to_string());
-    wrap(&mut text, "", &figures);
+    text.wrap(&format!("{outcome:<10} "), &stored.display().to_string());
+    text.wrap("", &figures);
     for warning in &run.warnings {
-        wrap(&mut text, "warning    ", &sanitize(warning));
+        text.wrap("warning    ", &sanitize(warning));
     }
-    output::result(&text)?;
+    output::result(&text.finish())?;
     Ok(End::Done)
 }
 
@@ -273,6 +274,16 @@ fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> ser
 fn sanitize(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
+
+const HEAD: [(&str, Align, usize); 7] = [
+    ("machine", Align::Left, 16),
+    ("CPUs", Align::Right, 0),
+    ("runs", Align::Right, 0),
+    ("cells", Align::Right, 0),
+    ("from", Align::Left, 0),
+    ("to", Align::Left, 0),
+    ("processor", Align::Text, 0),
+];
 
 /// Problems that are listed one by one.
 const PROBLEMS_SHOWN: usize = 20;

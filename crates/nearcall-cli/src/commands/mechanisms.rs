@@ -1,23 +1,24 @@
 //! `nearcall mechanisms`: the mechanisms, their capabilities, and what works here.
 //!
-//! **Invariants:** tables fit 80 columns.
-//!
 //! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
+use nearcall_bench::report::lines::{Ink, Style, Writer};
 use nearcall_bench::report::number;
+use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
 use serde::Serialize;
 
 use super::End;
 use crate::args::JsonArgs;
-use crate::output::{self, wrap};
+use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
     let rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
     if args.json {
         output::json(&Document { schema: SCHEMA, mechanisms: rows })?;
     } else {
-        output::result(&text(&rows))?;
+        output::result(&text(&rows, style()))?;
     }
     Ok(End::Done)
 }
@@ -108,149 +109,101 @@ impl From<Capabilities> for Abilities {
     }
 }
 
-/// A capability: the two lines of its heading, what it means, and whether a mechanism has it.
-struct Capability {
-    heading: [&'static str; 2],
-    meaning: &'static str,
-    has: fn(&Abilities) -> bool,
-}
-
-const CAPABILITIES: [Capability; 9] = [
-    Capability {
-        heading: ["event", "loop"],
-        meaning: "an event loop can wait for messages on a descriptor (pollable)",
-        has: |can| can.pollable,
-    },
-    Capability {
-        heading: ["same", "CPU"],
-        meaning: "works well with both ends on one CPU (same-cpu-safe)",
-        has: |can| can.same_cpu_safe,
-    },
-    Capability {
-        heading: ["pass", "fds"],
-        meaning: "passes file descriptors (descriptor-passing)",
-        has: |can| can.descriptor_passing,
-    },
-    Capability {
-        heading: ["any", "size"],
-        meaning: "carries messages larger than its buffer (survives-oversized)",
-        has: |can| can.survives_oversized,
-    },
-    Capability {
-        heading: ["iso-", "lates"],
-        meaning: "a hostile peer can neither change sent data nor hold a lock (isolation)",
-        has: |can| can.isolation,
-    },
-    Capability {
-        heading: ["sees", "death"],
-        meaning: "reports the death of the other end by itself (crash-detection)",
-        has: |can| can.tells_of_death,
-    },
-    Capability {
-        heading: ["keeps", "data"],
-        meaning: "delivers what a killed end had sent (delivers-after-death)",
-        has: |can| can.delivers_after_death,
-    },
-    Capability {
-        heading: ["kill", "safe"],
-        meaning: "a kill leaves no broken lock (kill-safe)",
-        has: |can| can.kill_safe,
-    },
-    Capability {
-        heading: ["cleans", "up"],
-        meaning: "leaves nothing in the system if both ends are killed (nothing-left)",
-        has: |can| can.vanishes_with_both,
-    },
-];
-
-fn text(rows: &[Row]) -> String {
-    let mut out = table(rows, &[WAYS_HEADING.map(str::to_owned).to_vec()], ways);
-    out.push('\n');
-    let headings: [Vec<String>; 2] = std::array::from_fn(|line| {
-        let words = CAPABILITIES.iter().map(|capability| capability.heading[line].to_owned());
-        std::iter::once(String::new()).chain(words).collect()
-    });
-    out.push_str(&table(rows, &headings, capabilities));
-    let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
-    out.push_str(match missing.is_empty() {
-        true => "\nAll of them work here.\n",
-        false => "\nNot here\n",
-    });
-    for row in missing {
-        let reason = row.reason.as_deref().unwrap_or_default();
-        wrap(&mut out, &format!("  {:<LABEL$}", row.name), reason);
+impl Abilities {
+    /// Returns what users choose by, in the order of [`HEAD`].
+    fn in_columns(self) -> [bool; 9] {
+        [
+            self.pollable,
+            self.same_cpu_safe,
+            self.descriptor_passing,
+            self.survives_oversized,
+            self.isolation,
+            self.tells_of_death,
+            self.delivers_after_death,
+            self.kill_safe,
+            self.vanishes_with_both,
+        ]
     }
-    out.push('\n');
-    for (label, meaning) in LEGEND {
-        wrap(&mut out, &format!("  {label:<LABEL$}"), meaning);
-    }
-    for Capability { heading: [first, second], meaning, .. } in CAPABILITIES {
-        let joined = match first.strip_suffix('-') {
-            Some(start) => format!("{start}{second}"),
-            None => format!("{first} {second}"),
-        };
-        wrap(&mut out, &format!("  {joined:<LABEL$}"), meaning);
-    }
-    wrap(&mut out, "  ", "In parentheses: the name for `nearcall advise --needs`.");
-    out
 }
 
-/// Wake-up, wait policies and size of a unit.
-fn ways(row: &Row) -> Vec<String> {
-    let unit = row.capabilities.atomic_message_bytes_max;
-    vec![
-        row.name.to_owned(),
-        row.wake_up.to_owned(),
-        row.waits.join(" "),
-        unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())),
-    ]
-}
-
-fn capabilities(row: &Row) -> Vec<String> {
-    let words = CAPABILITIES.iter().map(|capability| {
-        if (capability.has)(&row.capabilities) { "yes" } else { number::MISSING }.to_owned()
-    });
-    std::iter::once(row.name.to_owned()).chain(words).collect()
-}
-
-/// A table of all mechanisms, grouped by data path.
-fn table(rows: &[Row], headings: &[Vec<String>], cells: fn(&Row) -> Vec<String>) -> String {
-    let all: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let mut widths: Vec<usize> = Vec::new();
-    for row in all.iter().chain(headings) {
-        widths.resize(row.len(), 0);
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+fn text(rows: &[Row], style: Style) -> String {
+    let mut out = Writer::new(style);
+    let mut grid = Grid::new(&HEAD).compact();
+    for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
+        grid.heading(match path {
+            DataPath::KernelCopies => "The kernel copies".to_owned(),
+            DataPath::SharedMemory => "Shared memory".to_owned(),
+        });
+        for row in rows.iter().filter(|row| row.data_path == path.name()) {
+            grid.row(cells(row));
+            if !row.supported {
+                grid.paint(HEAD.len() - 1, Ink::Bad);
+            }
         }
     }
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-        format!("  {}", padded.collect::<Vec<_>>().join(GAP)).trim_end().to_owned() + "\n"
-    };
-    let mut out: String = headings.iter().map(|heading| line(heading)).collect();
-    for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
-        out.push_str(match path {
-            DataPath::KernelCopies => "The kernel copies\n",
-            DataPath::SharedMemory => "Shared memory\n",
-        });
-        let of_path = rows.iter().zip(&all).filter(|(row, _)| row.data_path == path.name());
-        of_path.for_each(|(_, cells)| out.push_str(&line(cells)));
+    grid.print(&mut out);
+    let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
+    if !missing.is_empty() {
+        out.blank();
+        out.title("Not here");
+        for row in &missing {
+            let reason = row.reason.as_deref().unwrap_or_default();
+            out.wrap(&format!("  {:<NAME$}", row.name), reason);
+        }
     }
-    out
+    out.blank();
+    for (label, meaning) in LEGEND {
+        out.wrap_in(Ink::Note, &format!("  {label:<NAME$}"), meaning);
+    }
+    out.wrap_in(Ink::Note, "  ", "In parentheses: the name for `nearcall advise --needs`.");
+    let here = rows.len() - missing.len();
+    out.answer(&format!("{here} of {} mechanisms work here.", rows.len()));
+    out.finish()
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let unit = row.capabilities.atomic_message_bytes_max;
+    let mut cells = vec![row.name.to_owned(), row.wake_up.to_owned(), row.waits.join(" ")];
+    let can = |can: bool| if can { "yes" } else { number::MISSING }.to_owned();
+    cells.extend(row.capabilities.in_columns().map(can));
+    cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
+    cells.push(if row.supported { "yes" } else { "no" }.to_owned());
+    cells
 }
 
 const SCHEMA: &str = "nearcall.mechanisms/1";
 
-/// Blanks between two columns.
-const GAP: &str = "  ";
+/// The width of the first column of what stands below the table, the gap included.
+const NAME: usize = 16;
 
-/// The width of the labels below the tables, the gap included.
-const LABEL: usize = 16;
+const HEAD: [(&str, Align, usize); 14] = [
+    ("", Align::Left, 0),
+    ("wake-up", Align::Left, 0),
+    ("waits", Align::Left, 0),
+    ("event\nloop", Align::Right, 0),
+    ("same\nCPU", Align::Right, 0),
+    ("passes\nfds", Align::Right, 0),
+    ("over-\nsized", Align::Right, 0),
+    ("iso-\nlated", Align::Right, 0),
+    ("sees\ndeath", Align::Right, 0),
+    ("delivers", Align::Right, 0),
+    ("kill-\nsafe", Align::Right, 0),
+    ("leaves\nnothing", Align::Right, 0),
+    ("unit", Align::Right, 0),
+    ("here", Align::Left, 0),
+];
 
-const WAYS_HEADING: [&str; 4] = ["", "wake-up", "wait policies", "unit"];
-
-const LEGEND: [(&str, &str); 2] = [
-    ("wait policies", "how an end can wait; the usual one first"),
+const LEGEND: [(&str, &str); 11] = [
+    ("waits", "how an end can wait; the default first"),
+    ("event loop", "an end can wait for it in epoll (pollable)"),
+    ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
+    ("passes fds", "file descriptors can be sent over it (descriptor-passing)"),
+    ("oversized", "messages may be larger than its buffer (survives-oversized)"),
+    ("isolated", "a hostile peer reaches neither sent data nor locks (isolation)"),
+    ("sees death", "it reports the death of the other end by itself (crash-detection)"),
+    ("delivers", "what a killed end has sent still arrives (delivers-after-death)"),
+    ("kill-safe", "a kill leaves no lock taken or broken (kill-safe)"),
+    ("leaves nothing", "if both ends are killed, nothing stays behind (nothing-left)"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
 ];
 
@@ -259,20 +212,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_fit_80_columns_and_have_every_mechanism() {
+    fn the_table_fits_every_terminal_and_has_every_mechanism() {
         let mut rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
         rows[3].supported = false;
         rows[3].reason = Some("a long reason ".repeat(20));
-        let found = text(&rows);
-        for found_line in found.lines() {
-            assert!(found_line.chars().count() <= output::COLUMNS, "{found_line}");
-            assert_eq!(found_line.trim_end(), found_line);
+        for width in 40..=200 {
+            let found = text(&rows, Style::new(Some(width), false));
+            for found_line in found.lines() {
+                assert!(found_line.chars().count() <= width, "{width}: {found_line}");
+                assert_eq!(found_line.trim_end(), found_line);
+            }
+            for mechanism in Mechanism::all() {
+                let start = format!("\n  {mechanism} ");
+                assert!(found.contains(&start), "{mechanism} is missing in\n{found}");
+            }
+            assert!(found.contains("Not here\n"), "{found}");
         }
-        for mechanism in Mechanism::all() {
-            let start = format!("\n  {mechanism} ");
-            assert!(found.contains(&start), "{mechanism} is missing in\n{found}");
-        }
-        let (tables, _) = found.split_once("\nNot here\n").expect("one is missing");
-        assert!(tables.lines().all(|line| line.chars().count() <= 80), "{tables}");
     }
 }

@@ -17,6 +17,7 @@ use super::bench::{self, Cpus};
 use super::{End, Usage};
 use crate::args::ProfileArgs;
 use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &ProfileArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let plan = plan(args, arguments, &Cpus::read()).map_err(Usage)?;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &ProfileArgs, arguments: &[OsString]) -> anyhow::Result<
     }
     match args.format.json {
         true => output::json(&found)?,
-        false => output::result(&table(&found))?,
+        false => output::result(&table(&found, style()))?,
     }
     Ok(End::Done)
 }

@@ -10,6 +10,7 @@ use nearcall_os::signal::Interrupt;
 use super::{End, bench, findings};
 use crate::args::TimersArgs;
 use crate::progress::Progress;
+use crate::terminal::style;
 
 pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
     findings::check(args.output.out.as_deref())?;
@@ -19,7 +20,7 @@ pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: readings cost more than in a release build".to_owned());
     }
-    let table = (!args.output.format.json).then(|| table::clocks::table(&found));
+    let table = (!args.output.format.json).then(|| table::clocks::table(&found, style()));
     findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
     Ok(if found.partial.is_some() { End::Interrupted } else { End::Done })
 }

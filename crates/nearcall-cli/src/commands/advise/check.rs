@@ -16,6 +16,7 @@ use nearcall_os::{clock, cpu};
 
 use crate::commands::{End, bench};
 use crate::output;
+use crate::terminal::style;
 
 /// The test that the arguments ask for.
 pub(super) struct Check<'a> {
@@ -60,7 +61,7 @@ pub(super) fn run(wanted: &Check<'_>) -> anyhow::Result<End> {
     );
     match wanted.json {
         true => output::json(&checked)?,
-        false => output::result(&table(&checked))?,
+        false => output::result(&table(&checked, style()))?,
     }
     if interrupt.interrupted() {
         return Ok(End::Interrupted);

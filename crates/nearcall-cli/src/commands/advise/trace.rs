@@ -17,6 +17,7 @@ use nearcall_os::signal::Interrupt;
 
 use crate::commands::{End, Usage, bench};
 use crate::output;
+use crate::terminal::style;
 
 /// What the advice is by.
 pub(super) struct Evidence<'a> {
@@ -69,8 +70,8 @@ pub(super) fn run(
     match json {
         true => output::json(&found)?,
         false => {
-            let recorded = summary(&found.recording, &found.kinds);
-            output::result(&format!("{recorded}\n{}", text(&found.advice)))?;
+            let recorded = summary(&found.recording, &found.kinds, style());
+            output::result(&format!("{recorded}\n{}", text(&found.advice, style())))?;
         }
     }
     Ok(End::Done)

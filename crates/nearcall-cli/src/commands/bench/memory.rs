@@ -16,6 +16,7 @@ use crate::args::MemoryArgs;
 use crate::commands::{End, findings};
 use crate::output;
 use crate::progress::Progress;
+use crate::terminal::style;
 
 pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     findings::check(args.output.out.as_deref())?;
@@ -26,7 +27,7 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: its code takes more memory".to_owned());
     }
-    let table = (!args.output.format.json).then(|| table::footprint::table(&found));
+    let table = (!args.output.format.json).then(|| table::footprint::table(&found, style()));
     findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
