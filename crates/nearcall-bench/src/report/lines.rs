@@ -40,8 +40,7 @@ impl Style {
     pub fn split(self, text: &str, columns: usize) -> Vec<String> {
         let mut lines = vec![String::new()];
         let mut used = 0;
-        for word in text.split_whitespace() {
-            let mut word = word.to_owned();
+        for mut word in words(text, columns) {
             let mut length = word.chars().count();
             if used > 0 && used + 1 + length > columns {
                 lines.push(String::new());
@@ -197,6 +196,26 @@ impl Writer {
     }
 }
 
+/// The words of a text; a number and its unit are one, if they fit in a line.
+fn words(text: &str, columns: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
+        match words.last_mut() {
+            Some(number)
+                if UNITS.contains(&bare)
+                    && number.ends_with(|c: char| c.is_ascii_digit())
+                    && number.chars().count() + 1 + word.chars().count() <= columns =>
+            {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 fn last(lines: &mut [String]) -> &mut String {
     lines.last_mut().expect("there is a line from the start")
 }
@@ -215,6 +234,12 @@ pub(crate) fn is_invisible(c: char) -> bool {
         0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
     )
 }
+
+/// Units that never begin a line.
+const UNITS: [&str; 19] = [
+    "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "%", "/s", "k/s", "M/s", "G/s", "B/s", "kB/s",
+    "MB/s", "GB/s", "CPUs", "×",
+];
 
 /// The columns of a line of prose.
 pub const COLUMNS: usize = 100;
@@ -239,6 +264,11 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("  µ word") && lines[1].starts_with("    word"));
         assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS));
+    }
+
+    #[test]
+    fn a_number_stays_beside_its_unit() {
+        assert_eq!(wrapped(Some(20), "", "it takes about 83.0 µs."), "it takes about\n83.0 µs.\n");
     }
 
     #[test]

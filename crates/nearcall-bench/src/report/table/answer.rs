@@ -99,7 +99,7 @@ pub(super) fn sentence(
         None => {}
     }
     if disturbed > 0 {
-        text += &format!("; {disturbed} of grade D do not count");
+        text += &format!("; left out: {disturbed} of grade D");
     }
     text + "."
 }
@@ -224,7 +224,7 @@ mod tests {
     fn grade_d_wins_nothing() {
         let noisy = || candidate("noisy", 10.0, 1.0, Grade::D);
         let found = fastest(vec![noisy(), candidate("a", 100.0, 2.0, Grade::C)]);
-        assert_eq!(found, "Fastest: a, 100 ns ± 2.0 % (grade C); 1 of grade D do not count.");
+        assert_eq!(found, "Fastest: a, 100 ns ± 2.0 % (grade C); left out: 1 of grade D.");
         assert!(fastest(vec![noisy()]).contains("cannot be said, as every cell is of grade D"));
         assert_eq!(fastest(Vec::new()), "");
     }

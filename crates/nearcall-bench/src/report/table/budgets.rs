@@ -85,7 +85,7 @@ fn verdict(budget: &Budget) -> String {
     match budget.verdict {
         Verdict::Unmeasured => word,
         _ if budget.certain => word,
-        _ => word + " ?",
+        _ => word + "?",
     }
 }
 
@@ -158,7 +158,8 @@ pub(super) fn answer(run: &Run) -> String {
         Some(worst) => {
             let by = off(&worst).unwrap_or_default() * 100.0;
             let open = if worst.certain { "" } else { ", not for certain" };
-            format!("{text}. Furthest off: {}, by {by:.0} %{open}.", clean(&worst.what))
+            let by = if by < 1e15 { format!("{by:.0}") } else { number::three_digits(by) };
+            format!("{text}. Furthest off: {}, by {by} %{open}.", clean(&worst.what))
         }
         None => text + ".",
     }

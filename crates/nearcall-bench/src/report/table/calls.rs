@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::cells::{OURS, figure, place};
+use super::cells::{OURS, WAIT_COLUMNS_MAX, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
@@ -197,7 +197,7 @@ fn facts(cell: &Cell) -> CallFacts {
 fn names_of(cell: &Cell) -> Vec<String> {
     let wait = match cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty()) {
         true => MISSING.to_owned(),
-        false => clip(&clean(&cell.wait), 10),
+        false => clip(&clean(&cell.wait), WAIT_COLUMNS_MAX),
     };
     vec![clip(&clean(&cell.mechanism), 14), wait]
 }

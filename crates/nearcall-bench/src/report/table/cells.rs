@@ -105,5 +105,8 @@ pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
 /// Nearcall's own channel, which stands first.
 pub(super) const OURS: &str = "shm";
 
+/// Holds "adaptive/adaptive".
+pub(super) const WAIT_COLUMNS_MAX: usize = 17;
+
 /// Holds "floor-chunked-copy". A longer name is not one of ours.
 pub(super) const NAME_COLUMNS_MAX: usize = 18;

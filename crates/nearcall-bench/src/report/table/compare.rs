@@ -29,8 +29,13 @@ pub fn table(comparison: &Comparison, all: bool, style: Style) -> String {
     }
     print_only(&mut out, "Only in the first run", &comparison.only_before, all);
     print_only(&mut out, "Only in the second run", &comparison.only_after, all);
-    let sentences: Vec<String> = comparison.summary.iter().map(|text| clean(text)).collect();
-    out.answer(&sentences.join(" "));
+    if let Some((answer, others)) = comparison.summary.split_first() {
+        out.blank();
+        for sentence in others {
+            out.wrap("", &clean(sentence));
+        }
+        out.answer(&clean(answer));
+    }
     out.finish()
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{NAME_COLUMNS_MAX, figure, load_achieved, micros, place};
+use super::cells::{NAME_COLUMNS_MAX, WAIT_COLUMNS_MAX, figure, load_achieved, micros, place};
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::Notes;
 use crate::noise::Grade;
@@ -237,9 +237,6 @@ const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
     ("ratio to floor", Align::Left, 12),
     ("grade", Align::Grade, 5),
 ];
-
-/// Holds "adaptive".
-const WAIT_COLUMNS_MAX: usize = 8;
 
 /// Holds "chunked-copy".
 const FLOOR_COLUMNS_MAX: usize = 12;

@@ -137,6 +137,11 @@ impl Grid {
                 return vec![(all, layout.clone())];
             }
         }
+        let mut narrow = narrow;
+        if let Some(first) = narrow.first_mut() {
+            // A longer name is wrapped.
+            *first = (*first).min(room / 2 - 2);
+        }
         let layout = layout(2, 2, &narrow);
         let keys = self.keys(&layout, room);
         // A grade is needed beside the first figures.
@@ -251,16 +256,17 @@ impl Grid {
         layout: &Layout,
     ) {
         let text = columns.last().filter(|&&at| self.columns[at].align == Align::Text);
-        let Some((text, ink)) = text.and_then(|&at| cells.get(at)) else {
-            out.push(&self.align(out.style(), cells, columns, layout));
-            return;
-        };
         let style = out.style();
+        let Some((text, ink)) = text.and_then(|&at| cells.get(at)) else {
+            out.push(&self.align(style, cells, columns, layout));
+            return self.print_name(out, cells, layout);
+        };
         let start = self.used(columns, layout) + 2;
         let room = style.table_columns().saturating_sub(start);
         let fixed = self.align(style, cells, &columns[..columns.len() - 1], layout);
         if length(text) > room && room < TEXT_COLUMNS_MIN {
             out.push(&fixed);
+            self.print_name(out, cells, layout);
             out.wrap_in(*ink, &" ".repeat(layout.indent + 2), text);
             return;
         }
@@ -271,6 +277,15 @@ impl Grid {
         out.push(&format!("{fixed}  {first}"));
         for line in lines {
             out.push(&format!("{:start$}{}", "", style.paint(*ink, &line)));
+        }
+        self.print_name(out, cells, layout);
+    }
+
+    /// What the first line of a row has not shown of its name.
+    fn print_name(&self, out: &mut Writer, cells: &[(String, Ink)], layout: &Layout) {
+        let lines = cells.first().map(|(name, _)| first_column(out.style(), name, layout));
+        for line in lines.iter().flatten().skip(1) {
+            out.push(&format!("{:indent$}{line}", "", indent = layout.indent));
         }
     }
 
@@ -285,7 +300,8 @@ impl Grid {
         let mut line = " ".repeat(layout.indent);
         for (at, &column) in columns.iter().enumerate() {
             let Some((cell, ink)) = cells.get(column) else { break };
-            let cell = cell.trim_end();
+            let first = (column == 0).then(|| first_column(style, cell, layout).swap_remove(0));
+            let cell = first.as_deref().unwrap_or(cell).trim_end();
             let fill = " ".repeat(layout.widths[column].saturating_sub(length(cell)));
             let gap = " ".repeat(if at == 0 { 0 } else { self.gap(column, layout) });
             let cell = style.paint(*ink, cell);
@@ -295,6 +311,12 @@ impl Grid {
         }
         line
     }
+}
+
+/// The lines of a name: one, if it fits in its column.
+fn first_column(style: Style, name: &str, layout: &Layout) -> Vec<String> {
+    let columns = layout.widths.first().copied().unwrap_or_default();
+    if length(name) <= columns { vec![name.to_owned()] } else { style.split(name, columns) }
 }
 
 fn length(text: &str) -> usize {

@@ -51,7 +51,7 @@ pub(super) fn answer(run: &Run) -> String {
         let disturbed = run.cells.iter().filter(|one| key.is_of(one) && is_disturbed(one)).count();
         let disturbed = match disturbed {
             0 => String::new(),
-            count => format!("; {count} of grade D do not count"),
+            count => format!("; left out: {count} of grade D"),
         };
         let mut pairs: Vec<(f64, &Cell)> =
             run.cells.iter().filter(usable).filter_map(|cell| Some((p50(cell)?, cell))).collect();

@@ -5,7 +5,7 @@
 //! reached stands there instead.
 
 use super::answer::{self, Better, Candidate};
-use super::cells::{figure, place};
+use super::cells::{WAIT_COLUMNS_MAX, figure, place};
 use super::details::{FAILED, spread};
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
@@ -63,7 +63,11 @@ pub(super) fn answer(run: &Run) -> String {
         let calls = |cell: &Cell| {
             let facts = cell.clients.as_ref()?;
             let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
-            Some(Candidate { name: format!("{} with {} clients", one.name, facts.clients), ..one })
+            let clients = match facts.clients {
+                1 => "1 client".to_owned(),
+                clients => format!("{clients} clients"),
+            };
+            Some(Candidate { name: format!("{} with {clients}", one.name), ..one })
         };
         let all = alike(run, cell).filter_map(calls).collect();
         return answer::sentence("Most calls", all, Better::More, number::message_rate);
@@ -310,7 +314,7 @@ fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Ce
 }
 
 fn names(cell: &Cell) -> Vec<String> {
-    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), 8)]
+    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
 }
 
 /// CPU time of both ends per message, and the grade.

@@ -3,7 +3,7 @@
 //! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{OURS, class_words, figure, place};
+use super::cells::{OURS, WAIT_COLUMNS_MAX, class_words, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
@@ -110,7 +110,7 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
         either(better.and_then(|one| one.cpu_ratio), other.and_then(|one| one.cpu_ratio));
     vec![
         clip(&clean(&cell.mechanism), 14),
-        clip(&clean(wait(cell)), 8),
+        clip(&clean(wait(cell)), WAIT_COLUMNS_MAX),
         median,
         p99,
         figure(cpu.client, number::time),
@@ -141,7 +141,7 @@ fn rest_row(rest: &AtRest) -> Vec<String> {
     let sleeps = rest.voluntary_switches.map(|sleeps| sleeps as f64 / seconds);
     vec![
         clip(&clean(&rest.mechanism), 14),
-        clip(&clean(&rest.wait), 8),
+        clip(&clean(&rest.wait), WAIT_COLUMNS_MAX),
         figure(rest.cpu_share(), share),
         figure(sleeps, number::message_rate),
         rest.threads.map_or_else(|| MISSING.to_owned(), |threads| threads.to_string()),
