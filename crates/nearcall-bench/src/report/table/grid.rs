@@ -211,8 +211,9 @@ impl Grid {
         let lines = columns.iter().map(|&at| self.columns[at].head.len()).max().unwrap_or(0);
         for line in 0..lines {
             let name = |column: &Column| {
-                let above = lines - column.head.len();
-                let name = line.checked_sub(above).and_then(|at| column.head.get(at));
+                // Columns of other blocks may have more lines; their cells are not printed.
+                let at = column.head.len().checked_sub(lines - line);
+                let name = at.and_then(|at| column.head.get(at));
                 (name.cloned().unwrap_or_default(), Ink::Note)
             };
             let cells: Vec<(String, Ink)> = self.columns.iter().map(name).collect();
