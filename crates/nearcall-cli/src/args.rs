@@ -59,11 +59,11 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, cl
 fn color(arguments: &[OsString]) -> ColorChoice {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let next = |at: usize| words.get(at + 1).copied();
-    let values = words.iter().enumerate().filter_map(|(at, word)| match *word {
+    let mut values = words.iter().enumerate().filter_map(|(at, word)| match *word {
         "--color" => next(at),
         word => word.strip_prefix("--color="),
     });
-    let choice = values.last().and_then(|value| ColorChoice::from_str(value, true).ok());
+    let choice = values.next_back().and_then(|value| ColorChoice::from_str(value, true).ok());
     choice.unwrap_or_default()
 }
 
