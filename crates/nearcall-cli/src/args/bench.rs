@@ -66,9 +66,9 @@ pub(crate) enum Experiment {
 
     /// Measure one server with 1 to 256 busy clients
     ///
-    /// Each client is a thread with its own connection that calls without a pause; the server is one event loop that does no
-    /// work. Reports calls per second, their latency, CPU time and fairness. By default over shm
-    /// and unix-stream.
+    /// Each client is a thread with its own connection that calls without a pause; the server is
+    /// one event loop that does no work. Reports calls per second, their latency, CPU time and
+    /// fairness. By default over shm and unix-stream.
     #[command(before_help = CLIENTS_EXAMPLES)]
     Clients(ClientsArgs),
 

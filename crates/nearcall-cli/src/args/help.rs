@@ -1,6 +1,6 @@
 //! The form of the help: examples first, commands in groups, options below headings.
 //!
-//! **Invariants:** the text about a command stands once, at its definition; groups only order names.
+//! **Invariants:** the text about a command stands once, at its definition; groups order names.
 //! Help has the width of the terminal, at most 100 columns, and nothing is cut at 80.
 
 use clap::{Command, CommandFactory};
