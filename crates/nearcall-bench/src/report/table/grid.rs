@@ -132,7 +132,7 @@ impl Grid {
             layout(2, 1, &narrow),
         ];
         // Text stands beside its row if there is some room for it.
-        for text in [self.text_columns(&narrow), 0] {
+        for text in [self.text_columns(&narrow, TEXT_COLUMNS_MIN), self.text_columns(&narrow, 0)] {
             if let Some(layout) = tries.iter().find(|one| self.used(&all, one) + text <= room) {
                 return vec![(all, layout.clone())];
             }
@@ -153,7 +153,11 @@ impl Grid {
             let last = blocks.last().expect("there is one from the start");
             let with: Vec<usize> = last.iter().copied().chain([column]).collect();
             // No block is without a figure.
-            if self.used(&with, &layout) <= room || last.len() == keys.len() {
+            let text = match self.columns[column].align {
+                Align::Text => self.text_columns(&narrow, TEXT_COLUMNS_MIN),
+                _ => 0,
+            };
+            if self.used(&with, &layout) + text <= room || last.len() == keys.len() {
                 *blocks.last_mut().expect("as above") = with;
             } else {
                 blocks.push(keys.iter().copied().chain([column]).collect());
@@ -163,11 +167,15 @@ impl Grid {
         blocks.into_iter().map(|block| (block, layout.clone())).collect()
     }
 
-    /// The columns that the text beside rows needs at least.
-    fn text_columns(&self, widths: &[usize]) -> usize {
-        let is_text = self.columns.last().is_some_and(|last| last.align == Align::Text);
-        let width = widths.last().filter(|_| is_text).copied().unwrap_or_default();
-        if width == 0 { 0 } else { 2 + width.min(TEXT_COLUMNS_MIN) }
+    /// The columns that the text beside rows takes: `most`, or what it and its name need.
+    fn text_columns(&self, widths: &[usize], most: usize) -> usize {
+        let last = self.columns.last().filter(|last| last.align == Align::Text);
+        let Some((last, &width)) = last.zip(widths.last()) else { return 0 };
+        let name = last.head.iter().map(|name| length(name)).max().unwrap_or_default();
+        match width.min(most).max(name) {
+            0 => 0,
+            columns => 2 + columns,
+        }
     }
 
     /// The first columns, which say what a row is about: the first and those of names after it.
