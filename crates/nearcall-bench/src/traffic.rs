@@ -124,7 +124,11 @@ fn cells(
         for wait in waits(plan, mechanism) {
             let what = format!("{mechanism} {wait}");
             if !mechanism.waits().contains(&wait) {
-                tour.skip(&what, "is no way in which this mechanism waits".to_owned(), false);
+                tour.skip(
+                    &what,
+                    "this mechanism does not support this wait policy".to_owned(),
+                    false,
+                );
                 continue;
             }
             let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
@@ -349,6 +353,6 @@ mod tests {
             tour.skipped.iter().any(|one| one.mechanism == name && one.reason == reason)
         };
         assert!(has("shm-spin spin", "one CPU") && has("uring", "no io_uring"));
-        assert!(has("pipe adaptive", "is no way in which this mechanism waits"));
+        assert!(has("pipe adaptive", "this mechanism does not support this wait policy"));
     }
 }

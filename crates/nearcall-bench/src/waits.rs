@@ -64,7 +64,11 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
     let wanted = |wait: &WaitPolicy| plan.waits.as_ref().is_none_or(|waits| waits.contains(wait));
     for wait in plan.waits.iter().flatten() {
         if !ours::policies().iter().any(|(_, has)| has == wait) {
-            tour.skip(wait.name(), "is no way in which both ends wait here".to_owned(), false);
+            tour.skip(
+                wait.name(),
+                "the experiment does not support this wait policy".to_owned(),
+                false,
+            );
         }
     }
     let mut ways: Vec<(Mechanism, WaitPolicy)> = ours::policies();

@@ -1,7 +1,6 @@
 //! Runs a command and turns its end into an exit code.
 //!
-//! 0: done. 1: something failed. 2: the words are wrong. 130: interrupted. A failure is one line on
-//! standard error.
+//! 0: done. 1: failure. 2: usage error. 130: interrupted. A failure is one line on standard error.
 
 mod advise;
 mod bench;
@@ -22,24 +21,25 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::args::{self, Command};
-use crate::output;
+use crate::{output, terminal};
 
-/// Runs what the words say, the program's name first.
-pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.collect();
-    let command = match args::parse(words.iter().cloned()) {
-        Ok(command) => command,
+/// Runs the command of these arguments, the program's name first.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let cli = match args::parse(arguments.iter().cloned()) {
+        Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, whose reader may have closed it: no failure.
             let _ = error.print();
             return code(error.exit_code());
         }
     };
-    let outcome = match command {
-        Command::Bench(args) => bench::run(&args, &words),
-        Command::Reproduce(args) => reproduce::run(&args, &words),
-        Command::Profile(args) => profile::run(&args, &words),
-        Command::Advise(args) => advise::run(&args, &words),
+    terminal::set_color(cli.color);
+    let outcome = match cli.command {
+        Command::Bench(args) => bench::run(&args, &arguments),
+        Command::Reproduce(args) => reproduce::run(&args, &arguments),
+        Command::Profile(args) => profile::run(&args, &arguments),
+        Command::Advise(args) => advise::run(&args, &arguments),
         Command::Mechanisms(args) => mechanisms::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Report(args) => report::run(&args),
@@ -56,13 +56,13 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(End::Interrupted) => code(CODE_INTERRUPTED),
         Err(error) => {
             // With its causes, in one line.
-            output::aside(&format!("error: {error:#}"));
+            output::diagnostic(&format!("error: {error:#}"));
             code(if error.is::<Usage>() { CODE_USAGE } else { CODE_FAILED })
         }
     }
 }
 
-/// How a command ended that did not fail.
+/// The end of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// As it should.
@@ -71,7 +71,7 @@ enum End {
     Interrupted,
 }
 
-/// Words that are right in themselves and wrong on this machine, such as a CPU that it lacks.
+/// A usage error that depends on this machine, such as a CPU that it lacks.
 #[derive(Debug)]
 struct Usage(String);
 

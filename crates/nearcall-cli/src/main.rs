@@ -1,6 +1,6 @@
 //! The program nearcall: its exit code, and nothing else.
 //!
-//! Words become a typed command in `args.rs`; each command is a file in `commands/`; results go out
+//! Arguments become a typed command in `args.rs`; each command is a file in `commands/`; results go out
 //! through `output.rs`.
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod commands;
 mod output;
 mod places;
 mod progress;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,9 @@
-//! Where words go: results to standard output, everything else to standard error.
+//! Output: results to standard output, diagnostics to standard error.
 //!
-//! Always true: a reader that closes the pipe early (`| head`) ends the program silently and is no
-//! failure.
+//! **Invariants:** a reader that closes the pipe early (`| head`) ends the program silently and is
+//! no failure.
+//!
+//! **Not here:** width and colour (`terminal.rs`).
 
 use std::io::{self, Write};
 
@@ -9,15 +11,11 @@ use anyhow::Context;
 use nearcall_bench::run::printable;
 use serde::Serialize;
 
-#[cfg(test)]
-pub(crate) use nearcall_bench::report::lines::COLUMNS;
-pub(crate) use nearcall_bench::report::lines::wrap;
-
 /// Writes a result.
 ///
 /// # Errors
 ///
-/// What the system says, a closed pipe excepted.
+/// Any error of the system but a closed pipe.
 pub(crate) fn result(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -37,10 +35,11 @@ pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
     result(&text)
 }
 
-/// Writes what is no result, such as a failure. If even that fails nobody can be told.
+/// Writes a diagnostic, such as a failure, to standard error. If that fails too, it is lost.
 ///
-/// It may quote files and names of anybody: what is no text but a line break is escaped.
-pub(crate) fn aside(text: &str) {
+/// The text may quote files and names from anywhere: control characters except line breaks are
+/// escaped.
+pub(crate) fn diagnostic(text: &str) {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
     let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
 }

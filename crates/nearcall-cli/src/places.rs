@@ -1,4 +1,4 @@
-//! Where runs are stored unless the user says where.
+//! The default paths of stored runs and of the data set.
 //!
 //! `$XDG_DATA_HOME/nearcall/runs`, else `~/.local/share/nearcall/runs`, else the current directory.
 //! Writing the file is `Run::save`. A data set is beside it: `.../nearcall/data`.
@@ -17,7 +17,7 @@ pub(crate) fn new_run_file(started_unix_s: u64) -> PathBuf {
     free_name(&directory, started_unix_s)
 }
 
-/// The folder of the data set, which need not be there; `None` without a home.
+/// Returns the directory of the data set, which need not exist; `None` without a home.
 pub(crate) fn data_set() -> Option<PathBuf> {
     directory(variable("XDG_DATA_HOME"), variable("HOME"), "data")
 }
@@ -26,8 +26,8 @@ fn variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).map(PathBuf::from)
 }
 
-/// The directory, from the values of XDG_DATA_HOME and HOME. The standard says that relative ones
-/// do not count.
+/// The directory, from the values of XDG_DATA_HOME and HOME. The standard ignores relative
+/// ones.
 fn directory(data_home: Option<PathBuf>, home: Option<PathBuf>, name: &str) -> Option<PathBuf> {
     let data_home = data_home.filter(|path| path.is_absolute());
     let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".local/share"));

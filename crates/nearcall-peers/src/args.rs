@@ -1,6 +1,6 @@
-//! The command line: words become a plan, results go to standard output.
+//! The command line: arguments become a plan, results go to standard output.
 //!
-//! Always true: exit code 0 if at least one row was measured, 1 if none was, 2 for bad words.
+//! **Invariants:** exit code 0 if at least one row was measured, 1 if none was, 2 for a usage error.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -25,41 +25,41 @@ struct Args {
     /// Measure only these rows, by name or by the beginning of a name; see --about
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
-    /// Give up accuracy for speed: two launches, short cells
+    /// Trade accuracy for speed: two launches, short cells
     #[arg(long)]
     quick: bool,
     /// Sizes of requests with an empty reply; 0 is an empty call
-    #[arg(long, default_value = "0,64,1KiB,64KiB,1MiB")]
-    sizes: String,
-    /// Sizes of requests that are given back; 0 is the same as among --sizes
-    #[arg(long, default_value = "1KiB")]
-    echo_sizes: String,
+    #[arg(long, value_name = "LIST", default_value = "0,64,1KiB,64KiB,1MiB")]
+    size: String,
+    /// Sizes of requests that are echoed; 0 is the same as in --size
+    #[arg(long, value_name = "LIST", default_value = "1KiB")]
+    echo_size: String,
     /// Pairs of processes per row
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     launches: Option<u32>,
-    /// The client's CPU and the server's, such as 0,1; or "none"
-    #[arg(long, value_name = "CPUS")]
+    /// Pin the client and the server to these CPUs, such as 0,1; or none
+    #[arg(long, value_name = "CLIENT,SERVER")]
     pin: Option<String>,
-    /// Decides the order of launches and the payloads
+    /// Seed of the launch order and the payloads
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON document, nearcall.rivals/1
+    /// Print one JSON document (nearcall.rivals/1) instead of text
     #[arg(long)]
     json: bool,
-    /// Store the JSON document in this file too
+    /// Store the result in this JSON file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say how each row is configured, and measure nothing
+    /// Print how each row is configured, and measure nothing
     #[arg(long)]
     about: bool,
 }
 
-/// Does what the words say.
-pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.collect();
-    let outcome = match words.get(1) {
+/// Runs the command of these arguments, the program's name first.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let outcome = match arguments.get(1) {
         Some(verb) if verb == PEER_VERB => peer::run(),
-        _ => match Args::try_parse_from(&words) {
+        _ => match Args::try_parse_from(&arguments) {
             Ok(args) => command(&args),
             Err(error) => {
                 let _ = error.print();
@@ -134,8 +134,8 @@ fn plan_of(args: &Args) -> anyhow::Result<Plan> {
         false => (5, Duration::from_millis(200), Duration::from_secs(2)),
     };
     Ok(Plan {
-        sizes: sizes(&args.sizes)?,
-        echo_sizes: sizes(&args.echo_sizes)?,
+        sizes: sizes(&args.size)?,
+        echo_sizes: sizes(&args.echo_size)?,
         launches: args.launches.unwrap_or(launches),
         cell,
         idle,
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn sizes_may_be_zero_and_come_once() {
-        let plan = parsed(&["--sizes", "0,1KiB,1024", "--pin", "none"]).unwrap();
+        let plan = parsed(&["--size", "0,1KiB,1024", "--pin", "none"]).unwrap();
         assert_eq!(plan.sizes, [0, 1024]);
-        assert!(parsed(&["--sizes", "1 kilo", "--pin", "none"]).is_err());
+        assert!(parsed(&["--size", "1 kilo", "--pin", "none"]).is_err());
     }
 
     #[test]

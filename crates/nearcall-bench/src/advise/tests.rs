@@ -3,6 +3,7 @@
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::*;
+use crate::report::lines::Style;
 use crate::run::{AtRest, CallFacts, Cell, Kind, Machine, PaceFacts, RttNs, Settings};
 
 mod steps;
@@ -334,7 +335,10 @@ fn scaling_a_whole_run_leaves_the_ranking() {
 
 #[test]
 fn the_text_stays_as_it_is() {
-    let found = text(&usual().advise(&wanted(64, &[Need::NoSpin, Need::Isolation])).unwrap());
+    let found = text(
+        &usual().advise(&wanted(64, &[Need::NoSpin, Need::Isolation])).unwrap(),
+        Style::new(Some(100), false),
+    );
     let expected = include_str!("golden.txt");
     assert!(found.lines().all(|line| line.chars().count() <= 100), "{found}");
     assert_eq!(found, expected, "\n{found}");

@@ -1,47 +1,74 @@
 //! Advice as a person reads it: the answer first, then why, the ranking, and what was left out.
 //!
-//! A function of the advice; at most 100 columns.
+//! **Invariants:** a function of the advice and the [`Style`] alone.
 
 use super::advice::{Advice, Figure, Ranked};
 use super::candidates::{Candidate, Excluded};
 use super::reasons::words;
 use super::requirements::Objective;
-use crate::report::lines::wrap;
+use crate::report::lines::{Ink, Style, Writer};
 use crate::report::number;
+use crate::report::table::grid::{Align, Grid};
 
 /// The advice as lines of text.
 #[must_use]
-pub fn text(advice: &Advice) -> String {
-    let mut out = format!("Use {}: {}\n", advice.choice, advice.address);
-    wrap(&mut out, "  ", &format!("The server listens at {}.", advice.server_address));
-    wrap(&mut out, "  ", &format!("Confidence: {}.", advice.confidence.name()));
-    out.push_str("\nWhy\n");
+pub fn text(advice: &Advice, style: Style) -> String {
+    let mut out = Writer::new(style);
+    out.title(&format!("Use {}: {}", advice.choice, advice.address));
+    out.wrap("  ", &format!("The server listens at {}.", advice.server_address));
+    out.wrap("  ", &format!("Confidence: {}.", advice.confidence.name()));
+    title(&mut out, "Why");
     for reason in &advice.reasons {
-        wrap(&mut out, "  - ", reason);
+        out.wrap("  - ", reason);
     }
     if let Some(second) = &advice.runner_up {
-        out.push_str(&format!("\nRunner-up: {}: {}\n", second.candidate, second.address));
+        title(&mut out, &format!("Runner-up: {}: {}", second.candidate, second.address));
         for wins in &second.wins {
-            wrap(&mut out, "  - ", &format!("wins {wins}"));
+            out.wrap("  - ", &format!("wins {wins}"));
         }
         if second.wins.is_empty() {
-            out.push_str("  - nothing that was measured speaks for it\n");
+            out.wrap("  - ", "nothing that was measured speaks for it");
         }
     }
     ranking(&mut out, advice);
-    out.push_str("\nEvidence\n");
+    title(&mut out, "Evidence");
     for sentence in &advice.evidence {
-        wrap(&mut out, "  - ", sentence);
+        out.wrap("  - ", sentence);
     }
     for file in &advice.runs {
-        out.push_str(&format!("  - {}\n", run_line(file)));
+        out.wrap("  - ", &run_line(file));
     }
     unmeasured(&mut out, advice);
     excluded(&mut out, &advice.excluded);
-    out
+    out.answer(&answer(advice));
+    out.finish()
 }
 
-fn ranking(out: &mut String, advice: &Advice) {
+fn title(out: &mut Writer, text: &str) {
+    out.blank();
+    out.title(text);
+}
+
+/// What to use, how certain that is, and what the next would cost.
+fn answer(advice: &Advice) -> String {
+    let Advice { choice, confidence, .. } = advice;
+    let text = format!("Use {choice} (confidence: {})", confidence.name());
+    let cost = |one: &&Ranked| one.cost_ratio.is_finite();
+    match advice.ranking.get(1).filter(cost) {
+        None => format!("{text}: nothing else that was measured meets the requirements."),
+        Some(next) if next.tied => {
+            let tied = advice.ranking.iter().skip(1).filter(|one| one.tied).count();
+            let more = if tied > 1 { format!(" and {} more", tied - 1) } else { String::new() };
+            format!("{text}; it cannot be told apart from {}{more}.", next.candidate)
+        }
+        Some(next) => {
+            let ratio = number::ratio(next.cost_ratio);
+            format!("{text}; the next, {}, costs {ratio} as much.", next.candidate)
+        }
+    }
+}
+
+fn ranking(out: &mut Writer, advice: &Advice) {
     let shown = columns(advice);
     let mut head: Vec<String> = ["", "mechanism", "wait", "cost"].map(str::to_owned).to_vec();
     for (at, objective) in shown.iter().enumerate() {
@@ -51,29 +78,31 @@ fn ranking(out: &mut String, advice: &Advice) {
         }
     }
     head.push("grade".to_owned());
-    let rows = advice.ranking.iter().take(ROWS_MAX).enumerate();
-    let mut rows: Vec<Vec<String>> = rows.map(|(at, one)| row(at + 1, one, &shown)).collect();
-    rows.insert(0, head);
-    out.push_str("\nRanking\n");
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
-            1 | 2 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        out.push_str(&format!("  {}\n", line.trim_end()));
+    title(out, "Ranking");
+    let columns = head.iter().enumerate().map(|(at, name)| {
+        let align = match at {
+            1 | 2 => Align::Left,
+            _ if at + 1 == head.len() => Align::Grade,
+            _ => Align::Right,
+        };
+        (name.as_str(), align, 0)
+    });
+    let mut grid = Grid::new(&columns.collect::<Vec<_>>()).compact();
+    for (at, one) in advice.ranking.iter().take(ROWS_MAX).enumerate() {
+        grid.row(row(at + 1, one, &shown));
+        if at == 0 {
+            grid.paint(CHOICE_COLUMN, Ink::Good);
+        }
     }
+    grid.print(out);
     if let Some(more) = advice.ranking.len().checked_sub(ROWS_MAX).filter(|&more| more > 0) {
-        out.push_str(&format!("  and {more} more, in the JSON document\n"));
+        out.note(&format!("and {more} more, in the JSON document"));
     }
     if advice.ranking.iter().take(ROWS_MAX).skip(1).any(|one| one.tied) {
-        wrap(out, "  ", "= cannot be told apart from the best");
+        out.note("= cannot be told apart from the best");
     }
     if advice.ranking.iter().take(ROWS_MAX).any(|one| one.first_look) {
-        wrap(out, "  ", "' dropped after a first look of two launches");
+        out.note("' dropped after a first look of two launches");
     }
 }
 
@@ -125,26 +154,26 @@ fn figure(one: &Ranked, objective: Objective) -> Option<Figure> {
     }
 }
 
-fn unmeasured(out: &mut String, advice: &Advice) {
+fn unmeasured(out: &mut Writer, advice: &Advice) {
     let groups = grouped(advice.unmeasured.iter().map(|one| (one.why.clone(), one.candidate)));
     if !groups.is_empty() {
-        out.push_str("\nNot judged\n");
+        title(out, "Not judged");
     }
     for (why, who) in groups {
-        wrap(out, "  - ", &format!("{why}: {}", names(&who)));
+        out.wrap("  - ", &format!("{why}: {}", names(&who)));
     }
 }
 
-fn excluded(out: &mut String, excluded: &[Excluded]) {
+fn excluded(out: &mut Writer, excluded: &[Excluded]) {
     let all = excluded.iter().flat_map(|one| {
         one.by.iter().map(|by| (format!("{}: {}", by.requirement, by.why), one.candidate))
     });
     let groups = grouped(all);
     if !groups.is_empty() {
-        out.push_str("\nExcluded, by what was required\n");
+        title(out, "Excluded, by what was required");
     }
     for (why, who) in groups {
-        wrap(out, "  - ", &format!("{why}: {}", names(&who)));
+        out.wrap("  - ", &format!("{why}: {}", names(&who)));
     }
 }
 
@@ -188,6 +217,9 @@ fn run_line(file: &str) -> String {
 
 /// Nobody reads on.
 const ROWS_MAX: usize = 12;
+
+/// The column of the mechanism.
+const CHOICE_COLUMN: usize = 1;
 
 /// More do not fit beside the interval.
 const FIGURES_MAX: usize = 4;

@@ -1,20 +1,23 @@
-//! The text of a profile for a person at a terminal: 100 columns.
+//! The text of a profile for a person at a terminal.
 //!
-//! A function of the stored profile. Printing is left to the caller.
+//! **Invariants:** a function of the stored profile and the [`Style`] alone.
+//!
+//! **Not here:** printing.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::profile::result::{
     CopyCounts, CountedCall, CountedCalls, HardwareCount, Profile, Stacks, Used,
 };
+use crate::report::lines::{Style, Writer};
 use crate::report::number;
+use crate::report::table::grid::{Align, Grid};
 use crate::run::PerEnd;
 
 /// Renders a profile. Ends with a line break.
 #[must_use]
-pub fn table(profile: &Profile) -> String {
-    let mut out = String::new();
+pub fn table(profile: &Profile, style: Style) -> String {
+    let mut out = Writer::new(style);
     head(&mut out, profile);
     used(&mut out, &profile.used);
     if let Some(calls) = &profile.calls {
@@ -28,21 +31,22 @@ pub fn table(profile: &Profile) -> String {
         tops(&mut out, stacks);
     }
     if !profile.missing.is_empty() {
-        out.push_str("\nNot looked at\n");
+        title(&mut out, "Not looked at");
         for missing in &profile.missing {
             let how = if missing.how.is_empty() { "" } else { "; to permit it: " };
             let text = format!("{}: {}{how}{}", missing.what, missing.why, missing.how);
-            wrap(&mut out, &text);
+            item(&mut out, &text);
         }
     }
     if !profile.warnings.is_empty() {
-        out.push_str("\nKeep in mind\n");
-        profile.warnings.iter().for_each(|warning| wrap(&mut out, warning));
+        title(&mut out, "Keep in mind");
+        profile.warnings.iter().for_each(|warning| item(&mut out, warning));
     }
-    out
+    out.answer(&answer(profile));
+    out.finish()
 }
 
-fn head(out: &mut String, profile: &Profile) {
+fn head(out: &mut Writer, profile: &Profile) {
     let place = &profile.placement;
     let cpus = match (place.client_cpu, place.server_cpu) {
         (Some(client), Some(server)) => format!("CPUs {client} and {server} ({})", place.class),
@@ -50,21 +54,21 @@ fn head(out: &mut String, profile: &Profile) {
     };
     let size = number::size(profile.message_bytes);
     let Profile { mechanism, shape, wait, .. } = profile;
-    line(out, &format!("{mechanism}: {shape} of {size}, both ends wait by {wait}, {cpus}"));
+    out.title(&format!("{mechanism}: {shape} of {size}, both ends wait by {wait}, {cpus}"));
     let Some(rtt) = &profile.rtt_ns else { return };
     let median = rtt.p50.map_or_else(|| number::MISSING.to_owned(), number::time);
     let interval = rtt.p50_ci95.map_or_else(String::new, |[low, high]| {
         format!(", 95 %: {} to {}", number::time(low), number::time(high))
     });
     let exchanges = profile.exchanges;
-    line(out, &format!("Round trip {median} (median of {exchanges}, undisturbed{interval})"));
+    out.line(&format!("Round trip {median} (median of {exchanges}, undisturbed{interval})"));
 }
 
-fn used(out: &mut String, used: &PerEnd<Used>) {
-    columns(out, "\nPer round trip", &["client", "server"]);
+fn used(out: &mut Writer, used: &PerEnd<Used>) {
+    let mut table = columns(out, "Per round trip", &["client", "server"]);
     let mut row = |name: &str, of: fn(&Used) -> Option<f64>, shown: fn(f64) -> String| {
         let cell = |end| of(end).map_or_else(|| number::MISSING.to_owned(), shown);
-        columns(out, &format!("  {name}"), &[&cell(&used.client), &cell(&used.server)]);
+        table.row(vec![name.to_owned(), cell(&used.client), cell(&used.server)]);
     };
     row("CPU time", |used| used.cpu_ns, number::time);
     row("  in user space, by ticks", |used| used.user_ns, number::time);
@@ -73,13 +77,15 @@ fn used(out: &mut String, used: &PerEnd<Used>) {
     row("times the CPU was taken away", |used| used.involuntary_switches, times);
     row("page faults", |used| used.page_faults, times);
     row("moves to another CPU", |used| used.migrations, times);
+    table.print(out);
 }
 
-fn system_calls(out: &mut String, calls: &CountedCalls) {
-    let title = format!("\nSystem calls, counted over {}", calls.exchanges);
+fn system_calls(out: &mut Writer, calls: &CountedCalls) {
+    let title = format!("System calls, counted over {}", calls.exchanges);
     let PerEnd { client, server } = &calls.ends;
     let declares = client.iter().any(|call| call.declared.is_some());
-    columns(out, &title, &["client", "server", if declares { "declared" } else { "" }]);
+    let declared = if declares { "declared" } else { "" };
+    let mut table = columns(out, &title, &["client", "server", declared]);
     let mut names: BTreeMap<&str, Option<[f64; 2]>> = BTreeMap::new();
     for call in client.iter().chain(server) {
         names.insert(&call.name, call.declared);
@@ -95,13 +101,39 @@ fn system_calls(out: &mut String, calls: &CountedCalls) {
             continue;
         }
         let declared = declared.map_or_else(String::new, range);
-        columns(out, &format!("  {name}"), &[&times(counts.0), &times(counts.1), &declared]);
+        table.row(vec![name.to_owned(), times(counts.0), times(counts.1), declared]);
     }
     if seldom > 0 {
-        line(out, &format!("  hardly ever, of other names: {seldom}"));
+        table.note(format!("hardly ever, of other names: {seldom}"));
     }
-    let all = |end: &[CountedCall]| times(end.iter().map(|call| call.per_exchange).sum());
-    columns(out, "  all", &[&all(client), &all(server)]);
+    table.row(vec!["all".to_owned(), times(sum(client)), times(sum(server)), String::new()]);
+    table.print(out);
+}
+
+/// System calls of one end per exchange.
+fn sum(end: &[CountedCall]) -> f64 {
+    end.iter().map(|call| call.per_exchange).sum()
+}
+
+/// Where a round trip goes: CPU time, sleeps and system calls of both ends.
+fn answer(profile: &Profile) -> String {
+    let PerEnd { client, server } = &profile.used;
+    let both = |of: fn(&Used) -> Option<f64>| of(client).zip(of(server)).map(|(a, b)| a + b);
+    let calls =
+        profile.calls.as_ref().map(|calls| sum(&calls.ends.client) + sum(&calls.ends.server));
+    let parts = [
+        both(|used| used.cpu_ns).map(|ns| format!("{} of CPU time", number::time(ns))),
+        both(|used| used.sleeps).map(|sleeps| format!("{} sleeps", times(sleeps))),
+        calls.map(|calls| format!("{} system calls", times(calls))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    let median = profile.rtt_ns.as_ref().and_then(|rtt| rtt.p50);
+    let median = median.map_or_else(String::new, |ns| format!(" of {}", number::time(ns)));
+    let mechanism = &profile.mechanism;
+    format!("A round trip{median} over {mechanism} takes both ends {}.", parts.join(", "))
 }
 
 fn range([least, most]: [f64; 2]) -> String {
@@ -111,50 +143,50 @@ fn range([least, most]: [f64; 2]) -> String {
     }
 }
 
-fn copies(out: &mut String, copies: &CopyCounts) {
-    columns(out, "\nCopies of the payload", &["one way", "and back", "declared"]);
+fn copies(out: &mut Writer, copies: &CopyCounts) {
+    let mut table = columns(out, "Copies of the payload", &["one way", "and back", "declared"]);
     let counted = |count: Option<f64>| count.map_or_else(|| number::MISSING.to_owned(), times);
     let (one_way, both) = (counted(copies.kernel_one_way), counted(copies.kernel_there_and_back));
     let declared = copies.declared_kernel.to_string();
-    columns(out, "  by the kernel, counted by bytes", &[&one_way, &both, &declared]);
+    table.row(vec!["by the kernel, counted by bytes".to_owned(), one_way, both, declared]);
     let (inside, ends) = (copies.declared_inside, copies.declared_send + copies.declared_receive);
     let mut declared = |name: &str, count: u8| {
-        columns(out, name, &["", "", &count.to_string()]);
+        table.row(vec![name.to_owned(), String::new(), String::new(), count.to_string()]);
     };
-    declared("  in user space, within the channel", inside);
-    declared("  in user space, by send and receive", ends);
-    declared("  all one way, written and read in place", copies.in_place());
-    declared("  all one way, by send and receive", copies.by_value());
-    wrap(
-        out,
+    declared("in user space, within the channel", inside);
+    declared("in user space, by send and receive", ends);
+    declared("all one way, written and read in place", copies.in_place());
+    declared("all one way, by send and receive", copies.by_value());
+    table.print(out);
+    out.note(
         "Counted as in the study `motorola`, whose marshalled call over a socket is copied 6 times \
          one way (marshalled, 2 by write, 2 by read, unmarshalled), and 2 times over shared memory.",
     );
 }
 
-fn hardware(out: &mut String, counts: &PerEnd<Vec<HardwareCount>>) {
-    columns(out, "\nHardware counters", &["client", "server"]);
+fn hardware(out: &mut Writer, counts: &PerEnd<Vec<HardwareCount>>) {
+    let mut table = columns(out, "Hardware counters", &["client", "server"]);
     for (client, server) in counts.client.iter().zip(&counts.server) {
         let shown = |count: &HardwareCount| number::three_digits(count.per_exchange);
-        columns(out, &format!("  {}", client.event), &[&shown(client), &shown(server)]);
+        table.row(vec![client.event.clone(), shown(client), shown(server)]);
     }
+    table.print(out);
 }
 
-fn tops(out: &mut String, stacks: &Stacks) {
+fn tops(out: &mut Writer, stacks: &Stacks) {
     let PerEnd { client, server } = stacks.samples;
     let event = &stacks.event;
-    line(out, &format!("\nWhere samples of {event} were ({client} of the client, {server})"));
+    title(
+        out,
+        &format!("Where samples of {event} were ({client} of the client, {server} of the server)"),
+    );
     for (end, top) in [("client", &stacks.top.client), ("server", &stacks.top.server)] {
         for hot in top {
-            let share = 100.0 * hot.share;
-            let head = format!("  {end}  {share:5.1} %  ");
-            let left = COLUMNS.saturating_sub(head.chars().count());
-            let function: String = hot.function.chars().take(left).collect();
-            line(out, &(head + &function));
+            out.wrap(&format!("  {end}  {:5.1} %  ", 100.0 * hot.share), &hot.function);
         }
     }
-    line(out, &format!("  Stacks: {}", stacks.folded));
-    line(out, &format!("  Flame graph: {}", stacks.flame_graph));
+    out.line(&format!("  Stacks: {}", stacks.folded));
+    out.line(&format!("  Flame graph: {}", stacks.flame_graph));
 }
 
 /// How often per exchange.
@@ -163,48 +195,30 @@ fn times(count: f64) -> String {
     format!("{:.2}", if count.abs() < 0.005 { 0.0 } else { count })
 }
 
-/// A name and figures to the right of it.
-fn columns(out: &mut String, name: &str, cells: &[&str]) {
-    let (breaks, name) = match name.strip_prefix('\n') {
-        Some(name) => ("\n", name),
-        None => ("", name),
-    };
-    let mut text = format!("{breaks}{name:<NAME$}");
-    for cell in cells {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{cell:>CELL$}");
-    }
-    line(out, &text);
+/// A table of names and figures to the right of them, below a heading.
+fn columns(out: &mut Writer, title: &str, heads: &[&str]) -> Grid {
+    self::title(out, title);
+    let mut columns = vec![("", Align::Left, NAME)];
+    columns.extend(heads.iter().map(|head| (*head, Align::Right, CELL)));
+    Grid::new(&columns)
 }
 
-fn line(out: &mut String, text: &str) {
-    out.push_str(text.trim_end());
-    out.push('\n');
+fn title(out: &mut Writer, text: &str) {
+    out.blank();
+    out.title(text);
 }
 
-/// An indented paragraph.
-fn wrap(out: &mut String, text: &str) {
-    let mut row = String::from(" ");
-    for word in text.split_whitespace() {
-        if row.len() > 1 && row.chars().count() + 1 + word.chars().count() > COLUMNS {
-            line(out, &row);
-            row = String::from("   ");
-        }
-        row.push(' ');
-        row.push_str(word);
-    }
-    line(out, &row);
+/// An indented paragraph whose later lines are indented further.
+fn item(out: &mut Writer, text: &str) {
+    out.line(&format!("  {text}"));
 }
 
-/// What would be told as 0.00: made once, such as when an adaptive end measures what waking costs.
+/// What would be shown as 0.00: made once, such as when an adaptive end measures what waking costs.
 const SELDOM: f64 = 0.005;
 
-/// The width of a terminal's line that is asked for.
-const COLUMNS: usize = 100;
-
 /// Widths of the first column and of the others.
-const NAME: usize = 44;
-const CELL: usize = 12;
+const NAME: usize = 40;
+const CELL: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -273,17 +287,23 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_fits_100_columns_and_says_what_is_missing() {
-        let text = table(&invented());
-        for line in text.lines() {
-            assert!(line.chars().count() <= COLUMNS, "{line}");
-            assert_eq!(line.trim_end(), line);
+    fn a_profile_fits_every_terminal_and_says_what_is_missing() {
+        let hot = invented().stacks.unwrap().top.client[0].function.clone();
+        for width in 40..=200 {
+            let text = table(&invented(), Style::new(Some(width), false));
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert_eq!(line.trim_end(), line);
+            }
+            let bare: String = text.split_whitespace().collect();
+            assert!(bare.contains(&hot), "cut at {width}:\n{text}");
         }
+        let text = table(&invented(), Style::new(Some(100), false));
         for part in [
             "pipe: echo of 1 KiB, both ends wait by block, CPUs 0 and 1 (same_llc)",
             "Round trip 9.88 µs (median of 12345, undisturbed, 95 %: 9.80 µs to 9.90 µs)",
             "0 to 2\n",
-            "  hardly ever, of other names: 1\n",
+            "hardly ever, of other names: 1\n",
             "to permit it: use another",
             "Keep in mind\n",
             "2.02",

@@ -74,7 +74,8 @@ pub fn three_digits(value: f64) -> String {
         small if small < 99.95 => 1,
         _ => 0,
     };
-    format!("{value:.digits$}")
+    // More digits than that are no figure, and as many as a file likes.
+    if value.abs() >= 1e15 { format!("{value:.2e}") } else { format!("{value:.digits$}") }
 }
 
 /// A point in time: `2026-11-21 03:11 UTC`.
@@ -130,6 +131,7 @@ mod tests {
             (45e6, "45.0 ms"),
             (3e9, "3.00 s"),
             (2e12, "2000 s"),
+            (f64::MAX, "1.80e299 s"),
             (f64::NAN, "–"),
             (-1.0, "–"),
         ];

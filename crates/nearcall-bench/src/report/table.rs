@@ -1,8 +1,14 @@
-//! The text of a run for a person at a terminal: 100 columns.
+//! The text of a run for a person at a terminal.
 //!
-//! [`table`] is the run in one table, [`details`] all about every cell. Text from the run file is
-//! made harmless before it is shown. Printing is left to the caller.
+//! [`table`] is the run in one table, [`details`] all about every cell. Both end with the sentence
+//! that answers what was asked.
+//!
+//! **Invariants:** a function of the run and the [`Style`] alone. Text from the run file is made
+//! harmless before it is shown.
+//!
+//! **Not here:** printing, and which terminal there is.
 
+mod answer;
 mod budgets;
 mod calls;
 mod cells;
@@ -10,7 +16,7 @@ pub mod clocks;
 pub mod compare;
 mod details;
 pub mod footprint;
-pub(super) mod grid;
+pub mod grid;
 mod head;
 mod imported;
 mod matrix;
@@ -20,100 +26,101 @@ mod studies;
 mod traffic;
 mod waits;
 
+use super::lines::{Style, Writer};
 use crate::run::Run;
 
 /// Renders the run as one table, mechanism by size. Ends with a line break.
 ///
 /// A run that has several placements, or more sizes than fit, is rendered as by [`details`].
 #[must_use]
-pub fn table(run: &Run) -> String {
-    let mut out = String::new();
+pub fn table(run: &Run, style: Style) -> String {
+    let mut out = Writer::new(style);
     head::print_short(&mut out, run);
-    if studies::is_of_studies(run) {
-        out.push('\n');
-        studies::print(&mut out, run, false);
-        cells::print_skipped(&mut out, run);
-        return out;
+    out.blank();
+    let form = Form::of(run);
+    match form {
+        Form::Studies => studies::print(&mut out, run, false),
+        Form::Budgets => budgets::print(&mut out, run),
+        Form::Import => imported::print(&mut out, run),
+        Form::Matrix => matrix::print(&mut out, run),
+        Form::Waits => waits::print(&mut out, run),
+        Form::Traffic => traffic::print(&mut out, run),
+        Form::Calls => calls::print_short(&mut out, run),
+        Form::Cells if overview::print(&mut out, run) => {}
+        Form::Cells => return details(run, style),
     }
-    if budgets::is_of_budgets(run) {
-        out.push('\n');
-        budgets::print(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    if imported::is_of_import(run) {
-        out.push('\n');
-        imported::print(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    if matrix::is_of_matrix(run) {
-        out.push('\n');
-        matrix::print(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    if waits::is_of_waits(run) {
-        out.push('\n');
-        waits::print(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    if traffic::is_of_traffic(run) {
-        out.push('\n');
-        traffic::print(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    if calls::is_of_calls(run) {
-        out.push('\n');
-        calls::print_short(&mut out, run);
-        cells::print_skipped(&mut out, run);
-        return out;
-    }
-    let mut one = String::new();
-    if !overview::print(&mut one, run) {
-        return details(run);
-    }
-    out.push('\n');
-    out.push_str(&one);
-    cells::print_skipped(&mut out, run);
-    out
+    print_end(&mut out, run, form);
+    out.finish()
 }
 
 /// Renders every cell of the run, with intervals and marks. Ends with a line break.
 #[must_use]
-pub fn details(run: &Run) -> String {
-    let mut out = String::new();
+pub fn details(run: &Run, style: Style) -> String {
+    let mut out = Writer::new(style);
     head::print(&mut out, run);
-    out.push('\n');
-    if studies::is_of_studies(run) {
-        studies::print(&mut out, run, true);
-    } else if budgets::is_of_budgets(run) {
-        budgets::print(&mut out, run);
-        out.push('\n');
-        details::print(&mut out, run);
-    } else if imported::is_of_import(run) {
-        imported::print(&mut out, run);
-    } else if matrix::is_of_matrix(run) {
-        matrix::print(&mut out, run);
-        out.push('\n');
-        details::print(&mut out, run);
-    } else if waits::is_of_waits(run) {
-        waits::print(&mut out, run);
-        out.push('\n');
-        details::print(&mut out, run);
-    } else if traffic::is_of_traffic(run) {
-        traffic::print(&mut out, run);
-        out.push('\n');
-        details::print(&mut out, run);
-    } else if calls::is_of_calls(run) {
-        calls::print_full(&mut out, run);
-    } else if run.cells.is_empty() && run.floors.is_empty() {
-        out.push_str("Nothing was measured.\n");
-    } else {
+    out.blank();
+    let form = Form::of(run);
+    match form {
+        Form::Studies => studies::print(&mut out, run, true),
+        Form::Budgets => budgets::print(&mut out, run),
+        Form::Import => imported::print(&mut out, run),
+        Form::Matrix => matrix::print(&mut out, run),
+        Form::Waits => waits::print(&mut out, run),
+        Form::Traffic => traffic::print(&mut out, run),
+        Form::Calls => calls::print_full(&mut out, run),
+        Form::Cells if run.cells.is_empty() && run.floors.is_empty() => {
+            out.line("Nothing was measured.");
+        }
+        Form::Cells => details::print(&mut out, run),
+    }
+    if matches!(form, Form::Budgets | Form::Matrix | Form::Waits | Form::Traffic) {
+        out.blank();
         details::print(&mut out, run);
     }
-    cells::print_skipped(&mut out, run);
-    out
+    print_end(&mut out, run, form);
+    out.finish()
+}
+
+/// The runs that have tables of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Studies,
+    Budgets,
+    Import,
+    Matrix,
+    Waits,
+    Traffic,
+    Calls,
+    /// Mechanism by size.
+    Cells,
+}
+
+impl Form {
+    fn of(run: &Run) -> Self {
+        match run {
+            _ if studies::is_of_studies(run) => Self::Studies,
+            _ if budgets::is_of_budgets(run) => Self::Budgets,
+            _ if imported::is_of_import(run) => Self::Import,
+            _ if matrix::is_of_matrix(run) => Self::Matrix,
+            _ if waits::is_of_waits(run) => Self::Waits,
+            _ if traffic::is_of_traffic(run) => Self::Traffic,
+            _ if calls::is_of_calls(run) => Self::Calls,
+            _ => Self::Cells,
+        }
+    }
+}
+
+/// What was not measured, and the answer.
+fn print_end(out: &mut Writer, run: &Run, form: Form) {
+    cells::print_skipped(out, run);
+    out.answer(&match form {
+        Form::Studies => studies::answer(run),
+        Form::Budgets => budgets::answer(run),
+        Form::Import => String::new(),
+        Form::Matrix => matrix::answer(run),
+        Form::Waits => waits::answer(run),
+        Form::Traffic => traffic::answer(run),
+        Form::Calls => calls::answer(run),
+        Form::Cells => answer::of_cells(run),
+    });
 }

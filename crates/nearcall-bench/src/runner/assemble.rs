@@ -109,7 +109,7 @@ fn check_buffer(spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> 
     match sizes.find(|size| size.name == ROOM_BYTES && size.effective != asked) {
         Some(size) => Err(format!(
             "a buffer of {asked} bytes was asked for and one of {} given; \
-             --any-buffer measures it",
+             --allow-buffer-mismatch measures it",
             size.effective
         )),
         None => Ok(()),

@@ -253,7 +253,7 @@ const PROPERTIES: [Property; 6] = [
         thresholds: LATENCY_WORDS,
         limits: LATENCY_LIMITS,
         wanted: Wanted { kind: Kind::Latency, one_cpu: true, bytes: PING_BYTES, loaded: false },
-        command: "nearcall bench latency --mechanism shm,pipe,unix-stream,tcp --sizes 128 \
+        command: "nearcall bench latency --mechanism shm,pipe,unix-stream,tcp --size 128 \
                   --placement same",
     },
     Property {

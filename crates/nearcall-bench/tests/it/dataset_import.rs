@@ -15,7 +15,7 @@ use nearcall_bench::run::{Cell, Definition, Kind, Run};
 use tar::{Builder, EntryType, Header};
 
 use crate::dataset::Folder;
-use crate::table::check;
+use crate::table::{PAGE, check};
 
 /// Names below the archive's own folder, and texts.
 type Files = Vec<(String, String)>;
@@ -174,7 +174,7 @@ fn two_round_trips_never_stand_beside_one() {
     let flags = find(&run, "ipc-bench-mempipe", 1, 0);
     assert_eq!((flags.definition, flags.message_bytes), (Definition::TwoRtt, 0));
     assert!(flags.tags.iter().any(|tag| tag == "two_round_trips"));
-    let found = details(&run);
+    let found = details(&run, PAGE);
     let (one, two) = found.split_once("\nTwo round trips").expect("a table of its own");
     let one = one.split_once("\nRound trip").unwrap().1;
     let two = two.split_once("\nThroughput").unwrap().0;
@@ -183,7 +183,7 @@ fn two_round_trips_never_stand_beside_one() {
         one.contains("ipc-bench-pipe, 128 B, mean in µs") && !two.contains("-pipe,"),
         "{found}"
     );
-    check(&table(&run), "table_imported.txt");
+    check(&table(&run, PAGE), "table_imported.txt");
     // Nor does a report put it beside runs of our own.
     let refused = hosts(&[crate::table::empty(), run]).unwrap_err().to_string();
     assert!(refused.contains("\"full\" in one and \"ipc-bench\" in the other"), "{refused}");
@@ -413,7 +413,7 @@ fn no_change_of_an_archive_makes_it_panic() {
         if let Ok(run) = import_tar(bytes.as_slice(), "changed") {
             let again = Run::parse(&run.to_json()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             assert_eq!(again, run, "seed {seed}");
-            assert!(!table(&run).is_empty());
+            assert!(!table(&run, PAGE).is_empty());
         }
     }
 }

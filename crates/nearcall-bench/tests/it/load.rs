@@ -141,7 +141,7 @@ fn a_buffer_that_is_not_given_fails_its_cell_unless_allowed() {
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
     assert_eq!(names, ["pipe"], "{:?}", run.skipped);
     let refused = run.skipped.iter().find(|one| one.mechanism == "unix-stream").unwrap();
-    assert!(refused.reason.contains("--any-buffer"), "{}", refused.reason);
+    assert!(refused.reason.contains("--allow-buffer-mismatch"), "{}", refused.reason);
     let run = bench(&BenchPlan { allow_different_sizes: true, ..asked }, &hooks()).unwrap();
     let socket = run.cells.iter().find(|cell| cell.mechanism == "unix-stream").unwrap();
     assert!(socket.tags.iter().any(|tag| tag == "size_changed"), "{:?}", socket.sizes);

@@ -22,4 +22,5 @@ mod table_matrix;
 mod table_studies;
 mod table_traffic;
 mod table_waits;
+mod table_width;
 mod traffic;

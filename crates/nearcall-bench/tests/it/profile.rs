@@ -6,6 +6,7 @@ use std::cell::Cell as Flag;
 use std::io::Write;
 use std::time::Duration;
 
+use crate::table::PAGE;
 use nearcall_bench::bench_plan::{Place, Shape};
 use nearcall_bench::profile::result::{CountedCall, Profile};
 use nearcall_bench::profile::table::table;
@@ -101,7 +102,7 @@ fn check_profile(found: &Profile) {
     assert!(found.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
     assert_eq!(found.calls.is_some(), !missing("system calls"), "{:?}", found.missing);
     assert_eq!(found.hardware.is_some(), !missing("hardware counters"), "{:?}", found.missing);
-    assert!(table(found).contains(&found.mechanism));
+    assert!(table(found, PAGE).contains(&found.mechanism));
 }
 
 #[test]

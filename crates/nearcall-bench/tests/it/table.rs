@@ -6,11 +6,15 @@
 use std::path::Path;
 
 use nearcall_bench::noise::Grade;
+use nearcall_bench::report::lines::Style;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{
     Breakdown, CallFacts, Cell, Kind, Machine, Part, PerEnd, Placement, RttNs, Run, Settings,
     Skipped, Timer, Tool,
 };
+
+/// The form of the golden texts.
+pub(crate) const PAGE: Style = Style::new(Some(100), false);
 
 #[track_caller]
 pub(crate) fn check(found: &str, golden: &str) {
@@ -145,15 +149,15 @@ pub(crate) fn full() -> Run {
 
 #[test]
 fn a_full_run_is_readable() {
-    check(&table(&full()), "table_full.txt");
-    check(&details(&full()), "details_full.txt");
+    check(&table(&full(), PAGE), "table_full.txt");
+    check(&details(&full(), PAGE), "details_full.txt");
 }
 
 #[test]
 fn a_partial_run_without_cells_says_so() {
     let mut run = empty();
     run.mark_partial("interrupted");
-    check(&table(&run), "table_partial.txt");
+    check(&table(&run, PAGE), "table_partial.txt");
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn text_from_a_file_cannot_reach_the_terminal() {
     run.cells[0].tags = vec!["\r\u{7}".to_owned(); 100];
     run.cells[1].wait = "\n".repeat(50);
     run.skipped[0].reason = "\u{9b}2J".to_owned();
-    let found = table(&run) + &details(&run);
+    let found = table(&run, PAGE) + &details(&run, PAGE);
     assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(!found.contains('\u{202e}'));
     assert!(found.lines().all(|line| line.chars().count() <= 100));
@@ -174,8 +178,8 @@ fn text_from_a_file_cannot_reach_the_terminal() {
 fn definitions_never_share_a_table() {
     let mut run = full();
     run.cells[0].definition = nearcall_bench::run::Definition::RttHalf;
-    assert_eq!(table(&run), details(&run));
-    let found = table(&run);
+    assert_eq!(table(&run, PAGE), details(&run, PAGE));
+    let found = table(&run, PAGE);
     let halves = found.split("Half a round trip").nth(1).unwrap();
     assert!(halves.contains("pipe"));
     let whole = found.split("\nRound trip").nth(1).unwrap();
@@ -211,25 +215,25 @@ fn tour() -> Run {
 #[test]
 fn a_tour_is_one_table() {
     let run = tour();
-    check(&table(&run), "table_tour.txt");
-    assert_eq!(table(&run).matches("shm-spin").count(), 1);
-    assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run).contains(head)));
+    check(&table(&run, PAGE), "table_tour.txt");
+    assert_eq!(table(&run, PAGE).matches("\n  shm-spin ").count(), 1);
+    assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run, PAGE).contains(head)));
 }
 
 #[test]
 fn a_run_that_fits_in_no_single_table_shows_every_cell() {
     let mut run = full();
     run.cells[0].placement.client_cpu = Some(1);
-    assert_eq!(table(&run), details(&run));
+    assert_eq!(table(&run, PAGE), details(&run, PAGE));
     let mut run = full();
     run.cells = (1..=20).map(|size| latency("pipe", size, "block", 9e3, None)).collect();
-    assert_eq!(table(&run), details(&run));
+    assert_eq!(table(&run, PAGE), details(&run, PAGE));
 }
 
 #[test]
 fn the_table_of_a_stored_run_is_the_same_again() {
     let again = Run::parse(&full().to_json()).unwrap();
-    assert_eq!(table(&again), table(&full()));
+    assert_eq!(table(&again, PAGE), table(&full(), PAGE));
 }
 
 fn call(mechanism: &str, caller: &str, [client, server]: [&str; 2], bytes: u64, ns: f64) -> Cell {
@@ -291,12 +295,12 @@ fn of_calls() -> Run {
 
 #[test]
 fn calls_in_one_table() {
-    check(&table(&of_calls()), "table_calls.txt");
+    check(&table(&of_calls(), PAGE), "table_calls.txt");
 }
 
 #[test]
 fn every_call_of_a_run() {
-    check(&details(&of_calls()), "details_calls.txt");
+    check(&details(&of_calls(), PAGE), "details_calls.txt");
 }
 
 #[test]
@@ -307,7 +311,7 @@ fn runs_that_were_stored_before_are_still_read() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let run = Run::load(&path).unwrap();
-            assert!(table(&run).lines().all(|line| line.chars().count() <= 100));
+            assert!(table(&run, PAGE).lines().all(|line| line.chars().count() <= 100));
             let is_empty = run.cells.is_empty() && run.study_cells.is_empty();
             assert!(!is_empty, "{}", path.display());
             found += 1;

@@ -4,7 +4,7 @@ use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{AtRest, Budget, Run, Skipped, Verdict};
 
-use crate::table::{check, empty, latency};
+use crate::table::{PAGE, check, empty, latency};
 
 fn budget(what: &str, against: &str, [measured, floor]: [f64; 2], verdict: Verdict) -> Budget {
     let ratio = measured / floor;
@@ -94,18 +94,18 @@ fn run() -> Run {
 
 #[test]
 fn budgets_in_one_table() {
-    check(&table(&run()), "table_budgets.txt");
+    check(&table(&run(), PAGE), "table_budgets.txt");
 }
 
 #[test]
 fn every_cell_of_the_budgets() {
-    check(&details(&run()), "details_budgets.txt");
+    check(&details(&run(), PAGE), "details_budgets.txt");
 }
 
 #[test]
 fn the_budgets_of_a_stored_run_are_the_same_again() {
     let again = Run::parse(&run().to_json()).unwrap();
-    assert_eq!(table(&again), table(&run()));
+    assert_eq!(table(&again, PAGE), table(&run(), PAGE));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn budgets_from_a_file_cannot_harm_the_terminal() {
     run.budgets[2].launch_values = vec![1e300; 100_000];
     run.budgets.extend(vec![run.budgets[1].clone(); 10_000]);
     run.cells[0].grade = Some(Grade::D);
-    let found = table(&run);
+    let found = table(&run, PAGE);
     assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(found.lines().all(|line| line.chars().count() <= 100));
     assert!(found.lines().count() < 1_000);

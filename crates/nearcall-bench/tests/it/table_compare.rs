@@ -5,7 +5,7 @@ use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::compare::table;
 use nearcall_bench::run::{Cell, Kind, RttNs, Run};
 
-use crate::table::{check, empty, place};
+use crate::table::{PAGE, check, empty, place};
 
 /// A cell whose launches lie around `ns`, as far apart as `spread` says.
 fn cell(name: &str, bytes: u64, ns: f64, spread: f64) -> Cell {
@@ -67,12 +67,12 @@ fn comparison() -> Comparison {
 
 #[test]
 fn a_comparison_shows_what_differs_and_counts_the_rest() {
-    check(&table(&comparison(), false), "compare.txt");
+    check(&table(&comparison(), false, PAGE), "compare.txt");
 }
 
 #[test]
 fn a_comparison_with_all_shows_every_cell() {
-    check(&table(&comparison(), true), "compare_all.txt");
+    check(&table(&comparison(), true, PAGE), "compare_all.txt");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn two_machines_and_builds_are_told_before_any_figure() {
     second.machine.caches[1] = "L2 1 MiB".to_owned();
     second.tool.profile = "debug".to_owned();
     let found = compare(&before(), &second, &Rules::default()).unwrap();
-    check(&table(&found, false), "compare_machines.txt");
+    check(&table(&found, false, PAGE), "compare_machines.txt");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn text_from_a_run_makes_no_control_characters_and_no_markup() {
     second.cells[0].mechanism = first.cells[0].mechanism.clone();
     second.settings.placement = "\u{202e}\u{7}![x](y)".to_owned();
     let found = compare(&first, &second, &Rules::default()).unwrap();
-    let text = table(&found, true);
+    let text = table(&found, true, PAGE);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains('\u{202e}'));
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let text = markdown(&found, true);

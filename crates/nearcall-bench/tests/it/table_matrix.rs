@@ -4,7 +4,7 @@ use nearcall_bench::noise::Grade;
 use nearcall_bench::report::table::table;
 use nearcall_bench::run::{Cell, LoadAchieved, Matrix, Placement, Run};
 
-use crate::table::{check, empty, latency, place};
+use crate::table::{PAGE, check, empty, latency, place};
 
 /// Two cores of two threads each on one cache, and two more on another node.
 fn class(a: u32, b: u32) -> &'static str {
@@ -51,7 +51,7 @@ fn run() -> Run {
 
 #[test]
 fn a_square_for_each_mechanism() {
-    check(&table(&run()), "table_matrix.txt");
+    check(&table(&run(), PAGE), "table_matrix.txt");
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn pairs_that_were_left_out_and_disturbed_ones_are_told() {
     }
     run.cells[5].load_achieved.as_mut().unwrap().not_reached =
         vec!["the io worker: cannot write in /tmp: read-only file system".to_owned()];
-    check(&table(&run), "table_matrix_loaded.txt");
+    check(&table(&run, PAGE), "table_matrix_loaded.txt");
 }

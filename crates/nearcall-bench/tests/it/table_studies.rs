@@ -5,7 +5,7 @@ use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{Run, StudyResult, StudyRow, StudyTable};
 use nearcall_bench::studies::claims::{Judged, Verdict};
 
-use crate::table::{check, empty};
+use crate::table::{PAGE, check, empty};
 
 fn row(bytes: u64, paper: f64, here: f64) -> StudyRow {
     StudyRow {
@@ -67,10 +67,10 @@ pub(crate) fn run() -> Run {
 
 #[test]
 fn a_run_of_studies_is_one_table_after_the_other_and_its_verdicts() {
-    check(&table(&run()), "table_studies.txt");
+    check(&table(&run(), PAGE), "table_studies.txt");
 }
 
 #[test]
 fn pictures_are_told_in_full() {
-    check(&details(&run()), "details_studies.txt");
+    check(&details(&run(), PAGE), "details_studies.txt");
 }

@@ -6,7 +6,7 @@ use nearcall_bench::run::{
     BurstFacts, Cell, ClientsFacts, Definition, GapFacts, PaceFacts, RttNs, Run, StartFacts,
 };
 
-use crate::table::{check, empty, latency, place};
+use crate::table::{PAGE, check, empty, latency, place};
 
 fn cell(name: &str, wait: &str, ns: f64) -> Cell {
     let mut cell = latency(name, 8, wait, ns, None);
@@ -122,29 +122,34 @@ fn start() -> Run {
 
 #[test]
 fn each_kind_of_traffic_has_its_table() {
-    check(&table(&pace()), "table_pace.txt");
-    check(&table(&gap()), "table_gap.txt");
-    check(&table(&burst()), "table_burst.txt");
-    check(&table(&clients()), "table_clients.txt");
-    check(&table(&start()), "table_start.txt");
+    check(&table(&pace(), PAGE), "table_pace.txt");
+    check(&table(&gap(), PAGE), "table_gap.txt");
+    check(&table(&burst(), PAGE), "table_burst.txt");
+    check(&table(&clients(), PAGE), "table_clients.txt");
+    check(&table(&start(), PAGE), "table_start.txt");
 }
 
 #[test]
 fn every_cell_of_a_pace() {
-    check(&details(&pace()), "details_pace.txt");
+    check(&details(&pace(), PAGE), "details_pace.txt");
 }
 
 #[test]
 fn all_times_say_whether_their_loop_was_open_or_closed() {
     for run in [pace(), gap(), burst(), clients()] {
-        assert!(table(&run).contains("closed_loop") && details(&run).contains("closed_loop"));
+        assert!(
+            table(&run, PAGE).contains("closed_loop")
+                && details(&run, PAGE).contains("closed_loop")
+        );
     }
-    assert!(table(&pace()).contains("open_loop") && details(&pace()).contains("open_loop"));
+    assert!(
+        table(&pace(), PAGE).contains("open_loop") && details(&pace(), PAGE).contains("open_loop")
+    );
 }
 
 #[test]
 fn a_failed_cell_shows_no_time() {
-    for text in [table(&pace()), details(&pace())] {
+    for text in [table(&pace(), PAGE), details(&pace(), PAGE)] {
         assert!(text.contains("failed") && !text.contains("45.0 ms"), "{text}");
     }
 }
@@ -153,7 +158,10 @@ fn a_failed_cell_shows_no_time() {
 fn traffic_of_a_stored_run_is_the_same_again() {
     for run in [pace(), gap(), burst(), clients(), start()] {
         let again = Run::parse(&run.to_json()).unwrap();
-        assert_eq!((table(&again), details(&again)), (table(&run), details(&run)));
+        assert_eq!(
+            (table(&again, PAGE), details(&again, PAGE)),
+            (table(&run, PAGE), details(&run, PAGE))
+        );
     }
 }
 
@@ -176,7 +184,7 @@ fn traffic_from_a_file_cannot_harm_the_terminal() {
         });
         let many: Vec<Cell> = many.collect();
         run.cells.extend(many);
-        let found = table(&run);
+        let found = table(&run, PAGE);
         assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
         assert!(found.lines().all(|line| line.chars().count() <= 100));
         assert!(found.lines().count() < 1_000, "{}", found.lines().count());

@@ -7,7 +7,7 @@ use nearcall_bench::run::{
     WaitRatio,
 };
 
-use crate::table::{check, empty, latency, place};
+use crate::table::{PAGE, check, empty, latency, place};
 
 fn paced(name: &str, wait: &str, one_cpu: bool, rate_per_s: u32, ns: f64) -> Cell {
     let mut cell = latency(name, 0, wait, ns, None);
@@ -86,18 +86,18 @@ fn run() -> Run {
 
 #[test]
 fn waits_in_one_table() {
-    check(&table(&run()), "table_waits.txt");
+    check(&table(&run(), PAGE), "table_waits.txt");
 }
 
 #[test]
 fn every_cell_of_the_waits() {
-    check(&details(&run()), "details_waits.txt");
+    check(&details(&run(), PAGE), "details_waits.txt");
 }
 
 #[test]
 fn the_waits_of_a_stored_run_are_the_same_again() {
     let again = Run::parse(&run().to_json()).unwrap();
-    assert_eq!(table(&again), table(&run()));
+    assert_eq!(table(&again, PAGE), table(&run(), PAGE));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn waits_from_a_file_cannot_harm_the_terminal() {
     run.at_rest[0].wait = "\r\n".to_owned();
     run.at_rest[1].observed_ns = 0;
     run.at_rest.extend(vec![run.at_rest[0].clone(); 10_000]);
-    let found = table(&run);
+    let found = table(&run, PAGE);
     assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(found.lines().all(|line| line.chars().count() <= 100));
     assert!(found.lines().count() < 1_000);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::table::PAGE;
 use nearcall_bench::bench_plan::{How, Place};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::run::{Cell, Definition, Run};
@@ -85,8 +86,10 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
         let from = text.find("1000000 per second").unwrap();
         text[from..].lines().find(|line| line.contains("tcp")).unwrap().to_owned()
     };
-    let (short, full) =
-        (nearcall_bench::report::table::table(&run), nearcall_bench::report::table::details(&run));
+    let (short, full) = (
+        nearcall_bench::report::table::table(&run, PAGE),
+        nearcall_bench::report::table::details(&run, PAGE),
+    );
     for text in [short, full] {
         assert!(row(&text).contains("failed"), "{text}");
         assert!(text.contains("closed_loop") && text.contains("open_loop"), "{text}");
@@ -110,7 +113,7 @@ fn gaps_are_kept_and_say_what_the_client_does_in_them() {
         // What passes in a gap belongs to no exchange.
         assert!(cell.rtt_ns.as_ref().unwrap().min.unwrap() < 900_000);
     }
-    assert!(nearcall_bench::report::table::table(&run).contains("closed_loop"));
+    assert!(nearcall_bench::report::table::table(&run, PAGE).contains("closed_loop"));
 }
 
 #[test]

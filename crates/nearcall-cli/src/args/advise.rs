@@ -1,161 +1,135 @@
-//! Words of `nearcall advise`.
+//! Options of `nearcall advise`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use nearcall_bench::advise::{Need, Pattern, Placement, Weights};
-use nearcall_bench::plan::parse_sizes;
 
-use self::beside::BesideArgs;
-use super::load::LoadArgs;
+use self::modes::ModeArgs;
+use super::options::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs};
 use super::value;
+use super::{OUTPUT, PLACEMENT, WORKLOAD};
 
-mod beside;
+mod modes;
 
 /// Options of `advise`.
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// Payload bytes of one message, such as 8, 4KiB, 1MiB
+    /// Payload of one message, such as 8, 4KiB, 1MiB
     #[arg(
         long,
         value_name = "SIZE",
         default_value = "64",
-        value_parser = one_size,
+        value_parser = value::size,
         allow_negative_numbers = true,
-        help_heading = WANTED
+        help_heading = WORKLOAD
     )]
     pub(crate) size: u64,
 
-    /// Payload bytes of the reply [default: an empty reply]
+    /// Payload of the reply [default: an empty reply]
     #[arg(
         long,
         value_name = "SIZE",
         value_parser = size_or_none,
         allow_negative_numbers = true,
-        help_heading = WANTED
+        help_heading = WORKLOAD
     )]
     pub(crate) reply: Option<u64>,
 
-    /// Messages per second that must be kept up [default: as they come]
+    /// Messages per second to sustain [default: one after the other]
     #[arg(
         long,
         value_name = "PER_SECOND",
         value_parser = rate,
         allow_negative_numbers = true,
-        help_heading = WANTED
+        help_heading = WORKLOAD
     )]
     pub(crate) rate: Option<f64>,
 
-    /// Whether somebody waits for a reply: call or one-way
+    /// Call pattern: call (waits for a reply) or one-way
     #[arg(
         long,
         value_name = "PATTERN",
         default_value = "call",
         hide_possible_values = true,
-        help_heading = WANTED
+        help_heading = WORKLOAD
     )]
-    pub(crate) pattern: PatternWord,
+    pub(crate) pattern: PatternArg,
 
-    /// What the choice must have, as pollable,isolation; a wrong word lists all
+    /// Required capabilities, such as pollable,isolation; --help lists all
     ///
     /// pollable, crash-detection, isolation, descriptor-passing, multi-machine, no-spin (not even
-    /// for a while, as adaptive waiting does), same-cpu-safe, survives-oversized,
-    /// delivers-after-death, kill-safe, nothing-left, shared-memory
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        help_heading = WANTED,
-        verbatim_doc_comment
-    )]
+    /// for a bounded time, as the adaptive policy does), same-cpu-safe, survives-oversized,
+    /// delivers-after-death, kill-safe, nothing-left, shared-memory. `nearcall mechanisms` explains
+    /// them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WORKLOAD)]
     pub(crate) needs: Vec<Need>,
 
-    /// latency, p99, throughput, cpu, memory, or shares
+    /// Objective: latency, p99, throughput, cpu, memory, or shares
     ///
     /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
     /// the best.
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "latency",
-        help_heading = WANTED,
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "OBJECTIVE", default_value = "latency", help_heading = WORKLOAD)]
     pub(crate) optimise: Weights,
 
-    /// Both ends on the same CPU, cross CPUs, not pinned (none)
+    /// Both ends on the same CPU, cross CPUs, not pinned (none), or unknown (any)
     #[arg(
         long,
         value_name = "PLACE",
         default_value = "any",
         hide_possible_values = true,
-        help_heading = super::WHERE
+        help_heading = PLACEMENT
     )]
-    pub(crate) placement: Where,
+    pub(crate) placement: ExpectedPlacementArg,
 
     #[command(flatten)]
-    pub(crate) load: LoadArgs,
+    pub(crate) load: BackgroundLoadArgs,
 
-    /// Stored runs of this or another machine instead of a fresh measurement
+    #[command(flatten)]
+    pub(crate) time: TimeArgs,
+
+    #[command(flatten)]
+    pub(crate) seed: SeedArgs,
+
+    /// Use stored runs of this or another machine; measure nothing
     #[arg(
         long,
         value_name = "FILE",
         num_args = 1..,
         conflicts_with_all = ["time", "seed", "out"],
-        help_heading = EVIDENCE
+        help_heading = OUTPUT
     )]
     pub(crate) run: Vec<PathBuf>,
 
-    /// How long a fresh measurement may take
-    #[arg(
-        long,
-        value_name = "BUDGET",
-        default_value = "45s",
-        allow_negative_numbers = true,
-        value_parser = value::budget,
-        help_heading = EVIDENCE
-    )]
-    pub(crate) time: Duration,
-
-    /// Decides the order of launches and the payloads [default: a new one each time]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = EVIDENCE)]
-    pub(crate) seed: Option<u64>,
-
-    /// Store the fresh run here [default: a new file in nearcall's data directory]
-    #[arg(long, value_name = "FILE", help_heading = EVIDENCE)]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) modes: ModeArgs,
 
     #[command(flatten)]
-    pub(crate) beside: BesideArgs,
-
-    /// Print one JSON document (nearcall.advice/1) instead of the text
-    #[arg(long, help_heading = super::RESULT)]
-    pub(crate) json: bool,
+    pub(crate) output: OutputArgs,
 }
 
-/// Whether somebody waits for a reply.
+/// A call pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PatternWord {
+pub(crate) enum PatternArg {
     /// The sender waits for the reply
     Call,
-    /// Nobody answers
+    /// There is no reply
     OneWay,
 }
 
-impl From<PatternWord> for Pattern {
-    fn from(word: PatternWord) -> Self {
-        match word {
-            PatternWord::Call => Self::Call,
-            PatternWord::OneWay => Self::OneWay,
+impl From<PatternArg> for Pattern {
+    fn from(pattern: PatternArg) -> Self {
+        match pattern {
+            PatternArg::Call => Self::Call,
+            PatternArg::OneWay => Self::OneWay,
         }
     }
 }
 
-/// Where both ends run.
+/// The placement of both ends in the program that the advice is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Where {
-    /// Nobody knows yet
+pub(crate) enum ExpectedPlacementArg {
+    /// Not known yet
     Any,
     /// On two CPUs
     Cross,
@@ -165,26 +139,19 @@ pub(crate) enum Where {
     None,
 }
 
-impl From<Where> for Placement {
-    fn from(word: Where) -> Self {
-        match word {
-            Where::Any => Self::Any,
-            Where::Cross => Self::Cross,
-            Where::Same => Self::SameCpu,
-            Where::None => Self::Unpinned,
+impl From<ExpectedPlacementArg> for Placement {
+    fn from(placement: ExpectedPlacementArg) -> Self {
+        match placement {
+            ExpectedPlacementArg::Any => Self::Any,
+            ExpectedPlacementArg::Cross => Self::Cross,
+            ExpectedPlacementArg::Same => Self::SameCpu,
+            ExpectedPlacementArg::None => Self::Unpinned,
         }
     }
 }
 
-fn one_size(text: &str) -> Result<u64, String> {
-    match parse_sizes(text).map_err(|error| error.to_string())?[..] {
-        [size] => Ok(size),
-        _ => Err("give one size such as 64 or 4KiB".to_owned()),
-    }
-}
-
 fn size_or_none(text: &str) -> Result<u64, String> {
-    if text.trim() == "0" { Ok(0) } else { one_size(text) }
+    if text.trim() == "0" { Ok(0) } else { value::size(text) }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -196,16 +163,13 @@ const RATE_ADVICE: &str = "give messages per second above 0, such as 1000";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nearcall advise                                short calls: measures this machine for 45 seconds
+  nearcall advise                                short calls: measures for 45 s
   nearcall advise --size 4KiB --rate 1000 --needs pollable,crash-detection
   nearcall advise --size 64KiB --pattern one-way --optimise throughput
   nearcall advise --placement same --optimise latency=0.7,cpu=0.3
-  nearcall advise --size 1KiB --run calls.json   by what a stored run says
-  nearcall advise --trace recording.txt          for what strace saw of your own program
+  nearcall advise --size 1KiB --run calls.json   from a stored run
+  nearcall advise --trace recording.txt          from strace of your program
   nearcall advise --json | jq -r .address";
-
-const WANTED: &str = "What is wanted";
-const EVIDENCE: &str = "Evidence";
 
 #[cfg(test)]
 mod tests {
@@ -213,8 +177,8 @@ mod tests {
 
     #[test]
     fn sizes_and_rates_are_one_number_each() {
-        assert_eq!((one_size("4KiB"), size_or_none("0")), (Ok(4_096), Ok(0)));
-        assert!(one_size("0").is_err() && one_size("8,9").is_err() && size_or_none("-1").is_err());
+        assert_eq!((size_or_none("4KiB"), size_or_none("0")), (Ok(4_096), Ok(0)));
+        assert!(size_or_none("8,9").is_err() && size_or_none("-1").is_err());
         assert_eq!((rate("1000"), rate("0.5"), rate("1e3")), (Ok(1e3), Ok(0.5), Ok(1e3)));
         for bad in ["-1", "0", "", "fast", "inf", "NaN"] {
             assert_eq!(rate(bad), Err(RATE_ADVICE.to_owned()), "{bad}");

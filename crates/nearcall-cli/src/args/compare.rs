@@ -1,25 +1,27 @@
-//! Words of `nearcall compare`.
+//! Options of `nearcall compare`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::options::JsonArgs;
+
 /// Options of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The run that is compared with, as `bench` has stored it
+    /// The earlier run, as stored by `bench`
     #[arg(value_name = "BEFORE.json")]
     pub(crate) before: PathBuf,
 
-    /// The run that is compared
+    /// The later run
     #[arg(value_name = "AFTER.json")]
     pub(crate) after: PathBuf,
 
-    /// The smallest difference in time that matters [default: 3%]
+    /// Smallest difference in time to report [default: 3%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) min_effect: Option<f64>,
 
-    /// End with 1 if a cell is slower by this, or if the runs cannot tell
+    /// Exit with 1 if a cell is slower by this, or if the runs are too noisy
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) fail_if_slower: Option<f64>,
 
@@ -27,13 +29,12 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
 
-    /// Print Markdown, as for a comment in a review, instead of the table
+    /// Print Markdown, for a comment in a review, instead of the table
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
 
-    /// Print one JSON document (nearcall.compare/1) instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
 }
 
 /// Reads `5%` or `0.5%` as a share. Nothing else: 0.05 could mean either.
@@ -49,7 +50,7 @@ fn percent(text: &str) -> Result<f64, String> {
     match value {
         None => Err("give a percentage such as 3%".to_owned()),
         Some(_) if unsigned.len() < number.len() => {
-            Err("below zero; how much slower is told by a percentage above 0%".to_owned())
+            Err("below zero; give how much slower as a percentage above 0%".to_owned())
         }
         Some(value) if value < PERCENT_MIN => {
             Err(format!("the smallest is {PERCENT_MIN}%: no figure is more exact"))
@@ -62,16 +63,16 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Times are kept with three digits.
 const PERCENT_MIN: f64 = 0.1;
 
-/// Ten times as slow. Whoever wants more has made a mistake in the unit.
+/// Ten times as slow. More is a mistake in the unit.
 const PERCENT_MAX: f64 = 900.0;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nearcall compare before.json after.json        which cells became slower or faster
+  nearcall compare before.json after.json        slower and faster cells
   nearcall compare before.json after.json --all --min-effect 5%
-  nearcall compare main.json mine.json --fail-if-slower 5%      for a check in CI
+  nearcall compare main.json mine.json --fail-if-slower 5%
   nearcall compare main.json mine.json --markdown >> \"$GITHUB_STEP_SUMMARY\"
-  nearcall compare a.json b.json --json | jq '.cells[] | [.verdict, .ratio, .name]'";
+  nearcall compare a.json b.json --json | jq '.cells[] | [.verdict, .name]'";
 
 #[cfg(test)]
 mod tests {

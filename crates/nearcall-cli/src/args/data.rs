@@ -1,10 +1,11 @@
-//! Words of `nearcall data`.
+//! Options of `nearcall data`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::TEMPLATE;
+use super::OUTPUT;
+use super::options::JsonArgs;
 
 /// Options of `data`.
 #[derive(Debug, Args)]
@@ -16,49 +17,48 @@ pub(crate) struct DataArgs {
 /// What to do with a data set.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// Take runs in, each under a name that follows from its content
+    /// Add runs; the file name is derived from the content
     ///
-    /// All of them, or none if one of them is no run. A run that is there already is recognised,
-    /// whatever its file is called. Data sets get published: the host's name is replaced by
-    /// "unknown", and of absolute paths among the arguments only the last part stays.
-    #[command(help_template = TEMPLATE, before_help = ADD_EXAMPLES, verbatim_doc_comment)]
+    /// Adds all of them, or none if one of them is no run. A run that is present already is
+    /// recognised, whatever its file is called. Data sets get published: the host's name is
+    /// replaced by "unknown", and only the last part of absolute paths among the arguments is kept.
+    #[command(before_help = ADD_EXAMPLES)]
     Add(AddArgs),
 
-    /// List the machines of the data set and what is known of each
+    /// List the machines of the data set
     ///
-    /// Reads every run. Exit code 1 if a file is no run, or lies where it should not.
-    #[command(help_template = TEMPLATE, before_help = LIST_EXAMPLES, verbatim_doc_comment)]
+    /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
+    #[command(before_help = LIST_EXAMPLES)]
     List(ListArgs),
 
-    /// Take in every run of another data set
+    /// Add every run of another data set
     ///
-    /// Runs of one machine come together in its folder; nothing is averaged. What is there already
-    /// is counted. Of two runs with one name both are kept.
-    #[command(help_template = TEMPLATE, before_help = MERGE_EXAMPLES, verbatim_doc_comment)]
+    /// Runs of one machine go to its directory; nothing is averaged. Runs that are present already
+    /// are counted. Two runs with one name are both kept.
+    #[command(before_help = MERGE_EXAMPLES)]
     Merge(MergeArgs),
 
-    /// Write every cell as one row of a flat table, for a database
-    #[command(help_template = TEMPLATE, before_help = EXPORT_EXAMPLES)]
+    /// Write all cells as one flat table, for a database
+    #[command(before_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
 
-    /// Make a run of an archive of the public ipc-bench data set
+    /// Convert an archive of the public ipc-bench data set to a run
     ///
-    /// The run is stored in the data set and says what is known to be wrong with its figures.
-    /// Nothing is unpacked. An archive with names that lead out of it is refused.
-    #[command(help_template = TEMPLATE, before_help = IMPORT_EXAMPLES, verbatim_doc_comment)]
+    /// The run is stored in the data set, with warnings about what is known to be wrong with its
+    /// figures. Nothing is unpacked. An archive with names that lead out of it is refused.
+    #[command(before_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
 }
 
-/// Where the data set is, and the form of the answer.
+/// The data set, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct WhichArgs {
-    /// The folder of the data set [default: in the data directory of nearcall]
-    #[arg(long, value_name = "DIR")]
+    /// Directory of the data set [default: in the data directory of nearcall]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
 }
 
 /// Options of `data add`.
@@ -68,7 +68,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "RUN.json", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Leave the host's name in; whoever gets the data set can read it
+    /// Keep the host's name; readers of the data set will see it
     #[arg(long)]
     pub(crate) keep_host_name: bool,
 
@@ -86,7 +86,7 @@ pub(crate) struct ListArgs {
 /// Options of `data merge`.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// The folder of the other data set
+    /// Directory of the other data set
     #[arg(value_name = "OTHER_DIR")]
     pub(crate) other: PathBuf,
 
@@ -97,12 +97,17 @@ pub(crate) struct MergeArgs {
 /// Options of `data export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Write comma-separated values here; a file that is there is replaced
-    #[arg(long, value_name = "FILE", required_unless_present = "parquet")]
+    /// Write comma-separated values here; an existing file is replaced
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "parquet",
+        help_heading = OUTPUT
+    )]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write a Parquet file here; a file that is there is replaced
-    #[arg(long, value_name = "FILE")]
+    /// Write a Parquet file here; an existing file is replaced
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) parquet: Option<PathBuf>,
 
     #[command(flatten)]
@@ -112,12 +117,12 @@ pub(crate) struct ExportArgs {
 /// Options of `data import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The archive, as the data set of ipc-bench has them
+    /// The archive, in the form of the ipc-bench data set
     #[arg(value_name = "FILE.tar.gz")]
     pub(crate) archive: PathBuf,
 
     /// Store the run in this file and not in the data set
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
@@ -126,11 +131,11 @@ pub(crate) struct ImportArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nearcall data add run.json                     take a run in
-  nearcall data list                             which machines there are
-  nearcall data merge other-data                 take in what others have measured
-  nearcall data export --parquet cells.parquet   one row per cell, for DuckDB and others
-  nearcall data import i5-m580.tar.gz            a public result of ipc-bench";
+  nearcall data add run.json                     add a run
+  nearcall data list                             the machines
+  nearcall data merge other-data                 add the runs of others
+  nearcall data export --parquet cells.parquet   one row per cell
+  nearcall data import i5-m580.tar.gz            a result of ipc-bench";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -141,7 +146,7 @@ Examples:
 const LIST_EXAMPLES: &str = "\
 Examples:
   nearcall data list
-  nearcall data list --json | jq -r '.machines[] | [.machine_id, .runs] | @tsv'";
+  nearcall data list --json | jq -r '.machines[] | .machine_id'";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -152,7 +157,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   nearcall data export --csv cells.csv
   nearcall data export --parquet cells.parquet --dir shared-data
-  duckdb -c \"SELECT machine_id, count(*) FROM 'cells.parquet' GROUP BY ALL\"";
+  duckdb -c \"SELECT machine_id, count(*) FROM 'cells.parquet' GROUP BY 1\"";
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

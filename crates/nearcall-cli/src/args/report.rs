@@ -1,10 +1,11 @@
-//! Words of `nearcall report`.
+//! Options of `nearcall report`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::RESULT;
+use super::OUTPUT;
+use super::options::JsonArgs;
 
 /// Options of `report`.
 #[derive(Debug, Args)]
@@ -14,30 +15,29 @@ pub(crate) struct ReportArgs {
     pub(crate) runs: Vec<PathBuf>,
 
     /// Write the page here; `-` is standard output
-    #[arg(short = 'o', long = "out", value_name = "FILE", help_heading = RESULT)]
+    #[arg(short = 'o', long = "out", value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write each figure into this folder as a file of its own
-    #[arg(long, value_name = "DIR", help_heading = RESULT)]
+    /// Write each figure to a file in this directory
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) svg: Option<PathBuf>,
 
     /// Write all cells here, one line each; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write the facts in short here, for a comment; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = RESULT)]
+    /// Write a summary as Markdown here; `-` is standard output
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) markdown: Option<PathBuf>,
 
-    /// Print the facts in short as one JSON document (nearcall.report/1)
-    #[arg(long, help_heading = RESULT)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
 }
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall report run.json -o report.html
-  nearcall report tour.json calls.json studies.json -o report.html --svg figures
-  nearcall report here.json there.json -o both.html     two machines beside each other
+  nearcall report all.json calls.json -o report.html --svg figures
+  nearcall report here.json there.json -o both.html       two machines
   nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY
   nearcall report run.json --csv - | head -3";

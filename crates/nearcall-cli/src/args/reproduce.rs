@@ -1,30 +1,31 @@
-//! Words of `nearcall reproduce`.
+//! Options of `nearcall reproduce`.
 
 use clap::Args;
 use nearcall_bench::studies::Study;
 
-use super::HowArgs;
+use super::options::RunArgs;
 
 /// Options of `reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// motorola, enea, wisconsin-latency, wisconsin-evaluation, short-comparison, or all
+    /// A study: motorola, enea, wisconsin-latency, wisconsin-evaluation,
+    /// short-comparison; or all
     #[arg(value_name = "STUDY", value_parser = studies, hide_possible_values = true)]
     pub(crate) study: Studies,
 
     #[command(flatten)]
-    pub(crate) how: HowArgs,
+    pub(crate) run: RunArgs,
 }
 
 /// One study or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Studies(pub(crate) Vec<Study>);
 
-fn studies(word: &str) -> Result<Studies, String> {
-    if word == "all" {
+fn studies(name: &str) -> Result<Studies, String> {
+    if name == "all" {
         return Ok(Studies(Study::ALL.to_vec()));
     }
-    match word.parse() {
+    match name.parse() {
         Ok(study) => Ok(Studies(vec![study])),
         Err(error) => Err(format!("{error}; or all")),
     }
@@ -32,17 +33,17 @@ fn studies(word: &str) -> Result<Studies, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nearcall reproduce all                         all five, with a verdict on each of 70 claims
+  nearcall reproduce all                         all five: verdicts on 70 claims
   nearcall reproduce wisconsin-latency           one of them
-  nearcall reproduce enea --quick                a first look: fewer sizes and exchanges
-  nearcall reproduce all --json | jq '.studies[].verdicts[] | [.id, .verdict]'";
+  nearcall reproduce enea --quick                a first look
+  nearcall reproduce all --json | jq '.studies[].verdicts[] | .verdict'";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_study_is_named_by_word_or_number_and_an_unknown_one_lists_all() {
+    fn a_study_is_named_by_name_or_number_and_an_unknown_one_lists_all() {
         assert_eq!(studies("all").unwrap().0.len(), 5);
         assert_eq!(studies("003"), Ok(Studies(vec![Study::WisconsinEvaluation])));
         let error = studies("enae").unwrap_err();

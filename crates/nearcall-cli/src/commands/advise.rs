@@ -1,11 +1,13 @@
-//! `nearcall advise`: makes requirements of the words, has them measured unless a stored run is
-//! given, and prints which mechanism to use and why.
+//! `nearcall advise`: turns arguments into requirements, measures unless a stored run is given,
+//! and prints which mechanism to use and why.
 //!
-//! What can be refused is refused before anything is measured. How candidates are judged is
-//! `nearcall_bench::advise`'s.
+//! **Invariants:** what can be refused is refused before anything is measured.
+//!
+//! **Not here:** the judgement of candidates, which is `nearcall_bench::advise`.
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use nearcall_bench::advise::{self, Advice, Effort, MeasureError, Refusal, Requirements, text};
@@ -17,35 +19,36 @@ use nearcall_os::signal::Interrupt;
 use self::check::Check;
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
+use crate::terminal::style;
 use crate::{output, places};
 
 mod check;
 mod profile;
 mod trace;
 
-pub(super) fn run(args: &AdviseArgs, words: &[OsString]) -> anyhow::Result<End> {
+pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let requirements = requirements(args)?;
-    if args.beside.is_wanted() {
-        return beside(&requirements, args, words);
+    if args.modes.is_selected() {
+        return run_mode(&requirements, args, arguments);
     }
     if !args.run.is_empty() {
         let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
-        return deliver(&requirements, &runs, files(args), args.json);
+        return deliver(&requirements, &runs, files(args), args.output.format.json);
     }
-    let file = args.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
+    let file = args.output.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
     check_writable(&file).with_context(|| format!("cannot store a run in {}", file.display()))?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let effort = Effort {
-        time_budget: args.time,
-        seed: args.seed.unwrap_or_else(bench::new_seed),
-        arguments: bench::arguments(words),
+        time_budget: args.time.time.unwrap_or(TIME),
+        seed: args.seed.seed.unwrap_or_else(bench::new_seed),
+        arguments: bench::arguments(arguments),
     };
     let measured = bench::hooked(interrupt, |hooks| advise::measure(&requirements, &effort, hooks));
     let interrupted = interrupt.interrupted();
     let mut run = match measured {
         Ok(run) => run,
         Err(error) if interrupted => {
-            output::aside(&format!("interrupted before anything was measured ({error})"));
+            output::diagnostic(&format!("interrupted before anything was measured ({error})"));
             return Ok(End::Interrupted);
         }
         Err(MeasureError::Bench(error @ BenchError::OneCpu)) => {
@@ -59,47 +62,49 @@ pub(super) fn run(args: &AdviseArgs, words: &[OsString]) -> anyhow::Result<End> 
     }
     run.save(&file).with_context(|| format!("cannot store the run in {}", file.display()))?;
     if interrupted {
-        output::aside(&format!("interrupted; what was measured is in {}", file.display()));
+        output::diagnostic(&format!("interrupted; what was measured is in {}", file.display()));
         return Ok(End::Interrupted);
     }
     let files = vec![file.display().to_string()];
-    deliver(&requirements, &[run], files, args.json).map_err(|error| match error.is::<Refusal>() {
-        // What was measured may tell more than the refusal does.
-        true => error.context(format!("no advice; the run is stored in {}", file.display())),
-        false => error,
+    deliver(&requirements, &[run], files, args.output.format.json).map_err(|error| {
+        match error.is::<Refusal>() {
+            // The run may explain more than the refusal does.
+            true => error.context(format!("no advice; the run is stored in {}", file.display())),
+            false => error,
+        }
     })
 }
 
-/// Recorded traffic, what is stored for the runtime, or the test of the advice.
-fn beside(
+/// Runs a mode: recorded traffic, the tuning file of the runtime, or the test of the advice.
+fn run_mode(
     requirements: &Requirements,
     args: &AdviseArgs,
-    words: &[OsString],
+    arguments: &[OsString],
 ) -> anyhow::Result<End> {
     let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
-    if let Some(file) = &args.beside.trace {
+    if let Some(file) = &args.modes.trace {
         let effort = Effort {
-            time_budget: args.time,
-            seed: args.seed.unwrap_or_else(bench::new_seed),
-            arguments: bench::arguments(words),
+            time_budget: args.time.time.unwrap_or(TIME),
+            seed: args.seed.seed.unwrap_or_else(bench::new_seed),
+            arguments: bench::arguments(arguments),
         };
         let evidence = trace::Evidence { runs: &runs, files: files(args), effort: &effort };
-        return trace::run(file, requirements, evidence, args.json);
+        return trace::run(file, requirements, evidence, args.output.format.json);
     }
-    if let Some(sets) = args.beside.check {
+    if let Some(sets) = args.modes.check {
         return check::run(&Check {
             sets,
-            seed: args.beside.check_seed,
-            time: args.beside.check_time,
+            seed: args.modes.check_seed,
+            time: args.modes.check_time,
             runs: &runs,
-            json: args.json,
-            arguments: bench::arguments(words),
+            json: args.output.format.json,
+            arguments: bench::arguments(arguments),
         });
     }
-    profile::run(&runs, args.json)
+    profile::run(&runs, args.output.format.json)
 }
 
-/// What the words ask for, if it means anything.
+/// Turns the arguments into requirements, unless they contradict each other.
 fn requirements(args: &AdviseArgs) -> Result<Requirements, Usage> {
     let requirements = Requirements {
         message_bytes: args.size,
@@ -137,7 +142,7 @@ fn deliver(
     let advice = Advice { runs: files, ..advise::advise(requirements, &runs)? };
     match json {
         true => output::json(&advice)?,
-        false => output::result(&text(&advice))?,
+        false => output::result(&text(&advice, style()))?,
     }
     Ok(End::Done)
 }
@@ -145,5 +150,8 @@ fn deliver(
 fn now_unix_s() -> u64 {
     clock::realtime_ns() / NS_PER_S
 }
+
+/// The usual time of a measurement.
+const TIME: Duration = Duration::from_secs(45);
 
 const NS_PER_S: u64 = 1_000_000_000;

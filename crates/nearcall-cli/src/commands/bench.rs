@@ -1,16 +1,17 @@
-//! `nearcall bench`: makes a plan of the words, measures, stores the run and prints it.
+//! `nearcall bench`: plans and runs an experiment, stores the run and prints it.
 //!
-//! Always true: what can be refused is refused before the first measurement. What is measured how
-//! is `nearcall_bench`'s.
+//! **Invariants:** what can be refused is refused before the first measurement.
+//!
+//! **Not here:** the measurement, which is `nearcall_bench`.
 
 mod budgets;
 mod calls;
+mod libraries;
 mod matrix;
 mod measure;
 pub(super) mod memory;
-mod rivals;
 mod traffic;
-mod waits;
+mod wait_policies;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,32 +27,41 @@ use nearcall_os::{clock, cpu};
 
 pub(super) use self::measure::hooked;
 use super::{End, Usage};
-use crate::args::{BenchArgs, BenchCommand, HowArgs, KindWord, Pin, PlaceWord, Sizes};
+use crate::args::{BenchArgs, CellArgs, Experiment, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
 use crate::places;
+use crate::terminal::style;
 
-pub(super) fn run(args: &BenchArgs, words: &[OsString]) -> anyhow::Result<End> {
-    match &args.what {
-        Some(BenchCommand::Calls(args)) => return calls::run(args, words),
-        Some(BenchCommand::Budgets(args)) => return budgets::run(args, words),
-        Some(BenchCommand::Waits(args)) => return waits::run(args, words),
-        Some(BenchCommand::Memory(args)) => return memory::run(args),
-        Some(BenchCommand::Matrix(args)) => return matrix::run(args, words),
-        Some(BenchCommand::Pace(args)) => return traffic::pace(args, words),
-        Some(BenchCommand::Gap(args)) => return traffic::gap(args, words),
-        Some(BenchCommand::Burst(args)) => return traffic::burst(args, words),
-        Some(BenchCommand::Clients(args)) => return traffic::clients(args, words),
-        Some(BenchCommand::Start(args)) => return traffic::start(args, words),
-        Some(BenchCommand::Rivals(args)) => return rivals::run(args),
-        None => {}
+pub(super) fn run(args: &BenchArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let all = vec![Kind::Latency, Kind::Throughput];
+    match &args.experiment {
+        None => cells(all, &args.cells, arguments),
+        Some(Experiment::All(args)) => cells(all, args, arguments),
+        Some(Experiment::Latency(args)) => cells(vec![Kind::Latency], args, arguments),
+        Some(Experiment::Throughput(args)) => cells(vec![Kind::Throughput], args, arguments),
+        Some(Experiment::Calls(args)) => calls::run(args, arguments),
+        Some(Experiment::Clients(args)) => traffic::clients(args, arguments),
+        Some(Experiment::Connect(args)) => traffic::connect(args, arguments),
+        Some(Experiment::OpenLoop(args)) => traffic::open_loop(args, arguments),
+        Some(Experiment::Memory(args)) => memory::run(args),
+        Some(Experiment::Libraries(args)) => libraries::run(args),
+        Some(Experiment::Burst(args)) => traffic::burst(args, arguments),
+        Some(Experiment::IdleGap(args)) => traffic::idle_gap(args, arguments),
+        Some(Experiment::WaitPolicies(args)) => wait_policies::run(args, arguments),
+        Some(Experiment::Matrix(args)) => matrix::run(args, arguments),
+        Some(Experiment::Budgets(args)) => budgets::run(args, arguments),
     }
-    let plan = plan(args, words, &Cpus::read()).map_err(Usage)?;
-    measure_and_deliver(&args.how, |interrupt| measure::measure(&plan, interrupt))
 }
 
-/// Measures, stores and prints; what was measured before an interruption is kept.
+/// Measures cells of these kinds, by mechanism and size.
+fn cells(kinds: Vec<Kind>, args: &CellArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let plan = plan(kinds, args, arguments, &Cpus::read()).map_err(Usage)?;
+    measure_and_deliver(&args.run, |interrupt| measure::measure(&plan, interrupt))
+}
+
+/// Measures, stores and prints a run. What was measured before an interruption is kept.
 pub(super) fn measure_and_deliver(
-    args: &HowArgs,
+    args: &RunArgs,
     measure: impl FnOnce(Interrupt) -> anyhow::Result<Run>,
 ) -> anyhow::Result<End> {
     let file = file_to_write(args)?;
@@ -60,7 +70,7 @@ pub(super) fn measure_and_deliver(
     let interrupted = interrupt.interrupted();
     let mut run = match measured {
         Err(error) if interrupted => {
-            output::aside(&format!("interrupted before anything was measured ({error:#})"));
+            output::diagnostic(&format!("interrupted before anything was measured ({error:#})"));
             return Ok(End::Interrupted);
         }
         measured => measured?,
@@ -78,7 +88,9 @@ pub(super) fn measure_and_deliver(
     let is_empty = run.cells.is_empty() && run.study_cells.is_empty();
     match (interrupted, is_empty) {
         (true, _) => Ok(End::Interrupted),
-        (false, true) => bail!("nothing that was asked for could be measured; the run says why"),
+        (false, true) => {
+            bail!("nothing that was asked for could be measured; the run has the reasons")
+        }
         (false, false) => Ok(End::Done),
     }
 }
@@ -88,22 +100,22 @@ pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyho
     measure::measure_studies(plan, interrupt)
 }
 
-/// What the second process runs.
+/// Runs the second process.
 pub(super) fn peer() -> ExitCode {
     measure::peer()
 }
 
 /// Stores the run, then prints it: a closed pipe must not cost what was measured.
-fn deliver(run: &Run, args: &HowArgs, file: Option<&Path>) -> anyhow::Result<()> {
+fn deliver(run: &Run, args: &RunArgs, file: Option<&Path>) -> anyhow::Result<()> {
     let mut stored = Ok(());
     if let Some(file) = file {
         stored =
             run.save(file).with_context(|| format!("cannot store the run in {}", file.display()));
     }
-    if args.json {
+    if args.output.format.json {
         output::result(&(run.to_json() + "\n"))?;
     } else {
-        let mut text = table(run);
+        let mut text = table(run, style());
         if let (Some(file), Ok(())) = (file, &stored) {
             text.push_str(&format!("\nRun stored in {}\n", file.display()));
         }
@@ -113,36 +125,37 @@ fn deliver(run: &Run, args: &HowArgs, file: Option<&Path>) -> anyhow::Result<()>
 }
 
 /// Where the run goes; tried before measuring. `None`: only to standard output.
-fn file_to_write(args: &HowArgs) -> anyhow::Result<Option<PathBuf>> {
-    let file = match &args.out {
+fn file_to_write(args: &RunArgs) -> anyhow::Result<Option<PathBuf>> {
+    let file = match &args.output.out {
         Some(file) => file.clone(),
-        None if args.json => return Ok(None),
+        None if args.output.format.json => return Ok(None),
         None => places::new_run_file(clock::realtime_ns() / NS_PER_S),
     };
-    let advice = if args.out.is_some() { "" } else { "; give a path by --out" };
+    let advice = if args.output.out.is_some() { "" } else { "; give a path by --out" };
     check_writable(&file)
         .with_context(|| format!("cannot store a run in {}{advice}", file.display()))?;
     Ok(Some(file))
 }
 
-fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, String> {
+fn plan(
+    kinds: Vec<Kind>,
+    args: &CellArgs,
+    arguments: &[OsString],
+    cpus: &Cpus,
+) -> Result<BenchPlan, String> {
     Ok(BenchPlan {
-        kinds: match args.kind {
-            KindWord::Latency => vec![Kind::Latency],
-            KindWord::Throughput => vec![Kind::Throughput],
-            KindWord::All => vec![Kind::Latency, Kind::Throughput],
-        },
-        mechanisms: args.mechanism.clone().map(distinct),
-        sizes_bytes: args.sizes.clone().map(|sizes| sizes.0),
+        kinds,
+        mechanisms: args.mechanism.mechanism.clone().map(distinct),
+        sizes_bytes: args.size.size.clone().map(|sizes| sizes.0),
         shapes: args.shape.clone().map(distinct),
-        waits: args.wait.clone().map(distinct),
-        touch: args.rules.touch,
-        buffer_bytes: args.rules.buffer.as_ref().map(buffer_bytes).transpose()?,
-        allow_different_sizes: args.rules.allow_different_sizes,
+        waits: args.wait.wait.clone().map(distinct),
+        touch: args.payload_access,
+        buffer_bytes: args.buffer.as_ref().map(buffer_bytes).transpose()?,
+        allow_different_sizes: args.allow_buffer_mismatch,
         how: How {
             load: args.load.load,
-            awake: args.rules.quiet.awake,
-            ..how(&args.how, args.place.placement, words, cpus)?
+            awake: args.pm_qos.pm_qos,
+            ..run_options(&args.run, args.placement.placement, arguments, cpus)?
         },
     })
 }
@@ -151,37 +164,41 @@ fn plan(args: &BenchArgs, words: &[OsString], cpus: &Cpus) -> Result<BenchPlan, 
 fn buffer_bytes(sizes: &Sizes) -> Result<u32, String> {
     match sizes.0[..] {
         [size] => u32::try_from(size).map_err(|error| format!("--buffer: {error}")),
-        _ => Err("--buffer: give one size".to_owned()),
+        _ => Err("--buffer: give one size such as 64KiB".to_owned()),
     }
 }
 
-/// The words without the program's name, for the record.
-pub(super) fn arguments(words: &[OsString]) -> Vec<String> {
-    words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+/// Returns the arguments without the program's name, for the record.
+pub(super) fn arguments(arguments: &[OsString]) -> Vec<String> {
+    arguments.iter().skip(1).map(|one| one.to_string_lossy().into_owned()).collect()
 }
 
-/// Where and how to measure, of the words that all kinds of measurement have.
-pub(super) fn how(
-    args: &HowArgs,
-    word: Option<PlaceWord>,
-    words: &[OsString],
+/// Turns the options that all experiments have into those of the library.
+pub(super) fn run_options(
+    args: &RunArgs,
+    place: Option<PlacementArg>,
+    arguments: &[OsString],
     cpus: &Cpus,
 ) -> Result<How, String> {
     Ok(How {
-        placement: place_of(args.pin, word, cpus)?,
+        placement: placement(args.pin.pin, place, cpus)?,
         launches: args.launches,
-        time_budget: args.time,
-        quick: args.quick,
-        seed: args.seed.unwrap_or_else(new_seed),
-        arguments: arguments(words),
+        time_budget: args.time.time,
+        quick: args.quick.quick,
+        seed: args.seed.seed.unwrap_or_else(new_seed),
+        arguments: self::arguments(arguments),
         ..How::default()
     })
 }
 
-/// Where `--pin` or `--placement` puts both ends, if they can be there.
-pub(super) fn place_of(
+/// Returns where `--pin` or `--placement` puts both ends.
+///
+/// # Errors
+///
+/// A text that names the option, if this machine or its settings do not permit that.
+pub(super) fn placement(
     pin: Option<Pin>,
-    word: Option<PlaceWord>,
+    place: Option<PlacementArg>,
     cpus: &Cpus,
 ) -> Result<Place, String> {
     if let Some(pin) = pin {
@@ -190,14 +207,14 @@ pub(super) fn place_of(
         }
         return Ok(Place::Pin { client: pin.client, server: pin.server });
     }
-    match word {
+    match place {
         None => Ok(Place::Auto),
-        Some(PlaceWord::Same) => Ok(Place::Same),
-        Some(PlaceWord::None) => Ok(Place::None),
-        Some(PlaceWord::Cross) if cpus.allowed.len() == 1 => {
-            Err(format!("--placement cross needs two CPUs; allowed is only {}", cpus.words()))
+        Some(PlacementArg::Same) => Ok(Place::Same),
+        Some(PlacementArg::None) => Ok(Place::None),
+        Some(PlacementArg::Cross) if cpus.allowed.len() == 1 => {
+            Err(format!("--placement cross needs two CPUs; allowed is only {}", cpus.ranges()))
         }
-        Some(PlaceWord::Cross) => Ok(Place::Cross),
+        Some(PlacementArg::Cross) => Ok(Place::Cross),
     }
 }
 
@@ -222,11 +239,11 @@ impl Cpus {
             true => format!("this program may not run on CPU {cpu}"),
             false => format!("there is no CPU {cpu}"),
         };
-        Err(format!("--pin: {what}; allowed: {}", self.words()))
+        Err(format!("--pin: {what}; allowed: {}", self.ranges()))
     }
 
     /// "0-3,7".
-    fn words(&self) -> String {
+    fn ranges(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for &cpu in &self.allowed {
             match ranges.last_mut() {
@@ -277,12 +294,15 @@ mod tests {
     use super::*;
     use crate::args::{self, Command};
 
-    fn plan_of(words: &str, cpus: &Cpus) -> Result<BenchPlan, String> {
-        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let Ok(Command::Bench(args)) = args::parse(words.iter().cloned()) else {
-            panic!("no plan in {words:?}");
-        };
-        plan(&args, &words, cpus)
+    fn plan_of(line: &str, cpus: &Cpus) -> Result<BenchPlan, String> {
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let parsed = args::parse(arguments.iter().cloned()).map(|cli| cli.command);
+        let Ok(Command::Bench(args)) = parsed else { panic!("no plan in {line}") };
+        match args.experiment {
+            None => plan(vec![Kind::Latency, Kind::Throughput], &args.cells, &arguments, cpus),
+            Some(Experiment::Latency(args)) => plan(vec![Kind::Latency], &args, &arguments, cpus),
+            other => panic!("another experiment: {other:?}"),
+        }
     }
 
     fn two() -> Cpus {
@@ -290,9 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn words_become_a_plan() {
+    fn arguments_become_a_plan() {
         let found = plan_of(
-            "nearcall bench latency --mechanism pipe,tcp,pipe --sizes 8,1KiB --shape sink \
+            "nearcall bench latency --mechanism pipe,tcp,pipe --size 8,1KiB --shape sink \
              --wait poll,block --pin 1,0 --launches 7 --time 2m --quick --seed 5",
             &two(),
         );
@@ -308,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn no_words_are_the_tour() {
+    fn no_arguments_measure_everything() {
         let found = plan_of("nearcall bench", &two()).unwrap();
         let expected = BenchPlan {
             how: How {
@@ -324,7 +344,7 @@ mod tests {
 
     #[test]
     fn cpus_are_checked_before_measuring() {
-        let refused = |words| plan_of(words, &two()).expect_err("refused");
+        let refused = |line| plan_of(line, &two()).expect_err("refused");
         assert_eq!(
             refused("nearcall bench --pin 0,2"),
             "--pin: this program may not run on CPU 2; allowed: 0-1"
@@ -335,6 +355,6 @@ mod tests {
         assert_eq!(refused, "--placement cross needs two CPUs; allowed is only 4");
         assert!(plan_of("nearcall bench --pin 4,4", &one).is_ok());
         let many = Cpus { online: Vec::new(), allowed: vec![0, 1, 2, 4, 6, 7] };
-        assert_eq!(many.words(), "0-2,4,6-7");
+        assert_eq!(many.ranges(), "0-2,4,6-7");
     }
 }

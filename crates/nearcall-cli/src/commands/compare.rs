@@ -1,4 +1,4 @@
-//! `nearcall compare`: tells whether a later run differs from an earlier one.
+//! `nearcall compare`: reports whether a later run differs from an earlier one.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,17 +11,18 @@ use nearcall_bench::run::{CellKey, List, Run, printable};
 use super::{End, Usage};
 use crate::args::CompareArgs;
 use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<End> {
     let rules = rules(args)?;
     let (before, after) = (load(&args.before)?, load(&args.after)?);
     let comparison = compare(&before, &after, &rules)?;
-    if args.json {
+    if args.format.json {
         output::json(&comparison)?;
     } else if args.markdown {
         output::result(&markdown(&comparison, args.all))?;
     } else {
-        output::result(&table(&comparison, args.all))?;
+        output::result(&table(&comparison, args.all, style()))?;
     }
     if comparison.overall == Overall::Unknown {
         let why = comparison.summary.first().map(|said| said.trim_end_matches('.'));
@@ -94,7 +95,7 @@ fn whole(comparison: &Comparison) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether enough was judged, and finely enough, for a difference of `share` to be found.
+/// Checks that enough cells have a verdict, and fine enough ones, to find a difference of `share`.
 fn sees(comparison: &Comparison, share: f64) -> anyhow::Result<()> {
     let (counts, percent) = (&comparison.counts, percent(share));
     if comparison.cells.iter().all(|cell| cell.key.list == List::Floors) {
@@ -102,7 +103,7 @@ fn sees(comparison: &Comparison, share: f64) -> anyhow::Result<()> {
     }
     if counts.judged() * 2 < counts.cells {
         bail!(
-            "--fail-if-slower: only {} of {} cells could be judged; measure on a quieter machine, \
+            "--fail-if-slower: only {} of {} cells have a verdict; measure on a quieter machine, \
              with several launches",
             counts.judged(),
             counts.cells

@@ -1,13 +1,14 @@
 //! `nearcall data`: has runs taken in, listed, merged, exported and imported.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 
 use anyhow::Context;
 use nearcall_bench::dataset::import::import;
 use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Outcome, Survey, export};
+use nearcall_bench::report::lines::Writer;
 use nearcall_bench::report::number;
+use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_bench::run::printable;
 use serde_json::json;
 
@@ -15,8 +16,8 @@ use super::{End, Usage};
 use crate::args::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
 };
-use crate::output::{self, wrap};
-use crate::places;
+use crate::terminal::style;
+use crate::{output, places};
 
 pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
@@ -42,24 +43,25 @@ fn present(which: &WhichArgs) -> anyhow::Result<DataSet> {
 }
 
 fn must_be_there(directory: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
+    anyhow::ensure!(directory.is_dir(), "{}: no such directory", directory.display());
     Ok(())
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<End> {
     let data = data_set(&args.which)?;
     let arrivals = data.add(&args.runs, args.keep_host_name)?;
-    tell(&data, &arrivals, args.which.json)?;
+    report(&data, &arrivals, args.which.format.json)?;
     let is_new = arrivals.iter().any(|arrival| arrival.outcome != Outcome::Duplicate);
-    if is_new && !args.which.json {
-        let taken = if args.keep_host_name { "Folders" } else { "The host's name and folders" };
+    if is_new && !args.which.format.json {
+        let taken =
+            if args.keep_host_name { "Directories" } else { "The host's name and directories" };
         let text = format!(
-            "{taken} of paths were taken out. Before you publish it, look at the kernel's \
-             command line in it."
+            "{taken} of paths were removed. Before you publish the data set, check the \
+             kernel's command line in it."
         );
-        let mut out = String::new();
-        wrap(&mut out, "", &text);
-        output::result(&out)?;
+        let mut out = Writer::new(style());
+        out.wrap("", &text);
+        output::result(&out.finish())?;
     }
     Ok(End::Done)
 }
@@ -68,11 +70,11 @@ fn merge(args: &MergeArgs) -> anyhow::Result<End> {
     must_be_there(&args.other)?;
     let data = data_set(&args.which)?;
     let arrivals = data.merge(&DataSet::at(&args.other))?;
-    tell(&data, &arrivals, args.which.json)
+    report(&data, &arrivals, args.which.format.json)
 }
 
 /// Tells what became of each run.
-fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
+fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
     let of = |outcome| arrivals.iter().filter(move |arrival| arrival.outcome == outcome);
     let counts = [Outcome::Added, Outcome::Duplicate, Outcome::Renamed].map(|o| of(o).count());
     let [added, duplicates, renamed] = counts;
@@ -97,18 +99,17 @@ fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End>
         }))?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Writer::new(style());
     for arrival in arrivals {
         // Both are names that others may have given.
         let from = printable(&arrival.from.display().to_string());
         let place = printable(&arrival.place);
         match arrival.outcome {
-            Outcome::Added => wrap(&mut text, "added      ", &place),
+            Outcome::Added => text.wrap("added      ", &place),
             Outcome::Duplicate => {
-                wrap(&mut text, "duplicate  ", &format!("{from} is {place}"));
+                text.wrap("duplicate  ", &format!("{from} is {place}"));
             }
-            Outcome::Renamed => wrap(
-                &mut text,
+            Outcome::Renamed => text.wrap(
                 "added      ",
                 &format!("{place} (another run has the name that follows from its content)"),
             ),
@@ -121,8 +122,8 @@ fn tell(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End>
         many => format!(", {many} were there already"),
     };
     let summary = format!("{} added{there}: {}", runs(added + renamed), data.directory().display());
-    wrap(&mut text, "", &summary);
-    output::result(&text)?;
+    text.wrap("", &summary);
+    output::result(&text.finish())?;
     Ok(End::Done)
 }
 
@@ -137,13 +138,13 @@ fn word(outcome: Outcome) -> &'static str {
 fn list(args: &ListArgs) -> anyhow::Result<End> {
     let data = present(&args.which)?;
     let survey = data.survey()?;
-    if args.which.json {
+    if args.which.format.json {
         output::json(&survey)?;
     } else {
         output::result(&table(&survey))?;
     }
     for problem in survey.problems.iter().take(PROBLEMS_SHOWN) {
-        output::aside(&format!("{}: {}", printable(&problem.file), problem.what));
+        output::diagnostic(&format!("{}: {}", printable(&problem.file), problem.what));
     }
     match survey.problems.len() {
         0 => Ok(End::Done),
@@ -161,31 +162,32 @@ fn table(survey: &Survey) -> String {
     if survey.machines.is_empty() {
         return "no runs yet: nearcall data add RUN.json\n".to_owned();
     }
-    let mut text =
-        "machine            CPUs  runs    cells  from        to          processor\n".to_owned();
+    let mut text = Writer::new(style());
+    let mut grid = Grid::new(&HEAD).compact();
     for line in &survey.machines {
-        let cpus = line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string());
         let day = |unix_s| number::date(unix_s).split(' ').next().unwrap_or_default().to_owned();
-        let (first, last) = (day(line.first_unix_s), day(line.last_unix_s));
-        let start = format!(
-            "{}  {cpus:>5}  {:>4}  {:>7}  {first}  {last}  ",
+        grid.row(vec![
             clean(&line.machine_id),
-            line.runs,
-            line.cells
-        );
-        wrap(&mut text, &start, &clean(&line.cpu_model));
+            line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string()),
+            line.runs.to_string(),
+            line.cells.to_string(),
+            day(line.first_unix_s),
+            day(line.last_unix_s),
+            clean(&line.cpu_model),
+        ]);
         let kinds: Vec<&str> = line.kinds.iter().map(String::as_str).collect();
         let imported = match line.imported {
             0 => String::new(),
             imported => format!("; {imported} imported"),
         };
-        wrap(&mut text, "                   ", &format!("{}{imported}", kinds.join(", ")));
+        grid.note(format!("{}{imported}", kinds.join(", ")));
     }
+    grid.print(&mut text);
     let runs: u64 = survey.machines.iter().map(|line| line.runs).sum();
     let machines = survey.machines.len();
     let (many_machines, many_runs) = (plural(machines != 1), plural(runs != 1));
-    let _ = writeln!(text, "{machines} machine{many_machines}, {runs} run{many_runs}");
-    text
+    text.answer(&format!("{machines} machine{many_machines}, {runs} run{many_runs}"));
+    text.finish()
 }
 
 fn plural(many: bool) -> &'static str {
@@ -208,7 +210,7 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
         .flatten()
         .map(|file| file.display().to_string())
         .collect();
-    if args.which.json {
+    if args.which.format.json {
         output::json(&json!({
             "schema": "nearcall.data-export/1",
             "runs": done.runs,
@@ -241,18 +243,18 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
             (data.directory().join(&arrival.place), word(arrival.outcome))
         }
     };
-    if args.which.json {
+    if args.which.format.json {
         output::json(&imported(&run, &stored, outcome))?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Writer::new(style());
     let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
-    wrap(&mut text, &format!("{outcome:<10} "), &stored.display().to_string());
-    wrap(&mut text, "", &figures);
+    text.wrap(&format!("{outcome:<10} "), &stored.display().to_string());
+    text.wrap("", &figures);
     for warning in &run.warnings {
-        wrap(&mut text, "warning    ", &clean_words(warning));
+        text.wrap("warning    ", &sanitize(warning));
     }
-    output::result(&text)?;
+    output::result(&text.finish())?;
     Ok(End::Done)
 }
 
@@ -269,9 +271,19 @@ fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> ser
 }
 
 /// As [`clean`], for our own sentences, which quote what was escaped already.
-fn clean_words(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
+
+const HEAD: [(&str, Align, usize); 7] = [
+    ("machine", Align::Left, 16),
+    ("CPUs", Align::Right, 0),
+    ("runs", Align::Right, 0),
+    ("cells", Align::Right, 0),
+    ("from", Align::Left, 0),
+    ("to", Align::Left, 0),
+    ("processor", Align::Text, 0),
+];
 
 /// Problems that are listed one by one.
 const PROBLEMS_SHOWN: usize = 20;

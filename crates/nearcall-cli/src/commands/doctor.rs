@@ -1,18 +1,20 @@
 //! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
 
 use nearcall_bench::doctor::{self, Finding, Severity};
+use nearcall_bench::report::lines::{Ink, Style, Writer};
 use serde::Serialize;
 
 use super::End;
 use crate::args::JsonArgs;
-use crate::output::{self, wrap};
+use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
     let findings = doctor::read();
     if args.json {
         output::json(&Document { schema: SCHEMA, findings: &findings })?;
     } else {
-        output::result(&text(&findings))?;
+        output::result(&text(&findings, style()))?;
     }
     Ok(End::Done)
 }
@@ -25,16 +27,17 @@ struct Document<'a> {
 }
 
 /// What is not as it should be, each with reason and advice; the rest by name only.
-fn text(findings: &[Finding]) -> String {
-    let mut out = String::new();
+fn text(findings: &[Finding], style: Style) -> String {
+    let mut out = Writer::new(style);
     let (shown, rest): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.severity > Severity::Unknown);
     for finding in &shown {
-        let label = format!("{:<8} {:<20} ", finding.severity.name(), finding.what);
-        wrap(&mut out, &label, &finding.found);
-        wrap(&mut out, &format!("{:8}   why  ", ""), &finding.why);
-        wrap(&mut out, &format!("{:8}   do   ", ""), &finding.advice);
-        out.push('\n');
+        let ink = if finding.severity == Severity::Problem { Ink::Bad } else { Ink::Title };
+        out.wrap_in(ink, &format!("{:<8} ", finding.severity.name()), &finding.what);
+        out.wrap("  found  ", &finding.found);
+        out.wrap("  why    ", &finding.why);
+        out.wrap("  do     ", &finding.advice);
+        out.blank();
     }
     let names = |severity| {
         let of = rest.iter().filter(|finding| finding.severity == severity);
@@ -44,18 +47,18 @@ fn text(findings: &[Finding]) -> String {
         [("ok       ", names(Severity::Ok)), ("unknown  ", names(Severity::Unknown))]
     {
         if !names.is_empty() {
-            wrap(&mut out, label, &names.join(", "));
+            out.wrap(label, &names.join(", "));
         }
     }
     let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
-    out.push_str(&format!(
-        "\n{} checks: {}, {}, {}\n",
+    out.answer(&format!(
+        "{} checks: {}, {}, {}",
         findings.len(),
         plural(count(Severity::Problem), "problem"),
         plural(count(Severity::Warning), "warning"),
         plural(count(Severity::Note), "note"),
     ));
-    out
+    out.finish()
 }
 
 fn plural(count: usize, word: &str) -> String {
@@ -83,15 +86,18 @@ mod tests {
 
     #[test]
     fn advice_is_shown_only_where_something_is_wrong() {
-        let found = text(&[
+        let findings = [
             finding("swap", Severity::Warning),
             finding("tsc", Severity::Ok),
             finding("boost", Severity::Unknown),
-        ]);
-        assert!(found.starts_with("warning  swap "), "{found}");
-        assert!(found.contains("           why  because\n           do   nothing\n"), "{found}");
-        assert!(found.contains("ok       tsc\nunknown  boost\n"), "{found}");
-        assert!(found.ends_with("3 checks: 0 problems, 1 warning, 0 notes\n"), "{found}");
-        assert!(found.lines().all(|line| line.chars().count() <= output::COLUMNS));
+        ];
+        for width in 50..=200 {
+            let found = text(&findings, Style::new(Some(width), false));
+            assert!(found.starts_with("warning  swap\n  found  much "), "{found}");
+            assert!(found.contains("  why    because\n  do     nothing\n"), "{found}");
+            assert!(found.contains("ok       tsc\nunknown  boost\n"), "{found}");
+            assert!(found.ends_with("3 checks: 0 problems, 1 warning, 0 notes\n"), "{found}");
+            assert!(found.lines().all(|line| line.chars().count() <= width), "{found}");
+        }
     }
 }

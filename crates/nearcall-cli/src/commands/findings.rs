@@ -1,6 +1,6 @@
-//! What is found and is no run: its file is tried before measuring, stored, then printed.
+//! Findings, which are no run: their file is tried before measuring, stored, then printed.
 //!
-//! Always true: it is stored first, since a closed pipe must not cost what was measured.
+//! **Invariants:** they are stored first, since a closed pipe must not cost what was measured.
 
 use std::path::Path;
 

@@ -1,7 +1,6 @@
-//! `nearcall gen`: Rust from `.proto` files, for those who do not want a build script.
+//! `nearcall gen`: Rust from `.proto` files, without a build script.
 //!
-//! Everything that can be wrong with the files is judged by `nearcall_build`; this file says what
-//! was written.
+//! **Not here:** the checks of the files, which are those of `nearcall_build`.
 
 use nearcall_build::{Builder, WrittenFile};
 use serde::Serialize;
@@ -14,8 +13,8 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     let builder = args.files.iter().fold(Builder::new(), Builder::file);
     let builder = args.include.iter().fold(builder, Builder::include);
     let builder = args.answer_later.iter().fold(builder, Builder::answer_later);
-    let written = builder.out_dir(&args.out).write()?;
-    if args.json {
+    let written = builder.out_dir(&args.out_dir).write()?;
+    if args.format.json {
         let files = written.files.iter().map(File::of).collect();
         output::json(&Document { schema: SCHEMA, files })?;
     } else {

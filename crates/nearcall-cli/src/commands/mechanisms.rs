@@ -1,21 +1,24 @@
-//! `nearcall mechanisms`: the table of mechanisms, and what works here.
+//! `nearcall mechanisms`: the mechanisms, their capabilities, and what works here.
 //!
-//! The facts are those of `nearcall_channel::mechanism`; this file only arranges them.
+//! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
+use nearcall_bench::report::lines::{Ink, Style, Writer};
 use nearcall_bench::report::number;
+use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
 use serde::Serialize;
 
 use super::End;
 use crate::args::JsonArgs;
-use crate::output::{self, wrap};
+use crate::output;
+use crate::terminal::style;
 
 pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
     let rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
     if args.json {
         output::json(&Document { schema: SCHEMA, mechanisms: rows })?;
     } else {
-        output::result(&text(&rows))?;
+        output::result(&text(&rows, style()))?;
     }
     Ok(End::Done)
 }
@@ -107,93 +110,100 @@ impl From<Capabilities> for Abilities {
 }
 
 impl Abilities {
-    /// A letter for each thing that it can do, a dash for each that it cannot; see [`LEGEND`].
-    fn letters(self) -> String {
-        let letters = [
-            ('e', self.pollable),
-            ('c', self.same_cpu_safe),
-            ('f', self.descriptor_passing),
-            ('o', self.survives_oversized),
-            ('i', self.isolation),
-            ('d', self.tells_of_death),
-            ('u', self.delivers_after_death),
-            ('k', self.kill_safe),
-            ('v', self.vanishes_with_both),
-        ];
-        letters.map(|(letter, can)| if can { letter } else { '-' }).iter().collect()
+    /// Returns what users choose by, in the order of [`HEAD`].
+    fn in_columns(self) -> [bool; 9] {
+        [
+            self.pollable,
+            self.same_cpu_safe,
+            self.descriptor_passing,
+            self.survives_oversized,
+            self.isolation,
+            self.tells_of_death,
+            self.delivers_after_death,
+            self.kill_safe,
+            self.vanishes_with_both,
+        ]
     }
 }
 
-fn text(rows: &[Row]) -> String {
-    let head = ["", "wake-up", "waits", "can", "unit", "here"].map(str::to_owned);
-    let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let all = cells.iter().chain([&head]).map(|row| row[column].chars().count());
-        all.max().unwrap_or_default() + GAP
-    };
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let mut out = line(&head, widths);
+fn text(rows: &[Row], style: Style) -> String {
+    let mut out = Writer::new(style);
+    let mut grid = Grid::new(&HEAD).compact();
     for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
-        out.push_str(match path {
-            DataPath::KernelCopies => "\nThe kernel copies\n",
-            DataPath::SharedMemory => "\nShared memory\n",
+        grid.heading(match path {
+            DataPath::KernelCopies => "The kernel copies".to_owned(),
+            DataPath::SharedMemory => "Shared memory".to_owned(),
         });
-        let of_path = rows.iter().zip(&cells).filter(|(row, _)| row.data_path == path.name());
-        of_path.for_each(|(_, cells)| out.push_str(&line(cells, widths)));
-    }
-    let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
-    if !missing.is_empty() {
-        out.push_str("\nNot here\n");
-        for row in missing {
-            let reason = row.reason.as_deref().unwrap_or_default();
-            wrap(&mut out, &format!("  {:<NAME$}", row.name), reason);
+        for row in rows.iter().filter(|row| row.data_path == path.name()) {
+            grid.row(cells(row));
+            if !row.supported {
+                grid.paint(HEAD.len() - 1, Ink::Bad);
+            }
         }
     }
-    out.push('\n');
-    for (label, meaning) in LEGEND {
-        wrap(&mut out, &format!("  {label:<NAME$}"), meaning);
+    grid.print(&mut out);
+    let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
+    if !missing.is_empty() {
+        out.blank();
+        out.title("Not here");
+        for row in &missing {
+            let reason = row.reason.as_deref().unwrap_or_default();
+            out.wrap(&format!("  {:<NAME$}", row.name), reason);
+        }
     }
-    out
+    out.blank();
+    for (label, meaning) in LEGEND {
+        out.wrap_in(Ink::Note, &format!("  {label:<NAME$}"), meaning);
+    }
+    out.wrap_in(Ink::Note, "  ", "In parentheses: the name for `nearcall advise --needs`.");
+    let here = rows.len() - missing.len();
+    out.answer(&format!("{here} of {} mechanisms work here.", rows.len()));
+    out.finish()
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &Row) -> Vec<String> {
     let unit = row.capabilities.atomic_message_bytes_max;
-    [
-        row.name.to_owned(),
-        row.wake_up.to_owned(),
-        row.waits.join(" "),
-        row.capabilities.letters(),
-        unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())),
-        if row.supported { "yes" } else { "no" }.to_owned(),
-    ]
-}
-
-fn line(cells: &[String; 6], widths: [usize; 6]) -> String {
-    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    format!("  {}", padded.collect::<String>()).trim_end().to_owned() + "\n"
+    let mut cells = vec![row.name.to_owned(), row.wake_up.to_owned(), row.waits.join(" ")];
+    let can = |can: bool| if can { "yes" } else { number::MISSING }.to_owned();
+    cells.extend(row.capabilities.in_columns().map(can));
+    cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
+    cells.push(if row.supported { "yes" } else { "no" }.to_owned());
+    cells
 }
 
 const SCHEMA: &str = "nearcall.mechanisms/1";
 
-/// Blanks between two columns.
-const GAP: usize = 2;
-
 /// The width of the first column of what stands below the table, the gap included.
 const NAME: usize = 16;
 
-const LEGEND: [(&str, &str); 4] = [
-    ("waits", "how an end can wait; the usual way first"),
-    (
-        "can",
-        "e: wait in an event loop, c: both ends on one CPU, f: pass file descriptors, o: carry \
-         messages larger than its buffer",
-    ),
-    (
-        "",
-        "i: keep a hostile peer from our data and locks, d: tell of the other end's death by \
-         itself, u: deliver what a killed end had sent, k: no lock is broken by a kill, v: leave \
-         nothing behind if both ends are killed",
-    ),
+const HEAD: [(&str, Align, usize); 14] = [
+    ("", Align::Left, 0),
+    ("wake-up", Align::Left, 0),
+    ("waits", Align::Left, 0),
+    ("event\nloop", Align::Right, 0),
+    ("same\nCPU", Align::Right, 0),
+    ("passes\nfds", Align::Right, 0),
+    ("over-\nsized", Align::Right, 0),
+    ("iso-\nlated", Align::Right, 0),
+    ("sees\ndeath", Align::Right, 0),
+    ("delivers", Align::Right, 0),
+    ("kill-\nsafe", Align::Right, 0),
+    ("leaves\nnothing", Align::Right, 0),
+    ("unit", Align::Right, 0),
+    ("here", Align::Left, 0),
+];
+
+const LEGEND: [(&str, &str); 11] = [
+    ("waits", "how an end can wait; the default first"),
+    ("event loop", "an end can wait for it in epoll (pollable)"),
+    ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
+    ("passes fds", "file descriptors can be sent over it (descriptor-passing)"),
+    ("oversized", "messages may be larger than its buffer (survives-oversized)"),
+    ("isolated", "a hostile peer reaches neither sent data nor locks (isolation)"),
+    ("sees death", "it reports the death of the other end by itself (crash-detection)"),
+    ("delivers", "what a killed end has sent still arrives (delivers-after-death)"),
+    ("kill-safe", "a kill leaves no lock taken or broken (kill-safe)"),
+    ("leaves nothing", "if both ends are killed, nothing stays behind (nothing-left)"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
 ];
 
@@ -202,19 +212,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_fits_100_columns_and_has_every_mechanism() {
+    fn the_table_fits_every_terminal_and_has_every_mechanism() {
         let mut rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
         rows[3].supported = false;
         rows[3].reason = Some("a long reason ".repeat(20));
-        let found = text(&rows);
-        for found_line in found.lines() {
-            assert!(found_line.chars().count() <= output::COLUMNS, "{found_line}");
-            assert_eq!(found_line.trim_end(), found_line);
+        for width in 40..=200 {
+            let found = text(&rows, Style::new(Some(width), false));
+            for found_line in found.lines() {
+                assert!(found_line.chars().count() <= width, "{width}: {found_line}");
+                assert_eq!(found_line.trim_end(), found_line);
+            }
+            for mechanism in Mechanism::all() {
+                let start = format!("\n  {mechanism} ");
+                assert!(found.contains(&start), "{mechanism} is missing in\n{found}");
+            }
+            assert!(found.contains("Not here\n"), "{found}");
         }
-        for mechanism in Mechanism::all() {
-            let start = format!("\n  {mechanism} ");
-            assert!(found.contains(&start), "{mechanism} is missing in\n{found}");
-        }
-        assert!(found.contains("Not here\n"), "{found}");
     }
 }

@@ -1,6 +1,6 @@
 //! `nearcall report`: makes a page, figures and tables of stored runs.
 //!
-//! Always true: nothing is written before every run has been read and found to fit; each file is
+//! **Invariants:** nothing is written before every run has been read and found to fit; each file is
 //! written whole or not at all. What is in them is decided in the library.
 
 use std::ffi::OsStr;
@@ -34,23 +34,23 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
     if let Some(path) = &args.csv {
         write(path, &csv(&hosts), &mut written)?;
     }
-    if let Some(folder) = &args.svg {
-        write_figures(folder, &hosts, &mut written)?;
+    if let Some(directory) = &args.svg {
+        write_figures(directory, &hosts, &mut written)?;
     }
-    tell(args, &hosts, &written)?;
+    report_files(args, &hosts, &written)?;
     Ok(End::Done)
 }
 
 /// Something must be asked for, and two results cannot share standard output.
 fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
     let files = [&args.out, &args.markdown, &args.csv];
-    if files.iter().all(|path| path.is_none()) && args.svg.is_none() && !args.json {
+    if files.iter().all(|path| path.is_none()) && args.svg.is_none() && !args.format.json {
         let what =
             "nothing to write: give -o FILE, --svg DIR, --csv FILE, --markdown FILE or --json";
         return Err(Usage(what.to_owned()).into());
     }
     let to_stdout = files.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
-    if to_stdout + usize::from(args.json) > 1 {
+    if to_stdout + usize::from(args.format.json) > 1 {
         let what = "only one of -o, --markdown, --csv and --json can go to standard output";
         return Err(Usage(what.to_owned()).into());
     }
@@ -77,11 +77,11 @@ fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
         taken.push((real, path));
     }
     // What figures are called is known only later.
-    let folder = args.svg.as_deref().map(real);
+    let directory = args.svg.as_deref().map(real);
     let figure = |path: &Path| {
-        path.parent() == folder.as_deref() && path.extension().is_some_and(|end| end == "svg")
+        path.parent() == directory.as_deref() && path.extension().is_some_and(|end| end == "svg")
     };
-    match taken.iter().find(|(path, _)| folder.is_some() && figure(path)) {
+    match taken.iter().find(|(path, _)| directory.is_some() && figure(path)) {
         Some((_, path)) => Err(Usage(format!(
             "{} may be the name of a figure in --svg; give another name",
             path.display()
@@ -97,12 +97,12 @@ fn is_special(found: &fs::Metadata) -> bool {
 
 /// The path without links, also of a file that is still to be made.
 fn real(path: &Path) -> PathBuf {
-    let folder = || {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
-        Some(folder.join(path.file_name()?))
+    let directory = || {
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+        Some(directory.join(path.file_name()?))
     };
-    fs::canonicalize(path).ok().or_else(folder).unwrap_or_else(|| path.to_owned())
+    fs::canonicalize(path).ok().or_else(directory).unwrap_or_else(|| path.to_owned())
 }
 
 fn load(path: &Path) -> anyhow::Result<Run> {
@@ -126,8 +126,8 @@ fn other_result(path: &Path) -> Option<String> {
     let head: Head = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let schema = head.schema.strip_prefix("nearcall.")?;
     let (form, _) = schema.split_once('/')?;
-    let (_, words) = OTHERS.iter().find(|(other, _)| *other == form)?;
-    Some(format!("this is {words} (nearcall.{form})"))
+    let (_, description) = OTHERS.iter().find(|(other, _)| *other == form)?;
+    Some(format!("this is {description} (nearcall.{form})"))
 }
 
 fn names(paths: &[PathBuf]) -> String {
@@ -137,7 +137,7 @@ fn names(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// The command that makes the page again, without folders of this machine.
+/// The command that makes the page again, without directories of this machine.
 fn facts(args: &ReportArgs) -> PageFacts {
     let name = |path: &Path| quoted(&path.file_name().unwrap_or(OsStr::new("-")).to_string_lossy());
     let runs = args.runs.iter().map(|path| name(path)).collect::<Vec<String>>().join(" ");
@@ -148,14 +148,14 @@ fn facts(args: &ReportArgs) -> PageFacts {
 }
 
 fn write_figures(
-    folder: &Path,
+    directory: &Path,
     hosts: &[Host<'_>],
     written: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     for shown in figure::figures(hosts) {
         if let Shown::Figure(figure) = shown {
-            let path = folder.join(format!("{}.svg", figure.id));
+            let path = directory.join(format!("{}.svg", figure.id));
             write(&path, &figure::stand_alone(&figure), written)?;
         }
     }
@@ -176,8 +176,8 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// What was written, unless standard output holds a result already.
-fn tell(args: &ReportArgs, hosts: &[Host<'_>], written: &[String]) -> anyhow::Result<()> {
-    if args.json {
+fn report_files(args: &ReportArgs, hosts: &[Host<'_>], written: &[String]) -> anyhow::Result<()> {
+    if args.format.json {
         return output::json(&document(hosts, written));
     }
     let files = [&args.out, &args.markdown, &args.csv];
@@ -226,7 +226,7 @@ const OTHERS: [(&str, &str); 9] = [
     ("memory", "a result of `nearcall bench memory`"),
     ("timers", "a result of `nearcall timers`"),
     ("profile", "a result of `nearcall profile`"),
-    ("rivals", "a result of `nearcall bench rivals`"),
+    ("rivals", "a result of `nearcall bench libraries`"),
     ("doctor", "a result of `nearcall doctor`"),
     ("mechanisms", "a result of `nearcall mechanisms`"),
     ("compare", "a result of `nearcall compare`"),

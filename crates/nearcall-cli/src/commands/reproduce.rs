@@ -1,4 +1,4 @@
-//! `nearcall reproduce`: makes a plan of the words and has studies repeated.
+//! `nearcall reproduce`: plans and runs studies.
 
 use std::ffi::OsString;
 
@@ -10,11 +10,11 @@ use super::bench::{self, Cpus};
 use super::{End, Usage};
 use crate::args::ReproduceArgs;
 
-pub(super) fn run(args: &ReproduceArgs, words: &[OsString]) -> anyhow::Result<End> {
+pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let plan = StudiesPlan {
         studies: args.study.0.clone(),
         services: Some(Program::current(&[footprint::PROCESS_VERB])),
-        how: bench::how(&args.how, None, words, &Cpus::read()).map_err(Usage)?,
+        how: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
     };
-    bench::measure_and_deliver(&args.how, |interrupt| bench::measure_studies(&plan, interrupt))
+    bench::measure_and_deliver(&args.run, |interrupt| bench::measure_studies(&plan, interrupt))
 }

@@ -1,6 +1,6 @@
-//! `nearcall timers`: has the clocks measured and prints what was found.
+//! `nearcall timers`: measures the clocks and prints the findings.
 //!
-//! Always true: what was measured before Ctrl-C is printed and stored, marked as partial.
+//! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
 use anyhow::Context;
 use nearcall_bench::clocks::{self, ClockFindings, How};
@@ -10,17 +10,18 @@ use nearcall_os::signal::Interrupt;
 use super::{End, bench, findings};
 use crate::args::TimersArgs;
 use crate::progress::Progress;
+use crate::terminal::style;
 
 pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
-    findings::check(args.out.as_deref())?;
+    findings::check(args.output.out.as_deref())?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
-    let mut found = measure(args.quick, interrupt);
+    let mut found = measure(args.quick.quick, interrupt);
     found.tool = bench::tool();
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: readings cost more than in a release build".to_owned());
     }
-    let table = (!args.json).then(|| table::clocks::table(&found));
-    findings::deliver(found.to_json(), table, args.out.as_deref())?;
+    let table = (!args.output.format.json).then(|| table::clocks::table(&found, style()));
+    findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
     Ok(if found.partial.is_some() { End::Interrupted } else { End::Done })
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::program::Folder;
 
-/// Words, exit code, and what the message must contain.
+/// Arguments, exit code, and what the message must contain.
 type Case = (&'static [&'static str], i32, &'static [&'static str]);
 
 #[track_caller]
@@ -19,7 +19,7 @@ fn check(folder: &Folder, (words, code, messages): Case) {
 }
 
 #[test]
-fn wrong_words_end_with_2_and_say_what_would_be_right() {
+fn usage_errors_end_with_2_and_name_what_is_accepted() {
     let folder = Folder::new();
     let cases: &[Case] = &[
         (&["bnch"], 2, &["'bench'"]),
@@ -31,12 +31,13 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
             &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
         ),
         (&["bench", "--mechanism", "pipe,"], 2, &["unknown mechanism ``"]),
-        (&["bench", "--sizes", "0"], 2, &["size \"0\" is zero; the smallest is 1 byte"]),
-        (&["bench", "--sizes", "8,5MiB"], 2, &["\"5MiB\" is above the limit of 4 MiB"]),
-        (&["bench", "--sizes", "eight"], 2, &["\"eight\" is not a size"]),
-        (&["bench", "--sizes", "1KB"], 2, &["\"1KB\" has an unknown unit"]),
-        (&["bench", "--sizes", "-8"], 2, &["\"-8\" is not a size"]),
-        (&["bench", "--sizes", ""], 2, &["--sizes"]),
+        (&["bench", "--size", "0"], 2, &["size \"0\" is zero; the smallest is 1 byte"]),
+        (&["bench", "--size", "8,5MiB"], 2, &["\"5MiB\" is above the limit of 4 MiB"]),
+        (&["bench", "--size", "eight"], 2, &["\"eight\" is not a size", "such as 8, 64KiB or 1MB"]),
+        (&["bench", "--size", "1XB"], 2, &["\"1XB\" is not a size", "KB, MB = powers of 1,000"]),
+        (&["bench", "--size", "5000KB"], 2, &["\"5000KB\" is above the limit of 4 MiB"]),
+        (&["bench", "--size", "-8"], 2, &["\"-8\" is not a size"]),
+        (&["bench", "--size", ""], 2, &["--size"]),
         (&["bench", "--shape", "ring"], 2, &["echo, sink"]),
         (&["bench", "--wait", "spun"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "--placement", "far"], 2, &["same, cross, none"]),
@@ -45,41 +46,47 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
         (&["bench", "--pin", "0,4294967296"], 2, &["give two CPU numbers"]),
         (&["bench", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
         (&["bench", "--launches", "0"], 2, &["1..=1000"]),
-        (&["bench", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
-        (&["bench", "--time", "-5"], 2, &["give a time such as 30s, 2m or 90"]),
+        (&["bench", "--time", "soon"], 2, &["is not a duration; give a number with a unit"]),
+        (&["bench", "--time", "-5"], 2, &["is not a duration; give a number with a unit"]),
         (&["bench", "--time", "0s"], 2, &["nothing can be measured within a second"]),
         (&["bench", "--seed", "-1"], 2, &["--seed"]),
         (&["bench", "call"], 2, &["'call'"]),
         (
-            &["bench", "calls", "--via", "pip"],
+            &["bench", "calls", "--mechanism", "pip"],
             2,
             &["unknown mechanism `pip`", "did you mean `pipe`"],
         ),
-        (&["bench", "calls", "--caller", "nobody"], 2, &["blocking, loop, same-loop"]),
+        (&["bench", "calls", "--client", "nobody"], 2, &["blocking, loop, same-loop"]),
         (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
         (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
         (&["bench", "calls", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "calls", "--mechanism", "pipe"], 2, &["'--mechanism'"]),
-        (&["bench", "--sizes", "8", "calls"], 2, &["calls"]),
+        (&["bench", "--size", "8", "calls"], 2, &["calls"]),
         (&["bench", "budgets", "--wait", "spin"], 2, &["'--wait'"]),
         (&["bench", "budgets", "--placement", "same"], 2, &["'--placement'"]),
         (&["bench", "budgets", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
         (&["bench", "budgets", "--launches", "0"], 2, &["1..=1000"]),
-        (&["bench", "waits", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
+        (&["bench", "wait-policies", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "--load", "35"], 2, &["unknown load \"35\"; use idle"]),
         (&["bench", "--load", "0%"], 2, &["1% to 99%"]),
-        (&["bench", "--touch", "some"], 2, &["full, header, none"]),
+        (&["bench", "--payload-access", "some"], 2, &["full, header, none"]),
         (&["bench", "--buffer", "8,9"], 2, &["--buffer: give one size"]),
-        (&["bench", "--any-buffer"], 2, &["--buffer"]),
+        (&["bench", "--allow-buffer-mismatch"], 2, &["--buffer"]),
         (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
-        (&["bench", "matrix", "--size", "8,9"], 2, &["--size: give one size"]),
-        (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs"]),
-        (&["bench", "waits", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+        (&["bench", "matrix", "--size", "8,9"], 2, &["\"8,9\" is a list; give one size"]),
+        (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs is measured"]),
+        (
+            &["bench", "wait-policies", "--time", "soon"],
+            2,
+            &["is not a duration; give a number with a unit"],
+        ),
         (&["show"], 2, &["RUN.json"]),
         (&["mechanisms", "--jsn"], 2, &["'--json'"]),
-        (&["gen", "--out", "."], 2, &["FILE.proto"]),
-        (&["gen", "a.proto"], 2, &["--out"]),
+        (&["gen", "--out-dir", "."], 2, &["FILE.proto"]),
+        (&["gen", "a.proto"], 2, &["--out-dir"]),
+        (&["gen", "a.proto", "--out", "."], 2, &["'--out-dir'"]),
+        (&["profile", "pipe", "--out", "."], 2, &["'--out-dir'"]),
+        (&["doctor", "--color", "blue"], 2, &["auto, always, never"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
@@ -87,7 +94,26 @@ fn wrong_words_end_with_2_and_say_what_would_be_right() {
 }
 
 #[test]
-fn wrong_words_of_a_profile_end_with_2() {
+fn former_names_end_with_2_and_name_the_present_ones() {
+    let folder = Folder::new();
+    let cases: &[Case] = &[
+        (&["bench", "pace"], 2, &["'pace' is now named 'open-loop'"]),
+        (&["bench", "gap", "--quick"], 2, &["'gap' is now named 'idle-gap'"]),
+        (&["bench", "start"], 2, &["'start' is now named 'connect'"]),
+        (&["bench", "waits"], 2, &["'waits' is now named 'wait-policies'"]),
+        (&["bench", "rivals", "--json"], 2, &["'rivals' is now named 'libraries'"]),
+        (&["bench", "--sizes", "8"], 2, &["'--sizes' is now named '--size'"]),
+        (&["bench", "calls", "--via", "pipe"], 2, &["'--via' is now named '--mechanism'"]),
+        (&["bench", "calls", "--caller=loop"], 2, &["'--caller' is now named '--client'"]),
+        (&["bench", "--touch", "none"], 2, &["'--touch' is now named '--payload-access'"]),
+        (&["bench", "--any-buffer"], 2, &["now named '--allow-buffer-mismatch'"]),
+        (&["bench", "latency", "--awake"], 2, &["'--awake' is now named '--pm-qos'"]),
+    ];
+    cases.iter().for_each(|&case| check(&folder, case));
+}
+
+#[test]
+fn usage_errors_of_profile_end_with_2() {
     let folder = Folder::new();
     let cases: &[Case] = &[
         (&["profile"], 2, &["<MECHANISM>"]),
@@ -101,38 +127,54 @@ fn wrong_words_of_a_profile_end_with_2() {
         (&["profile", "pipe", "--size", "5MiB"], 2, &["above the limit of 4 MiB"]),
         (&["profile", "pipe", "--shape", "ring"], 2, &["echo, sink"]),
         (&["profile", "pipe", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
-        (&["profile", "sysv-mq", "--wait", "poll"], 2, &["cannot wait by poll; it can by block"]),
+        (
+            &["profile", "sysv-mq", "--wait", "poll"],
+            2,
+            &["does not support the wait policy poll; it supports block"],
+        ),
         (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
         (&["profile", "pipe", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
-        (&["profile", "pipe", "--time", "soon"], 2, &["give a time such as 30s, 2m or 90"]),
+        (
+            &["profile", "pipe", "--time", "soon"],
+            2,
+            &["is not a duration; give a number with a unit"],
+        ),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
-fn wrong_words_of_traffic_end_with_2_and_say_what_would_be_right() {
+fn usage_errors_of_traffic_end_with_2_and_name_what_is_accepted() {
     let folder = Folder::new();
     let cases: &[Case] = &[
-        (&["bench", "pace", "--rate", "0"], 2, &["1..=1000000"]),
-        (&["bench", "pace", "--rate", "1000,"], 2, &["--rate"]),
-        (&["bench", "pace", "--stall", "5"], 2, &["give a time such as 10us, 1ms or 0"]),
-        (&["bench", "pace", "--stall", "2us"], 2, &["the shortest stall is 1ms"]),
-        (&["bench", "pace", "--size", "8,16"], 2, &["give one size"]),
-        (&["bench", "pace", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "gap", "--gap", "2s"], 2, &["the longest is 1s"]),
-        (&["bench", "gap", "--gap", "10"], 2, &["give a time such as 10us, 1ms or 0"]),
+        (&["bench", "open-loop", "--rate", "0"], 2, &["1..=1000000"]),
+        (&["bench", "open-loop", "--rate", "1000,"], 2, &["--rate"]),
+        (
+            &["bench", "open-loop", "--stall", "5"],
+            2,
+            &["is not a duration; give a number with a unit"],
+        ),
+        (&["bench", "open-loop", "--stall", "2us"], 2, &["\"2us\" is below the minimum of 1ms"]),
+        (&["bench", "open-loop", "--size", "8,16"], 2, &["give one size"]),
+        (&["bench", "open-loop", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+        (&["bench", "idle-gap", "--gap", "2s"], 2, &["\"2s\" is above the limit of 1s"]),
+        (
+            &["bench", "idle-gap", "--gap", "10"],
+            2,
+            &["is not a duration; give a number with a unit"],
+        ),
         (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
         (&["bench", "clients", "--clients", "0"], 2, &["1..=2000"]),
         (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
-        (&["bench", "start", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
+        (&["bench", "connect", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
-fn no_words_at_all_end_with_2_and_the_help() {
+fn no_arguments_end_with_2_and_the_help() {
     let ended = Folder::new().run(&[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(ended.stderr.contains("Examples:"), "{}", ended.stderr);
@@ -169,21 +211,25 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
     write("fine.proto", &format!("{head}A(X) returns (X); }}"));
     write("file", "");
     let cases: &[Case] = &[
-        (&["gen", "absent.proto", "--out", "."], 1, &["error: absent.proto: does not exist"]),
+        (&["gen", "absent.proto", "--out-dir", "."], 1, &["error: absent.proto: does not exist"]),
         (
-            &["gen", "stream.proto", "--out", "out"],
+            &["gen", "stream.proto", "--out-dir", "out"],
             1,
             &["error: stream.proto:2:17: streaming methods are not supported yet: `A`"],
         ),
-        (&["gen", "name.proto", "--out", "."], 1, &["name.proto:2:31: name 'Y' is not defined"]),
         (
-            &["gen", "fine.proto", "--out", ".", "--answer-later", "S.B"],
+            &["gen", "name.proto", "--out-dir", "."],
+            1,
+            &["name.proto:2:31: name 'Y' is not defined"],
+        ),
+        (
+            &["gen", "fine.proto", "--out-dir", ".", "--answer-later", "S.B"],
             1,
             &["there is no method `S.B`; there are: S.A"],
         ),
-        (&["gen", "fine.proto", "--out", "file"], 1, &["error: file: cannot write: "]),
+        (&["gen", "fine.proto", "--out-dir", "file"], 1, &["error: file: cannot write: "]),
         (
-            &["gen", "fine.proto", "--include", "elsewhere", "--out", "."],
+            &["gen", "fine.proto", "--include", "elsewhere", "--out-dir", "."],
             1,
             &["error: fine.proto: does not exist, or lies in no include directory"],
         ),
@@ -204,11 +250,15 @@ fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
         (&["bench", "--out", "."], 1, &["cannot store a run in .: "]),
         (&["bench", "--json", "--out", "/proc/run.json"], 1, &["cannot store a run in /proc/"]),
         (
-            &["profile", "pipe", "--out", "absent"],
+            &["profile", "pipe", "--out-dir", "absent"],
             1,
             &["cannot write absent/profile-pipe.folded: No"],
         ),
-        (&["profile", "pipe", "--out", "/proc"], 1, &["cannot write /proc/profile-pipe.folded: "]),
+        (
+            &["profile", "pipe", "--out-dir", "/proc"],
+            1,
+            &["cannot write /proc/profile-pipe.folded: "],
+        ),
     ];
     let start = nearcall_os::clock::now();
     cases.iter().for_each(|&case| check(&folder, case));
@@ -216,15 +266,15 @@ fn an_output_path_that_cannot_be_written_is_said_before_measuring() {
 }
 
 #[test]
-fn rivals_without_their_program_end_with_1_and_say_how_to_build_it() {
+fn libraries_without_their_program_end_with_1_and_how_to_build_it() {
     let folder = Folder::new();
     // Beside the program under test lies none; if somebody built it, there is nothing to test.
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_nearcall"));
     if !program.with_file_name("nearcall-peers").exists() {
         let build = "build it by `cargo build --release -p nearcall-peers`";
-        let ended = folder.run(&["bench", "rivals", "--quick"]);
+        let ended = folder.run(&["bench", "libraries", "--quick"]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
         assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(build), "{ended:?}");
-        assert_eq!(folder.run(&["bench", "rivals"]).stderr.lines().count(), 1);
+        assert_eq!(folder.run(&["bench", "libraries"]).stderr.lines().count(), 1);
     }
 }

@@ -17,7 +17,7 @@ const SMALL: [&str; 10] = [
     "latency",
     "--mechanism",
     "shm-futex",
-    "--sizes",
+    "--size",
     "8",
     "--launches",
     "1",
@@ -57,7 +57,7 @@ fn a_run_is_stored_in_the_data_directory_and_can_be_shown() {
 const CALLS: [&str; 10] = [
     "bench",
     "calls",
-    "--via",
+    "--mechanism",
     "shm-futex,unix-stream",
     "--size",
     "1KiB",
@@ -95,7 +95,7 @@ fn calls_as_json_stand_beside_the_bare_channel() {
 #[test]
 fn calls_are_stored_and_can_be_shown() {
     let folder = Folder::new();
-    let words = ["bench", "calls", "--caller", "typed", "--launches", "1", "--time", "1s"];
+    let words = ["bench", "calls", "--client", "typed", "--launches", "1", "--time", "1s"];
     let ended = folder.run(&[&words[..], &["--out", "calls.json"]].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let shown = folder.run(&["show", "calls.json"]);
@@ -108,7 +108,8 @@ fn calls_are_stored_and_can_be_shown() {
 #[test]
 fn a_breakdown_tells_what_the_parts_do_not_explain() {
     let folder = Folder::new();
-    let words = ["bench", "calls", "--breakdown", "--via", "shm-futex", "--caller", "blocking"];
+    let words =
+        ["bench", "calls", "--breakdown", "--mechanism", "shm-futex", "--client", "blocking"];
     let ended = folder.run(&[&words[..], &["--launches", "1", "--time", "1s"]].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for line in ["marshal", "protocol", "claim, commit, wake", "dispatch", "whole call", "rest"] {
@@ -196,7 +197,7 @@ fn one_cpu_is_enough_for_some_budgets() {
 #[test]
 fn waits_are_stored_and_can_be_shown() {
     let folder = Folder::new();
-    let words = ["bench", "waits", "--quick", "--wait", "block", "--launches", "1"];
+    let words = ["bench", "wait-policies", "--quick", "--wait", "block", "--launches", "1"];
     let ended = folder.run(&[&words[..], &["--time", "1s", "--out", "waits.json"]].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let shown = folder.run(&["show", "waits.json"]);
@@ -205,7 +206,7 @@ fn waits_are_stored_and_can_be_shown() {
 }
 
 #[test]
-fn rivals_get_the_words_and_give_the_exit_code() {
+fn libraries_get_the_arguments_and_give_the_exit_code() {
     let folder = Folder::new();
     let script = folder.path().join("peers");
     fs::write(&script, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
@@ -213,7 +214,7 @@ fn rivals_get_the_words_and_give_the_exit_code() {
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     fs::set_permissions(&script, mode).unwrap();
     let stdout = folder.home().join("stdout");
-    let mut command = folder.command(&["bench", "rivals", "--only", "x", "--help"]);
+    let mut command = folder.command(&["bench", "libraries", "--only", "x", "--help"]);
     command.env("NEARCALL_PEERS", &script).stdout(File::create(&stdout).unwrap());
     let mut child = Child::spawn(&mut command).unwrap();
     let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
@@ -224,7 +225,7 @@ fn rivals_get_the_words_and_give_the_exit_code() {
 #[test]
 fn a_pace_is_stored_and_can_be_shown() {
     let folder = Folder::new();
-    let words = ["bench", "pace", "--rate", "1000", "--mechanism", "shm", "--launches", "1"];
+    let words = ["bench", "open-loop", "--rate", "1000", "--mechanism", "shm", "--launches", "1"];
     let more = ["--time", "1s", "--stall", "5ms", "--out", "pace.json"];
     let ended = folder.run(&[&words[..], &more].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
@@ -245,10 +246,10 @@ fn a_pace_is_stored_and_can_be_shown() {
 fn traffic_is_stored_and_can_be_shown() {
     let folder = Folder::new();
     let cases: [(&[&str], &str); 4] = [
-        (&["gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
+        (&["idle-gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
         (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "20 msgs"),
-        (&["clients", "--clients", "1,3", "--via", "unix-stream"], "slowest"),
-        (&["start", "--mechanism", "pipe"], "of two new processes"),
+        (&["clients", "--clients", "1,3", "--mechanism", "unix-stream"], "slowest"),
+        (&["connect", "--mechanism", "pipe"], "of two new processes"),
     ];
     for (words, text) in cases {
         let more = ["--launches", "1", "--time", "1s", "--out", "traffic.json"];
@@ -267,7 +268,8 @@ fn clients_that_cannot_all_be_had_are_told() {
     let folder = Folder::new();
     let stdout = folder.home().join("stdout");
     let program = env!("CARGO_BIN_EXE_nearcall");
-    let words = "bench clients --clients 2,200 --via unix-stream --launches 1 --time 1s --json";
+    let words =
+        "bench clients --clients 2,200 --mechanism unix-stream --launches 1 --time 1s --json";
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &format!("ulimit -n 150; exec {program} {words}")]);
     command.current_dir(folder.path()).env("HOME", folder.home());

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use nearcall_bench::report::lines::Style;
 use nearcall_bench::report::table::{details, table};
 use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Run, Settings};
 use serde_json::Value;
@@ -40,10 +41,15 @@ fn the_mechanisms_as_json_are_23_with_every_field() {
 }
 
 #[test]
-fn the_mechanisms_as_a_table_are_23_lines() {
-    let ended = Folder::new().run(&["mechanisms"]);
-    let lines = text(&ended).lines().filter(|line| line.ends_with(" yes") || line.ends_with(" no"));
-    assert_eq!(lines.count(), 23, "{}", ended.stdout);
+fn the_mechanisms_are_a_table_that_fits_the_terminal() {
+    let folder = Folder::new();
+    let ended = folder.run_in_columns(80, &["mechanisms"]);
+    let wide = text(&ended).lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{}", ended.stdout);
+    for row in json(&folder.run(&["mechanisms", "--json"]))["mechanisms"].as_array().unwrap() {
+        let start = format!("\n  {} ", row["name"].as_str().unwrap());
+        assert!(ended.stdout.contains(&start), "{row}");
+    }
 }
 
 #[test]
@@ -74,8 +80,8 @@ fn stored() -> Run {
 fn a_stored_run_is_shown_again() {
     let (folder, run) = (Folder::new(), stored());
     run.save(&folder.path().join("run.json")).unwrap();
-    assert_eq!(text(&folder.run(&["show", "run.json"])), table(&run));
-    assert_eq!(text(&folder.run(&["show", "--all", "run.json"])), details(&run));
+    assert_eq!(text(&folder.run(&["show", "run.json"])), table(&run, Style::PLAIN));
+    assert_eq!(text(&folder.run(&["show", "--all", "run.json"])), details(&run, Style::PLAIN));
     let ended = folder.run(&["show", "run.json", "--json"]);
     assert_eq!(json(&ended)["schema"], "nearcall.run/1");
     assert_eq!(Run::parse(&ended.stdout).unwrap(), run);
@@ -109,7 +115,7 @@ fn a_full_disk_is_a_failure() {
 }
 
 #[test]
-fn help_shows_examples_and_hides_the_second_process() {
+fn help_fits_the_terminal_shows_examples_and_hides_the_second_process() {
     let folder = Folder::new();
     for words in [
         &["--help"][..],
@@ -119,11 +125,39 @@ fn help_shows_examples_and_hides_the_second_process() {
         &["show", "--help"],
         &["doctor", "--help"],
         &["gen", "--help"],
+        &["help"],
+        &["help", "bench"],
+        &["help", "bench", "calls"],
+        &["help", "bench", "libraries"],
+        &["help", "data", "add"],
     ] {
-        let ended = folder.run(words);
+        let ended = folder.run_in_columns(80, words);
         assert!(text(&ended).contains("Examples:\n  nearcall "), "{words:?}");
+        let wide = ended.stdout.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{words:?}: wider than the terminal");
         assert!(!ended.stdout.contains("peer-process"), "{words:?}");
     }
     let version = folder.run(&["--version"]);
     assert!(text(&version).starts_with("nearcall 0."));
+}
+
+#[test]
+fn only_color_always_writes_escape_sequences_to_a_file() {
+    let folder = Folder::new();
+    let is_coloured = |arguments: &[&str]| folder.run(arguments).stdout.contains('\u{1b}');
+    for arguments in [
+        &["--color=always", "help"][..],
+        &["bench", "-h", "--color", "always"],
+        &["mechanisms", "--color=always"],
+    ] {
+        assert!(is_coloured(arguments), "{arguments:?}");
+    }
+    for arguments in [
+        &["--help"][..],
+        &["--color=auto", "help"],
+        &["mechanisms"],
+        &["doctor", "--color", "never"],
+    ] {
+        assert!(!is_coloured(arguments), "{arguments:?}");
+    }
 }

@@ -103,7 +103,7 @@ fn a_gate_that_sees_nothing_does_not_pass() {
     gate("lacking.json", &lacking, "lacks a cell of the first, which it may have failed");
     let mut noisy = good();
     noisy.cells[..2].iter_mut().for_each(|cell| cell.grade = Some(Grade::D));
-    gate("noisy.json", &noisy, "only 1 of 3 cells could be judged");
+    gate("noisy.json", &noisy, "only 1 of 3 cells have a verdict");
     let mut wide = good();
     for cell in &mut wide.cells {
         cell.launch_medians_ns.iter_mut().zip([1.0, 1.3, 0.8, 0.7, 1.2]).for_each(|(ns, f)| {

@@ -165,8 +165,8 @@ fn wrong_words_and_missing_folders_are_told_apart() {
         (&["data", "ad"], 2, "'add'"),
         (&["data", "add"], 2, "<RUN.json>"),
         (&["data", "export"], 2, "--csv <FILE>"),
-        (&["data", "list", "--dir", "none"], 1, "none: no such folder"),
-        (&["data", "merge", "none"], 1, "none: no such folder"),
+        (&["data", "list", "--dir", "none"], 1, "none: no such directory"),
+        (&["data", "merge", "none"], 1, "none: no such directory"),
         (&["data", "import", "none.tar.gz"], 1, "none.tar.gz: No such file"),
     ] {
         let ended = folder.run(words);

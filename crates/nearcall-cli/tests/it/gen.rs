@@ -27,7 +27,7 @@ fn folder() -> Folder {
 fn files_are_written_once_and_named() {
     let folder = folder();
     let words =
-        ["gen", "proto/home/thermostat.proto", "--include", "proto", "--out", "src/generated"];
+        ["gen", "proto/home/thermostat.proto", "--include", "proto", "--out-dir", "src/generated"];
     let ended = folder.run(&words);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(ended.stdout, "wrote     src/generated/home.v1.rs\n");
@@ -40,7 +40,7 @@ fn files_are_written_once_and_named() {
 
 #[test]
 fn what_was_written_as_json_is_one_document() {
-    let ended = folder().run(&["gen", "proto/home/thermostat.proto", "--out", ".", "--json"]);
+    let ended = folder().run(&["gen", "proto/home/thermostat.proto", "--out-dir", ".", "--json"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(document["schema"], "nearcall.gen/1");
@@ -57,7 +57,7 @@ fn a_method_can_answer_later() {
         "home/thermostat.proto",
         "--include",
         "proto",
-        "--out",
+        "--out-dir",
         ".",
         "--answer-later",
         name,

@@ -26,7 +26,7 @@ fn is_left(pid: u32) -> bool {
 #[track_caller]
 fn ended_by(end: Signal) -> Option<i32> {
     let folder = Folder::new();
-    let words = "bench latency --mechanism pipe --sizes 8 --load cpu,memory,io --time 1m --json";
+    let words = "bench latency --mechanism pipe --size 8 --load cpu,memory,io --time 1m --json";
     let mut command = folder.command(&words.split(' ').collect::<Vec<_>>());
     command.stdout(File::create(folder.home().join("stdout")).unwrap());
     command.stderr(File::create(folder.home().join("stderr")).unwrap());
@@ -59,7 +59,7 @@ fn workers_are_gone_after_an_interruption_and_after_a_kill() {
 #[test]
 fn a_load_without_a_folder_to_write_in_is_told_and_the_rest_is_measured() {
     let folder = Folder::new();
-    let words = "bench latency --mechanism pipe --sizes 8 --load io --launches 2 --time 2s --json";
+    let words = "bench latency --mechanism pipe --size 8 --load io --launches 2 --time 2s --json";
     let mut command = folder.command(&words.split(' ').collect::<Vec<_>>());
     let stdout = folder.home().join("stdout");
     command.env("TMPDIR", "/no/such/folder").stdout(File::create(&stdout).unwrap());

@@ -38,12 +38,27 @@ impl Folder {
         self.run_into(words, File::create(&stdout).unwrap().into(), &stdout)
     }
 
+    /// Runs the program for a terminal of this width.
+    #[track_caller]
+    pub(crate) fn run_in_columns(&self, columns: u32, words: &[&str]) -> Ended {
+        let stdout = self.0.join("stdout");
+        let mut command = self.command(words);
+        command.env("COLUMNS", columns.to_string()).stdout(File::create(&stdout).unwrap());
+        self.end(command, &stdout)
+    }
+
     /// Runs the program with its output going to `stdout`, of which `path` is read afterwards.
     #[track_caller]
     pub(crate) fn run_into(&self, words: &[&str], stdout: Stdio, path: &Path) -> Ended {
-        let stderr = self.0.join("stderr");
         let mut command = self.command(words);
-        command.stdout(stdout).stderr(File::create(&stderr).unwrap());
+        command.stdout(stdout);
+        self.end(command, path)
+    }
+
+    #[track_caller]
+    fn end(&self, mut command: Command, stdout: &Path) -> Ended {
+        let stderr = self.0.join("stderr");
+        command.stderr(File::create(&stderr).unwrap());
         let mut child = Child::spawn(&mut command).unwrap();
         let status = child.wait(Some(DEADLINE)).unwrap();
         if status.is_none() {
@@ -51,7 +66,7 @@ impl Folder {
         }
         Ended {
             code: status.and_then(|status| status.code()),
-            stdout: fs::read_to_string(path).unwrap_or_default(),
+            stdout: fs::read_to_string(stdout).unwrap_or_default(),
             stderr: fs::read_to_string(&stderr).unwrap(),
         }
     }
@@ -62,6 +77,7 @@ impl Folder {
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
         command.env_remove("XDG_CONFIG_HOME").env_remove("NEARCALL_TUNING");
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
         command
     }
 }

@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn rows_are_measured_and_leave_nothing_behind() {
-    let words = ["--only", "bare,nearcall-block,tarpc", "--quick", "--sizes", "0,64,64KiB"];
+    let words = ["--only", "bare,nearcall-block,tarpc", "--quick", "--size", "0,64,64KiB"];
     let output = peers(&[&words[..], &["--launches", "1", "--pin", "none", "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

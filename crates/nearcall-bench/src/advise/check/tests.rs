@@ -4,6 +4,7 @@ use nearcall_channel::WaitPolicy;
 
 use super::super::{Need, Pattern};
 use super::*;
+use crate::report::lines::Style;
 use crate::run::{Cell, Kind, Machine, RttNs, Settings};
 
 /// What a candidate costs on that machine.
@@ -69,10 +70,14 @@ fn tested(
 #[test]
 fn an_advisor_that_knows_the_best_passes() {
     let checked = tested(&mut |wanted| Ok(best(wanted)), usize::MAX);
-    assert!(checked.passed && !checked.partial, "{}", table(&checked));
+    assert!(checked.passed && !checked.partial, "{}", table(&checked, Style::PLAIN));
     assert_eq!((checked.near, checked.violated), (20, 0));
     assert!(checked.sets.iter().all(|set| set.ratio == Some(1.0) && set.best == set.choice));
-    assert!(table(&checked).contains("20 of 20 choices"), "{}", table(&checked));
+    assert!(
+        table(&checked, Style::PLAIN).contains("20 of 20 choices"),
+        "{}",
+        table(&checked, Style::PLAIN)
+    );
     let text = serde_json::to_string(&checked).unwrap();
     assert_eq!(serde_json::from_str::<Checked>(&text).unwrap(), checked);
 }
@@ -80,8 +85,8 @@ fn an_advisor_that_knows_the_best_passes() {
 #[test]
 fn an_advisor_that_always_takes_the_last_fails() {
     let checked = tested(&mut |wanted| Ok(*candidates(wanted).0.last().unwrap()), usize::MAX);
-    assert!(!checked.passed && checked.violated == 0, "{}", table(&checked));
-    assert!(table(&checked).contains("FAILED"));
+    assert!(!checked.passed && checked.violated == 0, "{}", table(&checked, Style::PLAIN));
+    assert!(table(&checked, Style::PLAIN).contains("FAILED"));
     let wrong = checked.sets.iter().find(|set| !set.ok).unwrap();
     assert!(wrong.ratio.unwrap() > 1.1 && wrong.best == Some(best(&wrong.requirements)));
 }
@@ -98,8 +103,12 @@ fn one_violated_need_fails_however_fast_the_choice_is() {
         usize::MAX,
     );
     assert_eq!(asked, 20);
-    assert!(checked.violated > 0 && !checked.passed, "{}", table(&checked));
-    assert!(table(&checked).contains("shm-spin spin is not no-spin"), "{}", table(&checked));
+    assert!(checked.violated > 0 && !checked.passed, "{}", table(&checked, Style::PLAIN));
+    assert!(
+        table(&checked, Style::PLAIN).contains("shm-spin spin is not no-spin"),
+        "{}",
+        table(&checked, Style::PLAIN)
+    );
 }
 
 #[test]
@@ -156,5 +165,9 @@ fn one_way_messages_that_cannot_keep_the_rate_have_no_cost() {
 fn what_was_done_before_an_interruption_is_kept() {
     let checked = tested(&mut |wanted| Ok(best(wanted)), 3);
     assert!(checked.partial && checked.sets.len() <= 3 && checked.sets_asked == 20);
-    assert!(table(&checked).contains("interrupted: "), "{}", table(&checked));
+    assert!(
+        table(&checked, Style::PLAIN).contains("interrupted: "),
+        "{}",
+        table(&checked, Style::PLAIN)
+    );
 }

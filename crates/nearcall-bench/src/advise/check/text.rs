@@ -1,65 +1,72 @@
-//! What became of the blind test, as a table.
+//! The result of the blind test, as a table.
 
 use std::fmt::Write;
 
 use super::{Checked, CheckedSet};
 use crate::advise::{Pattern, Requirements};
-use crate::report::number;
+use crate::report::lines::{Ink, Style, Writer};
+use crate::report::number::{self, MISSING};
+use crate::report::table::grid::{Align, Grid};
 
-/// One line for each set, and the verdict.
+/// One row for each set, and the verdict.
 #[must_use]
-pub fn table(checked: &Checked) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:>3}  {:<46} {:>4} {:<20} {:<20} {:>6}  ok",
-        "set", "wanted", "of", "choice", "best", "ratio"
-    );
+pub fn table(checked: &Checked, style: Style) -> String {
+    let mut out = Writer::new(style);
+    let mut grid = Grid::new(&HEAD).compact();
     for set in &checked.sets {
-        line(&mut out, set);
+        add_set(&mut grid, set);
     }
+    grid.print(&mut out);
+    out.blank();
+    out.note(&format!(
+        "seed {}; of: candidates that meet the needs; ratio: cost to the best of them, both in one \
+         run",
+        checked.seed
+    ));
     let all = checked.sets.len();
-    let _ = writeln!(
-        out,
-        "\n{} of {all} choices cost at most {} times the best; {} lack a need: {}",
+    if checked.partial {
+        out.line(&format!("interrupted: {all} of {} sets", checked.sets_asked));
+    }
+    out.answer(&format!(
+        "{} of {all} choices cost at most {} times the best; {} lack a need: {}",
         checked.near,
         checked.ratio_max,
         checked.violated,
         if checked.passed { "passed" } else { "FAILED" }
-    );
-    if checked.partial {
-        let _ = writeln!(out, "interrupted: {all} of {} sets", checked.sets_asked);
-    }
-    let _ = writeln!(
-        out,
-        "seed {}; of: candidates that meet the needs; ratio: cost to the best of them, both in one \
-         run",
-        checked.seed
-    );
-    out
+    ));
+    out.finish()
 }
 
-fn line(out: &mut String, set: &CheckedSet) {
-    let word = |one: &Option<_>| one.as_ref().map_or("-".to_owned(), ToString::to_string);
-    let ratio = set.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-    let _ = writeln!(
-        out,
-        "{:>3}  {:<46} {:>4} {:<20} {:<20} {ratio:>6}  {}",
-        set.number,
+fn add_set(grid: &mut Grid, set: &CheckedSet) {
+    let word = |one: &Option<_>| one.as_ref().map_or(MISSING.to_owned(), ToString::to_string);
+    grid.row(vec![
+        set.number.to_string(),
         words(&set.requirements),
-        set.candidates,
+        set.candidates.to_string(),
         word(&set.choice),
         word(&set.best),
-        if set.ok { "yes" } else { "NO" }
-    );
+        set.ratio.map_or(MISSING.to_owned(), |ratio| format!("{ratio:.2}")),
+        if set.ok { "yes" } else { "NO" }.to_owned(),
+    ]);
+    grid.paint(HEAD.len() - 1, if set.ok { Ink::Good } else { Ink::Bad });
     if !set.requirements.needs.is_empty() {
         let needs: Vec<&str> = set.requirements.needs.iter().map(|need| need.name()).collect();
-        let _ = writeln!(out, "     needs {}", needs.join(", "));
+        grid.note(format!("needs {}", needs.join(", ")));
     }
     for text in set.violations.iter().chain(&set.problem) {
-        let _ = writeln!(out, "     {text}");
+        grid.note(text.clone());
     }
 }
+
+const HEAD: [(&str, Align, usize); 7] = [
+    ("set", Align::Right, 3),
+    ("wanted", Align::Left, 0),
+    ("of", Align::Right, 0),
+    ("choice", Align::Left, 0),
+    ("best", Align::Left, 0),
+    ("ratio", Align::Right, 0),
+    ("ok", Align::Left, 0),
+];
 
 /// "call 4 KiB, reply 64 B, 1000/s, cross, latency".
 fn words(wanted: &Requirements) -> String {

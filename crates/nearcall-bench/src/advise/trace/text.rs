@@ -1,31 +1,29 @@
 //! A recording as a person reads it.
 
-use std::fmt::Write;
-
 use super::classes::kind_words;
 use super::{Format, Kind, Quantiles, Recording};
+use crate::report::lines::{Style, Writer};
 use crate::report::number;
 
-/// What was recorded, and each kind of message with what would be best for it alone. At most 100
-/// columns, but for what the recording itself says.
+/// What was recorded, and each kind of message with what would be best for it alone.
 #[must_use]
-pub fn summary(recording: &Recording, kinds: &[Kind]) -> String {
-    let mut out = String::from("Recorded traffic\n");
+pub fn summary(recording: &Recording, kinds: &[Kind], style: Style) -> String {
+    let mut out = Writer::new(style);
+    out.title("Recorded traffic");
     let format = match recording.format {
         Format::Csv => "a table",
         Format::Strace => "strace",
     };
     let messages = recording.messages;
-    let _ = writeln!(out, "  {messages} messages in {:.3} s, from {format}", recording.span_s);
+    out.line(&format!("  {messages} messages in {:.3} s, from {format}", recording.span_s));
     if let Some(answered) = recording.answered {
-        let _ = writeln!(out, "  {:.0} % of them were answered", 100.0 * answered);
+        out.line(&format!("  {:.0} % of them were answered", 100.0 * answered));
     }
     if let Some(rate) = recording.rate_per_s {
-        let _ = writeln!(
-            out,
+        out.line(&format!(
             "  busiest stream: {rate:.1} per second, {} in its busiest second",
             recording.busiest_second
-        );
+        ));
     }
     line(&mut out, "sizes", &recording.sizes_bytes, number::size);
     if let Some(gaps) = &recording.gaps_ns {
@@ -33,31 +31,30 @@ pub fn summary(recording: &Recording, kinds: &[Kind]) -> String {
     }
     for stream in recording.streams.iter().filter(|stream| stream.pid > 0) {
         let does = if stream.asks { "asks" } else { "answers" };
-        let _ = writeln!(
-            out,
+        out.line(&format!(
             "  thread {} {does} on descriptor {}: {} messages, {} answered",
             stream.pid, stream.descriptor, stream.messages, stream.answered
-        );
+        ));
     }
     if kinds.len() > 1 {
-        out.push_str("\nKinds of messages\n");
+        out.blank();
+        out.title("Kinds of messages");
         for kind in kinds {
             let share = 100.0 * kind.share;
             let what = kind_words(&kind.requirements);
-            let _ = writeln!(out, "  {share:>3.0} %  {what}: alone {}", kind.choice);
+            out.line(&format!("  {share:>3.0} %  {what}: alone {}", kind.choice));
         }
     }
-    out
+    out.finish()
 }
 
-fn line(out: &mut String, what: &str, of: &Quantiles, word: impl Fn(u64) -> String) {
-    let _ = writeln!(
-        out,
+fn line(out: &mut Writer, what: &str, of: &Quantiles, word: impl Fn(u64) -> String) {
+    out.line(&format!(
         "  {what}: {} to {}; half up to {}, 90 % up to {}, 99 % up to {}",
         word(of.min),
         word(of.max),
         word(of.p50),
         word(of.p90),
         word(of.p99)
-    );
+    ));
 }

@@ -24,7 +24,7 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
             id: place.id(ID),
             title: place.title("CPU time against latency", host),
             reason: "no cell has both a median and the CPU time of both ends".to_owned(),
-            command: "nearcall bench latency --sizes 8 --out run.json".to_owned(),
+            command: "nearcall bench latency --size 8 --out run.json".to_owned(),
         }];
     };
     let near = found.as_ref().and_then(|(group, _)| crowd(group));

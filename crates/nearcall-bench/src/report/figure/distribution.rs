@@ -20,7 +20,7 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Shown {
         id: place.id(ID),
         title: place.title("Whole distributions", host),
         reason: "no cell has a stored histogram of round trips with enough times".to_owned(),
-        command: "nearcall bench latency --sizes 8 --out run.json".to_owned(),
+        command: "nearcall bench latency --size 8 --out run.json".to_owned(),
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn gaps(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         id: place.id("gap"),
         title: place.title("Latency after idle gaps", host),
         reason: "no exchange was measured after several gaps".to_owned(),
-        command: "nearcall bench gap --out gap.json".to_owned(),
+        command: "nearcall bench idle-gap --out gap.json".to_owned(),
     };
     let title = "Latency after an idle gap";
     several(host, place, &GAP, ("gap", title), &groups(host, keep), Some(missing))
@@ -34,7 +34,7 @@ pub(super) fn paces(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         id: place.id("pace"),
         title: place.title("Response time against rate", host),
         reason: "nothing was measured at several constant rates (open loop)".to_owned(),
-        command: "nearcall bench pace --rate 100,1000,10000,100000 --out pace.json".to_owned(),
+        command: "nearcall bench open-loop --rate 100,1000,10000,100000 --out pace.json".to_owned(),
     };
     let (title, tails) = ("Response time at constant rates", "99th percentile at constant rates");
     let groups = groups(host, keep);

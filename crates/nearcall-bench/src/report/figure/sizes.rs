@@ -53,7 +53,7 @@ fn missing(place: &Place, host: &Host<'_>, id: &str, title: &str, kind: &str) ->
         id: place.id(id),
         title: place.title(title, host),
         reason: "no circumstances of which several sizes were measured".to_owned(),
-        command: format!("nearcall bench {kind} --sizes 8,512,4KiB,32KiB,256KiB --out run.json"),
+        command: format!("nearcall bench {kind} --size 8,512,4KiB,32KiB,256KiB --out run.json"),
     }
 }
 

@@ -321,7 +321,7 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         words: "Large messages, until they are there",
-        command: "nearcall bench latency --sizes 1MiB",
+        command: "nearcall bench latency --size 1MiB",
         requirements: Requirements::default,
         wanted: |key| {
             let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
@@ -331,7 +331,7 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         words: "Bytes in a stream",
-        command: "nearcall bench throughput --sizes 64KiB",
+        command: "nearcall bench throughput --size 64KiB",
         requirements: || Requirements {
             pattern: Pattern::OneWay,
             optimise: Weights::only(Objective::Throughput),

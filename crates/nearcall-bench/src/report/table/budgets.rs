@@ -5,10 +5,11 @@
 
 use super::cells::{figure, place};
 use super::details::spread;
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
-use crate::report::number::{self, MISSING};
+use crate::report::lines::{Ink, Writer};
+use crate::report::number;
 use crate::run::{Budget, Run, Verdict};
 
 /// Whether the run is one of budgets.
@@ -17,38 +18,38 @@ pub(super) fn is_of_budgets(run: &Run) -> bool {
 }
 
 /// Adds the budgets in one table.
-pub(super) fn print(out: &mut String, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run) {
     if let Some(cell) = run.cells.iter().find(|cell| cell.placement.class != SAME_CPU) {
-        print_line(out, &format!("{}.", place(&cell.placement)));
+        out.line(&format!("{}.", place(&cell.placement)));
     }
     let mut grid = Grid::new(&HEAD);
     let mut against = "";
     for budget in run.budgets.iter().take(ROWS_MAX) {
         if budget.against != against {
-            grid.heading(clip(&clean(&budget.against), HEADING_COLUMNS_MAX));
+            grid.heading(clean(&budget.against));
             against = &budget.against;
         }
         grid.row(row(budget));
+        grid.paint(VERDICT_COLUMN, ink(budget));
         if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
             let grade = budget.grade.map(|grade| format!("; grade {grade}")).unwrap_or_default();
-            grid.note(format!("  launches: {}{grade}", launches(budget)));
+            grid.note(format!("launches: {}{grade}", launches(budget)));
         }
         if budget.name == "connection-memory"
             && let Some(shared) = run.at_rest.iter().find_map(|one| one.shared_bytes_per_connection)
         {
             let shared = figure(Some(shared), number::memory);
-            grid.note(format!("  of it in memory that both ends map: {shared}"));
+            grid.note(format!("of it in memory that both ends map: {shared}"));
         }
     }
     grid.print(out);
-    out.push('\n');
-    print_wrapped(out, "  ", &summary(run));
-    print_wrapped(out, "  ", LEGEND);
+    out.blank();
+    out.note(LEGEND);
     let mut all = run.cells.iter().chain(&run.floors);
     if all.any(|cell| cell.grade == Some(Grade::D)) {
-        print_wrapped(out, "  ", DISTURBED);
+        out.note(DISTURBED);
     }
-    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
 }
 
 fn row(budget: &Budget) -> Vec<String> {
@@ -60,18 +61,14 @@ fn row(budget: &Budget) -> Vec<String> {
         Some(goal) => format!("{sign} {} ({})", bare(budget.budget), bare(goal)),
         None => format!("{sign} {}", bare(budget.budget)),
     };
-    let ratio = match budget.floor {
-        Some(_) => figure(budget.value, number::ratio),
-        None => MISSING.to_owned(),
-    };
     vec![
         clip(&clean(&budget.what), WHAT_COLUMNS_MAX),
-        amount(budget.measured),
-        amount(budget.floor_value),
-        ratio,
-        spread(budget.value, budget.value_ci95),
+        figure(budget.value, |value| judged(budget, value)),
         limit,
         verdict(budget),
+        spread(budget.value, budget.value_ci95),
+        amount(budget.measured),
+        amount(budget.floor_value),
     ]
 }
 
@@ -88,7 +85,7 @@ fn verdict(budget: &Budget) -> String {
     match budget.verdict {
         Verdict::Unmeasured => word,
         _ if budget.certain => word,
-        _ => word + " ?",
+        _ => word + "?",
     }
 }
 
@@ -121,15 +118,51 @@ fn amount(unit: &str, value: f64) -> String {
     }
 }
 
-fn summary(run: &Run) -> String {
-    let count = |of: &dyn Fn(&Budget) -> bool| run.budgets.iter().filter(|one| of(one)).count();
-    let within = count(&|one| matches!(one.verdict, Verdict::Goal | Verdict::Within));
-    let (short, missing) = (
-        count(&|one| one.verdict == Verdict::Short),
-        count(&|one| one.verdict == Verdict::Unmeasured),
+fn ink(budget: &Budget) -> Ink {
+    match budget.verdict {
+        Verdict::Goal | Verdict::Within => Ink::Good,
+        Verdict::Short => Ink::Bad,
+        Verdict::Unmeasured => Ink::Plain,
+    }
+}
+
+/// How many budgets are met, how certain that is, and which is furthest off.
+pub(super) fn answer(run: &Run) -> String {
+    let of = |verdict: &[Verdict]| -> Vec<&Budget> {
+        run.budgets.iter().filter(|one| verdict.contains(&one.verdict)).collect()
+    };
+    let open = |budgets: &[&Budget]| match budgets.iter().filter(|one| !one.certain).count() {
+        0 => String::new(),
+        open => format!(" ({open} of them not for certain)"),
+    };
+    let (met, short) = (of(&[Verdict::Goal, Verdict::Within]), of(&[Verdict::Short]));
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    let mut text = format!(
+        "{} of {} budgets {} met{}, {} {} not{}",
+        met.len(),
+        run.budgets.len(),
+        are(met.len()),
+        open(&met),
+        short.len(),
+        are(short.len()),
+        open(&short),
     );
-    let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
-    format!("{within} within budget, {short} short{missing}.")
+    let missing = of(&[Verdict::Unmeasured]).len();
+    if missing > 0 {
+        text += &format!(", {missing} could not be measured");
+    }
+    let off = |budget: &&&Budget| budget.short_by.filter(|part| part.is_finite());
+    let furthest = short.iter().filter(|budget| off(budget).is_some());
+    let furthest = furthest.max_by(|a, b| off(a).unwrap_or(0.0).total_cmp(&off(b).unwrap_or(0.0)));
+    match furthest {
+        Some(worst) => {
+            let by = off(&worst).unwrap_or_default() * 100.0;
+            let open = if worst.certain { "" } else { ", not for certain" };
+            let by = if by < 1e15 { format!("{by:.0}") } else { number::three_digits(by) };
+            format!("{text}. Furthest off: {}, by {by} %{open}.", clean(&worst.what))
+        }
+        None => text + ".",
+    }
 }
 
 /// The class of placement of both ends on one CPU.
@@ -137,24 +170,25 @@ const SAME_CPU: &str = "same_cpu";
 
 const HEAD: [(&str, Align, usize); 7] = [
     ("", Align::Left, 28),
+    ("value", Align::Right, 8),
+    ("budget (goal)", Align::Left, 13),
+    ("verdict", Align::Left, 0),
+    ("± 95 %", Align::Right, 6),
     ("measured", Align::Right, 8),
     ("floor", Align::Right, 7),
-    ("ratio", Align::Right, 5),
-    ("± 95 %", Align::Right, 6),
-    ("budget (goal)", Align::Left, 13),
-    ("", Align::Left, 0),
 ];
 
-const LEGEND: &str = "measured, floor: medians over launches, closed_loop, the same run; ratio: \
-                      median of the ratios of launches of one round; ?: the interval reaches across the budget; \
-                      as usual: the way to wait that a connection has without a wish; 100 idle \
-                      connections: made by the client's process, greeted, silent; launches: what \
-                      each round of a row that falls short gave.";
+const VERDICT_COLUMN: usize = 3;
 
-/// Holds "one-way calls of 8 B, wait=spin".
-const WHAT_COLUMNS_MAX: usize = 32;
+const LEGEND: &str = "value: what is judged: the median of the ratios to the floor, a ratio for \
+                      each round of launches, or the figure itself; measured, floor: medians over \
+                      launches, closed_loop, the same run; ?: the interval includes the budget; as \
+                      usual: with the default wait policy; 100 idle connections: opened by the \
+                      client's process, greeted, silent; launches: the value of each round, of a \
+                      row that falls short.";
 
-const HEADING_COLUMNS_MAX: usize = 90;
+/// Holds "one-way calls of 8 B, wait=spin" with room.
+const WHAT_COLUMNS_MAX: usize = 44;
 
 /// There are fewer; a file may claim more.
 const ROWS_MAX: usize = 200;

@@ -5,13 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{OURS, figure, place};
+use super::answer;
+use super::cells::{OURS, WAIT_COLUMNS_MAX, figure, place};
 use super::details::spread;
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::{self, Grade};
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Breakdown, CallFacts, Cell, Kind, Run};
+use crate::stats;
 
 /// Whether the run is one of calls.
 pub(super) fn is_of_calls(run: &Run) -> bool {
@@ -19,11 +22,12 @@ pub(super) fn is_of_calls(run: &Run) -> bool {
 }
 
 /// Adds the calls in one table, with the ratios of all but the empty call only.
-pub(super) fn print_short(out: &mut String, run: &Run) {
+pub(super) fn print_short(out: &mut Writer, run: &Run) {
     print_place(out, run);
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
-    let shown = &others[..others.len().min(OTHERS_MAX)];
+    let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
+    let shown = &others[..others.len().min(room.max(1))];
     let mut head = vec![
         ("", Align::Left, 14),
         ("wait", Align::Left, 10),
@@ -34,7 +38,7 @@ pub(super) fn print_short(out: &mut String, run: &Run) {
     ];
     let names: Vec<String> = shown.iter().map(|key| key.name()).collect();
     head.extend(names.iter().map(|name| (name.as_str(), Align::Right, 5)));
-    head.push(("grade", Align::Left, 5));
+    head.push(("grade", Align::Grade, 5));
     let mut grid = Grid::new(&head);
     for (caller, meaning) in CALLERS {
         let rows = rows(run, caller);
@@ -53,19 +57,19 @@ pub(super) fn print_short(out: &mut String, run: &Run) {
         }
     }
     grid.print(out);
-    out.push('\n');
+    out.blank();
     print_floors(out, run);
     print_breakdowns(out, run);
     print_legend(out, run);
-    print_wrapped(out, "  ", "Every call with its interval: nearcall show --all RUN.json");
+    out.note("Every call with its interval: nearcall show --all RUN.json");
 }
 
 /// Adds a table for each thing that is called.
-pub(super) fn print_full(out: &mut String, run: &Run) {
+pub(super) fn print_full(out: &mut Writer, run: &Run) {
     print_place(out, run);
     for key in columns(run, |_| true) {
-        out.push('\n');
-        print_line(out, &key.title());
+        out.blank();
+        out.title(&key.title());
         let mut grid = Grid::new(&FULL_HEAD);
         for (caller, meaning) in CALLERS {
             let mut cells: Vec<&Cell> = rows(run, caller)
@@ -82,15 +86,42 @@ pub(super) fn print_full(out: &mut String, run: &Run) {
         }
         grid.print(out);
     }
-    out.push('\n');
+    out.blank();
     print_floors(out, run);
     print_breakdowns(out, run);
     print_legend(out, run);
 }
 
-fn print_place(out: &mut String, run: &Run) {
+/// What an empty call costs, awake and asleep, and what of it is the runtime's.
+pub(super) fn answer(run: &Run) -> String {
+    let empty = |caller: &str| -> Vec<&Cell> {
+        let is_of = |cell: &&Cell| {
+            Key::of(cell) == Key(0, 0)
+                && cell.call.as_ref().is_some_and(|call| call.caller == caller)
+        };
+        run.cells.iter().filter(is_of).collect()
+    };
+    let callers = CALLERS.iter().filter(|(caller, _)| REMOTE.contains(caller));
+    let cells = callers.map(|(caller, _)| empty(caller)).find(|cells| !cells.is_empty());
+    let cells = cells.unwrap_or_default();
+    let mut parts = Vec::new();
+    if let Some(first) = cells.first() {
+        parts.extend(answer::both_ways("Fastest", &cells, first));
+    }
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| facts(cell).ratio_to_bare).collect();
+    if let Some(ratio) = stats::median(&ratios) {
+        let ratio = number::ratio(ratio);
+        parts.push(format!("A call costs {ratio} its bare exchange (median of the mechanisms)."));
+    }
+    let typed = empty("typed").first().and_then(|cell| ns(cell));
+    let local = |ns| format!("In one event loop, without a mechanism: {}.", number::time(ns));
+    parts.extend(typed.map(local));
+    answer::join(parts)
+}
+
+fn print_place(out: &mut Writer, run: &Run) {
     if let Some(first) = run.cells.first() {
-        print_line(out, &format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
+        out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
     }
 }
 
@@ -166,7 +197,7 @@ fn facts(cell: &Cell) -> CallFacts {
 fn names_of(cell: &Cell) -> Vec<String> {
     let wait = match cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty()) {
         true => MISSING.to_owned(),
-        false => clip(&clean(&cell.wait), 10),
+        false => clip(&clean(&cell.wait), WAIT_COLUMNS_MAX),
     };
     vec![clip(&clean(&cell.mechanism), 14), wait]
 }
@@ -208,7 +239,7 @@ fn full_row(cell: &Cell) -> Vec<String> {
     row
 }
 
-fn print_floors(out: &mut String, run: &Run) {
+fn print_floors(out: &mut Writer, run: &Run) {
     let text = |floor: &Cell| {
         let name = clean(floor.mechanism.trim_start_matches("floor-"));
         let size = number::size(floor.message_bytes);
@@ -220,35 +251,35 @@ fn print_floors(out: &mut String, run: &Run) {
     let floors: Vec<String> = run.floors.iter().map(text).collect();
     if !floors.is_empty() {
         let text = format!("floors, without nearcall: {}.", floors.join(", "));
-        print_wrapped(out, "  ", &text);
+        out.wrap("  ", &text);
     }
 }
 
-fn print_breakdowns(out: &mut String, run: &Run) {
+fn print_breakdowns(out: &mut Writer, run: &Run) {
     for breakdown in &run.breakdowns {
         print_breakdown(out, breakdown);
     }
     if !run.breakdowns.is_empty() {
-        out.push('\n');
+        out.blank();
     }
 }
 
-fn print_breakdown(out: &mut String, breakdown: &Breakdown) {
-    out.push('\n');
+fn print_breakdown(out: &mut Writer, breakdown: &Breakdown) {
+    out.blank();
     let meaning = CALLERS.iter().find(|(caller, _)| *caller == breakdown.caller);
     let title = format!(
         "Where one empty call over {} goes ({})",
         clean(&breakdown.mechanism),
         clean(&breakdown.wait)
     );
-    print_line(out, &title);
-    print_wrapped(out, "  ", meaning.map(|(_, meaning)| *meaning).unwrap_or_default());
+    out.title(&title);
+    out.note(meaning.map(|(_, meaning)| *meaning).unwrap_or_default());
     let time = |ns: Option<f64>| {
         figure(ns, |ns| if ns < 0.0 { format!("-{}", number::time(-ns)) } else { number::time(ns) })
     };
-    let mut grid = Grid::new(&[("", Align::Left, 20), ("", Align::Right, 8), ("", Align::Left, 0)]);
+    let mut grid = Grid::new(&[("", Align::Left, 20), ("", Align::Right, 8), ("", Align::Text, 0)]);
     let mut line = |name: &str, ns: Option<f64>, how: &str| {
-        grid.row(vec![clip(&clean(name), 22), time(ns), clip(&clean(how), 64)]);
+        grid.row(vec![clip(&clean(name), PART_COLUMNS_MAX), time(ns), clean(how)]);
     };
     for part in &breakdown.parts {
         line(&part.name, part.ns, &part.how);
@@ -259,11 +290,11 @@ fn print_breakdown(out: &mut String, breakdown: &Breakdown) {
     grid.print(out);
 }
 
-fn print_legend(out: &mut String, run: &Run) {
-    print_wrapped(out, "  ", LEGEND);
+fn print_legend(out: &mut Writer, run: &Run) {
+    out.note(LEGEND);
     let all = || run.cells.iter().chain(&run.bare).chain(&run.floors);
     if all().any(|cell| cell.grade == Some(Grade::D)) {
-        print_wrapped(out, "  ", DISTURBED);
+        out.note(DISTURBED);
     }
 }
 
@@ -273,8 +304,11 @@ const CALLERS: &[(&str, &str)] = &[
     ("loop", "client in an event loop; server in its event loop"),
     ("same-loop", "client and server in one event loop, over the mechanism"),
     ("typed", "short circuit, typed"),
-    ("bytes", "short circuit, through bytes: caller of another build"),
+    ("bytes", "short circuit, through bytes: client of another build"),
 ];
+
+/// Callers whose server is another process.
+const REMOTE: [&str; 2] = ["blocking", "loop"];
 
 const FULL_HEAD: [(&str, Align, usize); 10] = [
     ("", Align::Left, 14),
@@ -286,7 +320,7 @@ const FULL_HEAD: [(&str, Align, usize); 10] = [
     ("± 95 %", Align::Right, 6),
     ("floor", Align::Right, 5),
     ("", Align::Left, 7),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Grade, 5),
 ];
 
 const LEGEND: &str = "call: median, closed_loop, the server does no work; bare: the same bytes \
@@ -295,5 +329,9 @@ const LEGEND: &str = "call: median, closed_loop, the server does no work; bare: 
                       client/server where they differ; 1-way and sizes: the ratio for one-way calls \
                       and for arguments of that size.";
 
-/// Ratios beside the empty call that fit on a page.
-const OTHERS_MAX: usize = 4;
+/// Holds the names of parts with room.
+const PART_COLUMNS_MAX: usize = 40;
+
+/// What the other columns of the short table take, and one more ratio.
+const FIXED_COLUMNS: usize = 70;
+const OTHER_COLUMNS: usize = 8;

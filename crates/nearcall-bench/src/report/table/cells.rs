@@ -1,12 +1,13 @@
 //! What both tables say alike: places, figures, what was not measured.
 
-use super::grid::{clean, clip, print_wrapped};
+use super::grid::{clean, clip};
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
 pub(super) fn place(placement: &Placement) -> String {
-    let class = clean(&placement.class);
+    let class = class_words(&placement.class);
     match (placement.client_cpu, placement.server_cpu) {
         (Some(client), Some(server)) => {
             format!("Client on CPU {client}, server on CPU {server} ({class})")
@@ -14,6 +15,24 @@ pub(super) fn place(placement: &Placement) -> String {
         _ => format!("Ends not pinned ({class})"),
     }
 }
+
+/// Where two CPUs lie to each other, in words.
+pub(super) fn class_words(class: &str) -> String {
+    match CLASSES.iter().find(|(name, _)| *name == class) {
+        Some((_, meaning)) => (*meaning).to_owned(),
+        None => clean(class),
+    }
+}
+
+/// The classes of placement, the nearest first, and what they mean.
+pub(super) const CLASSES: [(&str, &str); 6] = [
+    ("same_cpu", "one CPU"),
+    ("smt", "threads of one core"),
+    ("same_llc", "cores of one cache"),
+    ("same_node", "one memory node"),
+    ("cross_node", "two memory nodes"),
+    ("unknown", "unknown"),
+];
 
 /// What the load of these cells really was; `None` for idle ones.
 pub(super) fn load_achieved(cells: &[&Cell]) -> Option<String> {
@@ -59,11 +78,12 @@ pub(super) fn micros(ns: Option<f64>) -> String {
 }
 
 /// Adds what could not be measured, with the reasons.
-pub(super) fn print_skipped(out: &mut String, run: &Run) {
+pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
     if run.skipped.is_empty() {
         return;
     }
-    out.push_str("\nNot measured\n");
+    out.blank();
+    out.title("Not measured");
     for skipped in &run.skipped {
         let mut what = Vec::new();
         if let Some(kind) = skipped.kind {
@@ -78,12 +98,15 @@ pub(super) fn print_skipped(out: &mut String, run: &Run) {
         let what = if what.is_empty() { String::new() } else { what.join(", ") + ": " };
         let name = clip(&clean(&skipped.mechanism), NAME_COLUMNS_MAX);
         let label = format!("    {name:<NAME_COLUMNS_MAX$}  ");
-        print_wrapped(out, &label, &format!("{what}{}", clean(&skipped.reason)));
+        out.wrap(&label, &format!("{what}{}", clean(&skipped.reason)));
     }
 }
 
 /// Nearcall's own channel, which stands first.
 pub(super) const OURS: &str = "shm";
+
+/// Holds "adaptive/adaptive".
+pub(super) const WAIT_COLUMNS_MAX: usize = 17;
 
 /// Holds "floor-chunked-copy". A longer name is not one of ours.
 pub(super) const NAME_COLUMNS_MAX: usize = 18;

@@ -3,47 +3,52 @@
 //! One block for each question: what a reading costs, what it tells apart, how far a sleep is off,
 //! whether the clocks agree, how far the CPUs' clocks are apart.
 
-use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean};
 use super::head;
 use crate::clocks::studies::{DISAGREEMENT_MAX, printed};
-use crate::clocks::{ClockFindings, Disagreement, OffsetBound, Overhead, PairSkew, SpanFinding};
+use crate::clocks::{
+    ClockFinding, ClockFindings, ClockName, Disagreement, OffsetBound, Overhead, PairSkew,
+    SpanFinding,
+};
+use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING, three_digits};
 
 /// Renders the findings. Ends with a line break.
 #[must_use]
-pub fn table(found: &ClockFindings) -> String {
-    let mut out = String::new();
+pub fn table(found: &ClockFindings, style: Style) -> String {
+    let mut out = Writer::new(style);
     print_head(&mut out, found);
     print_overhead(&mut out, found);
     print_resolution(&mut out, found);
     print_sleeps(&mut out, found);
     print_agreement(&mut out, found);
     print_skew(&mut out, found);
-    out
+    out.answer(&answer(found));
+    out.finish()
 }
 
-fn print_head(out: &mut String, found: &ClockFindings) {
+fn print_head(out: &mut Writer, found: &ClockFindings) {
     head::print_tool(out, &found.tool, found.started_unix_s);
     if let Some(reason) = &found.partial {
-        print_wrapped(out, "PARTIAL   ", &format!("{}; what is missing says so", clean(reason)));
+        out.wrap("PARTIAL   ", &format!("{}; what is missing says so", clean(reason)));
     }
-    out.push('\n');
+    out.blank();
     head::print_machine(out, &found.machine);
     let cpu =
         found.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
     let quick = if found.quick { " · quick" } else { "" };
-    print_wrapped(out, "  readings  ", &format!("{cpu}{quick}"));
+    out.wrap("  readings  ", &format!("{cpu}{quick}"));
     for finding in &found.clocks {
         if let Some(reason) = &finding.unusable {
-            print_wrapped(out, "  refused   ", &format!("{}: {}", finding.name, clean(reason)));
+            out.wrap("  refused   ", &format!("{}: {}", finding.name, clean(reason)));
         }
     }
     for warning in &found.warnings {
-        print_wrapped(out, "  warning   ", &clean(warning));
+        out.wrap("  warning   ", &clean(warning));
     }
 }
 
-fn print_overhead(out: &mut String, found: &ClockFindings) {
+fn print_overhead(out: &mut Writer, found: &ClockFindings) {
     let readings = found.clocks.iter().find_map(|clock| clock.overhead.as_ref());
     let readings = readings.map_or(0, |overhead| overhead.readings);
     title(out, &format!("A reading costs ({readings} readings back to back)"));
@@ -75,10 +80,10 @@ fn print_overhead(out: &mut String, found: &ClockFindings) {
         ]);
     }
     grid.print(out);
-    print_wrapped(out, "    ", OVERHEAD_LEGEND);
+    out.note(OVERHEAD_LEGEND);
 }
 
-fn print_resolution(out: &mut String, found: &ClockFindings) {
+fn print_resolution(out: &mut Writer, found: &ClockFindings) {
     title(out, "What it tells apart");
     let mut grid = Grid::new(&[
         ("", Align::Left, NAME),
@@ -105,10 +110,10 @@ fn print_resolution(out: &mut String, found: &ClockFindings) {
         ]);
     }
     grid.print(out);
-    print_wrapped(out, "    ", RESOLUTION_LEGEND);
+    out.note(RESOLUTION_LEGEND);
 }
 
-fn print_sleeps(out: &mut String, found: &ClockFindings) {
+fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
     title(out, "Error over sleeps of known length, in µs (measured minus asked)");
     let mut grid = Grid::new(&[
         ("", Align::Left, NAME),
@@ -140,10 +145,10 @@ fn print_sleeps(out: &mut String, found: &ClockFindings) {
         }
     }
     print_grid(out, &grid, found.sleeps.is_empty());
-    print_wrapped(out, "    ", SLEEPS_LEGEND);
+    out.note(SLEEPS_LEGEND);
 }
 
-fn print_agreement(out: &mut String, found: &ClockFindings) {
+fn print_agreement(out: &mut Writer, found: &ClockFindings) {
     let claim = percent(DISAGREEMENT_MAX);
     let text = format!("Agreement over the same busy spans (study 002: always within {claim})");
     title(out, &text);
@@ -173,7 +178,7 @@ fn print_agreement(out: &mut String, found: &ClockFindings) {
         }
     }
     print_grid(out, &grid, found.agreement.is_empty());
-    print_wrapped(out, "    ", AGREEMENT_LEGEND);
+    out.note(AGREEMENT_LEGEND);
 }
 
 /// Whether the pair keeps the study's bound, if spans of this length can tell.
@@ -187,10 +192,10 @@ fn judgement(pair: &Disagreement, span: &SpanFinding) -> &'static str {
     }
 }
 
-fn print_skew(out: &mut String, found: &ClockFindings) {
+fn print_skew(out: &mut Writer, found: &ClockFindings) {
     title(out, "Skew between CPUs: the second CPU's clock minus the first's lies within");
     if let Some(reason) = &found.skew.skipped {
-        print_wrapped(out, "    ", &format!("Skipped: {}.", clean(reason)));
+        out.wrap("    ", &format!("Skipped: {}.", clean(reason)));
         return;
     }
     let mut grid = Grid::new(&[
@@ -218,9 +223,37 @@ fn print_skew(out: &mut String, found: &ClockFindings) {
     print_grid(out, &grid, found.skew.pairs.is_empty());
     let left_out = found.skew.pairs_in_all.saturating_sub(found.skew.pairs.len() as u64);
     if left_out > 0 {
-        print_wrapped(out, "    ", &format!("{left_out} other pairs were not measured."));
+        out.wrap("    ", &format!("{left_out} other pairs were not measured."));
     }
-    print_wrapped(out, "    ", &skew_legend(&found.skew.pairs));
+    out.note(&skew_legend(&found.skew.pairs));
+}
+
+/// Which clock is cheapest to read, whether clocks agree, and how far those of CPUs are apart.
+fn answer(found: &ClockFindings) -> String {
+    let cost = |clock: &&ClockFinding| clock.overhead.as_ref().map(|overhead| overhead.median_ns);
+    let mut clocks: Vec<(f64, ClockName)> =
+        found.clocks.iter().filter_map(|clock| Some((cost(&clock)?, clock.name))).collect();
+    clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut parts = Vec::new();
+    if let Some((ns, name)) = clocks.first() {
+        let text = |(ns, name): &(f64, ClockName)| format!("{name}, {}", number::time(*ns));
+        let next = clocks.get(1).map(|next| format!("; next is {}", text(next)));
+        let first = text(&(*ns, *name));
+        parts.push(format!("Cheapest to read: {first}{}.", next.unwrap_or_default()));
+    }
+    let pairs =
+        || found.agreement.iter().flat_map(|span| span.pairs.iter().map(move |p| (p, span)));
+    let judged = pairs().filter(|(pair, span)| judgement(pair, span) != "blind").count();
+    if judged > 0 {
+        let agree = pairs().filter(|(pair, span)| judgement(pair, span) == "yes").count();
+        let bound = percent(DISAGREEMENT_MAX);
+        parts.push(format!("{agree} of {judged} pairs of clocks agree within {bound}."));
+    }
+    let bounds = found.skew.pairs.iter().filter_map(|pair| Some(pair.clock_gettime?.bound_ns));
+    if let Some(most) = bounds.reduce(f64::max) {
+        parts.push(format!("Clocks of two CPUs differ by at most {}.", number::time(most)));
+    }
+    parts.join(" ")
 }
 
 fn skew_legend(pairs: &[PairSkew]) -> String {
@@ -243,14 +276,14 @@ fn range(bound: Option<OffsetBound>) -> String {
     bound.map_or_else(|| MISSING.to_owned(), text)
 }
 
-fn title(out: &mut String, text: &str) {
-    out.push('\n');
-    print_line(out, text);
+fn title(out: &mut Writer, text: &str) {
+    out.blank();
+    out.title(text);
 }
 
-fn print_grid(out: &mut String, grid: &Grid, is_empty: bool) {
+fn print_grid(out: &mut Writer, grid: &Grid, is_empty: bool) {
     if is_empty {
-        print_line(out, "    Not measured.");
+        out.line("    Not measured.");
     } else {
         grid.print(out);
     }
@@ -296,9 +329,9 @@ const AGREEMENT_LEGEND: &str = "Distance of two clocks, as a part of the mean of
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::COLUMNS_MAX;
     use super::*;
     use crate::clocks::{ClockFinding, ClockName, SkewFinding, SleepError, SleepFinding};
+    use crate::report::lines::COLUMNS;
 
     fn finding(name: ClockName) -> ClockFinding {
         ClockFinding {
@@ -386,9 +419,12 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_page_and_has_the_studies_beside() {
-        let text = table(&findings());
-        let wide = text.lines().find(|line| line.chars().count() > COLUMNS_MAX);
-        assert_eq!(wide, None);
+        for width in 40..=200 {
+            let text = table(&findings(), Style::new(Some(width), false));
+            let wide = text.lines().find(|line| line.chars().count() > width);
+            assert_eq!(wide, None, "{width}");
+        }
+        let text = table(&findings(), Style::new(Some(COLUMNS), false));
         assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
         for part in [
             "PARTIAL   interrupted",
@@ -408,7 +444,7 @@ mod tests {
     fn nothing_measured_says_so() {
         let skew =
             SkewFinding { skipped: Some("only one CPU is allowed".into()), ..Default::default() };
-        let text = table(&ClockFindings { skew, ..ClockFindings::default() });
+        let text = table(&ClockFindings { skew, ..ClockFindings::default() }, Style::PLAIN);
         assert!(text.contains("Skipped: only one CPU is allowed."), "{text}");
         assert!(text.contains("Not measured."), "{text}");
     }

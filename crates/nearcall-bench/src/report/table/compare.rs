@@ -1,28 +1,25 @@
 //! A comparison of two runs: the answer, what else differs, and the cells that differ.
 
-use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean};
 use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse, shown};
+use crate::report::lines::{Ink, Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::UNKNOWN;
 
-/// Renders the answer and the flagged cells; with `all` every cell. Ends with a line break.
+/// Renders the flagged cells, with `all` every cell, and the answer. Ends with a line break.
 #[must_use]
-pub fn table(comparison: &Comparison, all: bool) -> String {
-    let mut out = String::new();
+pub fn table(comparison: &Comparison, all: bool, style: Style) -> String {
+    let mut out = Writer::new(style);
     for warning in &comparison.warnings {
-        print_wrapped(&mut out, "WARNING   ", &clean(warning));
+        out.wrap("WARNING   ", &clean(warning));
     }
     if !comparison.warnings.is_empty() {
-        out.push('\n');
+        out.blank();
     }
     print_runs(&mut out, comparison);
     print_differences(&mut out, "machine", &comparison.machine);
     print_differences(&mut out, "differs", &comparison.settings);
-    print_wrapped(&mut out, "  method    ", &method(comparison));
-    out.push('\n');
-    for sentence in &comparison.summary {
-        print_wrapped(&mut out, "", &clean(sentence));
-    }
+    out.wrap("  method    ", &method(comparison));
     let told = Verdict::ALL.into_iter().filter(|&verdict| all || verdict <= Verdict::Faster);
     for verdict in told {
         print_verdict(&mut out, comparison, verdict);
@@ -32,20 +29,27 @@ pub fn table(comparison: &Comparison, all: bool) -> String {
     }
     print_only(&mut out, "Only in the first run", &comparison.only_before, all);
     print_only(&mut out, "Only in the second run", &comparison.only_after, all);
-    out
+    if let Some((answer, others)) = comparison.summary.split_first() {
+        out.blank();
+        for sentence in others {
+            out.wrap("", &clean(sentence));
+        }
+        out.answer(&clean(answer));
+    }
+    out.finish()
 }
 
-fn print_runs(out: &mut String, comparison: &Comparison) {
-    print_wrapped(out, "  before    ", &run(&comparison.before));
-    print_wrapped(out, "  after     ", &run(&comparison.after));
+fn print_runs(out: &mut Writer, comparison: &Comparison) {
+    out.wrap("  before    ", &run(&comparison.before));
+    out.wrap("  after     ", &run(&comparison.after));
     if comparison.same_machine {
         let RunFacts { cpu_model, kernel, machine_id, .. } = &comparison.after;
         let words = [known(cpu_model, "processor"), known(kernel, "kernel"), clean(machine_id)];
-        print_wrapped(out, "  machine   ", &format!("the same: {}", words.join(" · ")));
+        out.wrap("  machine   ", &format!("the same: {}", words.join(" · ")));
     } else {
         let of = |facts: &RunFacts| known(&facts.machine_id, "id");
         let words = format!("two: {} and {}", of(&comparison.before), of(&comparison.after));
-        print_wrapped(out, "  machine   ", &words);
+        out.wrap("  machine   ", &words);
     }
 }
 
@@ -63,11 +67,11 @@ fn run(facts: &RunFacts) -> String {
     .join(" · ")
 }
 
-fn print_differences(out: &mut String, label: &str, differences: &[Difference]) {
+fn print_differences(out: &mut Writer, label: &str, differences: &[Difference]) {
     for difference in differences {
         let [before, after] = [&difference.before, &difference.after].map(|text| clean(text));
         let text = format!("{}: {before} → {after}", clean(&difference.what));
-        print_wrapped(out, &format!("  {label:<10}"), &text);
+        out.wrap(&format!("  {label:<10}"), &text);
     }
 }
 
@@ -81,14 +85,14 @@ fn method(comparison: &Comparison) -> String {
     )
 }
 
-fn print_verdict(out: &mut String, comparison: &Comparison, verdict: Verdict) {
+fn print_verdict(out: &mut Writer, comparison: &Comparison, verdict: Verdict) {
     let cells: Vec<&CellComparison> =
         comparison.cells.iter().filter(|cell| cell.verdict == verdict).collect();
     if cells.is_empty() {
         return;
     }
-    out.push('\n');
-    print_line(out, &format!("{} ({})", heading(verdict), cells.len()));
+    out.blank();
+    out.title(&format!("{} ({})", heading(verdict), cells.len()));
     let mut grid = Grid::new(&[
         ("ratio", Align::Right, 6),
         ("95 % interval", Align::Right, 13),
@@ -96,17 +100,16 @@ fn print_verdict(out: &mut String, comparison: &Comparison, verdict: Verdict) {
         ("after", Align::Right, 8),
         ("p", Align::Right, 7),
         ("rank", Align::Right, 5),
-        ("cell", Align::Left, 0),
+        ("cell", Align::Text, 0),
     ]);
     for cell in cells {
-        let mut lines = wrapped(&words(cell)).into_iter();
         let mut columns = figures(cell);
-        columns.push(lines.next().unwrap_or_default());
+        columns.push(words(cell));
         grid.row(columns);
-        for line in lines {
-            let mut columns = vec![String::new(); 6];
-            columns.push(line);
-            grid.row(columns);
+        match verdict {
+            Verdict::Slower => grid.paint(0, Ink::Bad),
+            Verdict::Faster => grid.paint(0, Ink::Good),
+            _ => {}
         }
     }
     grid.print(out);
@@ -151,24 +154,7 @@ fn words(cell: &CellComparison) -> String {
     words
 }
 
-/// Lines of at most [`NAME_COLUMNS`].
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is one from the start");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= NAME_COLUMNS {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
-fn print_rest(out: &mut String, comparison: &Comparison) {
+fn print_rest(out: &mut Writer, comparison: &Comparison) {
     let count = |verdict| comparison.cells.iter().filter(|cell| cell.verdict == verdict).count();
     let rest = Verdict::ALL.into_iter().filter(|&verdict| verdict > Verdict::Faster);
     let told: Vec<String> = rest
@@ -177,28 +163,25 @@ fn print_rest(out: &mut String, comparison: &Comparison) {
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
     if !told.is_empty() {
-        out.push('\n');
-        print_wrapped(out, "", &format!("Not shown: {} (--all shows them).", told.join(", ")));
+        out.blank();
+        out.wrap("", &format!("Not shown: {} (--all shows them).", told.join(", ")));
     }
 }
 
-fn print_only(out: &mut String, title: &str, keys: &[crate::run::CellKey], all: bool) {
+fn print_only(out: &mut Writer, title: &str, keys: &[crate::run::CellKey], all: bool) {
     if keys.is_empty() {
         return;
     }
-    out.push('\n');
-    print_line(out, &format!("{title} ({})", keys.len()));
+    out.blank();
+    out.title(&format!("{title} ({})", keys.len()));
     let most = if all { usize::MAX } else { ONLY_MAX };
     for key in keys.iter().take(most) {
-        print_line(out, &format!("    {}", clean(&key.to_string())));
+        out.line(&format!("    {}", clean(&key.to_string())));
     }
     if keys.len() > most {
-        print_line(out, &format!("    and {} more (--all shows them)", keys.len() - most));
+        out.line(&format!("    and {} more (--all shows them)", keys.len() - most));
     }
 }
-
-/// What the figures leave of a line.
-const NAME_COLUMNS: usize = 36;
 
 /// Cells of one run only are told; more than this would push the answer out of sight.
 const ONLY_MAX: usize = 8;

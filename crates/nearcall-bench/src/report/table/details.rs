@@ -5,18 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{NAME_COLUMNS_MAX, figure, load_achieved, micros, place};
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::cells::{NAME_COLUMNS_MAX, WAIT_COLUMNS_MAX, figure, load_achieved, micros, place};
+use super::grid::{Align, Grid, clean, clip};
 use super::notes::Notes;
+use crate::noise::Grade;
+use crate::report::lines::{Ink, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Definition, Kind, Placement, Run};
 
 /// Adds a table for each kind of cells, and the footnotes.
-pub(super) fn print(out: &mut String, run: &Run) {
-    let mut notes = Notes::default();
+pub(super) fn print(out: &mut Writer, run: &Run) {
+    let mut notes = Notes::of(run.floors.iter().chain(&run.cells));
     for (index, (title, cells)) in sections(run).into_iter().enumerate() {
         if index > 0 {
-            out.push('\n');
+            out.blank();
         }
         print_section(out, &title, cells, &mut notes);
     }
@@ -57,7 +59,7 @@ impl Title {
         }
     }
 
-    fn print(&self, out: &mut String) {
+    fn print(&self, out: &mut Writer) {
         let (name, meaning) = self.definition.title_and_meaning();
         let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
         let title = if self.is_cell {
@@ -65,13 +67,9 @@ impl Title {
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };
-        print_line(out, &title);
-        print_wrapped(out, "  ", &format!("{meaning}."));
-        print_wrapped(
-            out,
-            "  ",
-            &format!("{}; load: {}.", place(&self.placement), clean(&self.load)),
-        );
+        out.title(&title);
+        out.wrap("  ", &format!("{meaning}."));
+        out.wrap("  ", &format!("{}; load: {}.", place(&self.placement), clean(&self.load)));
     }
 }
 
@@ -98,12 +96,12 @@ fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
     sections
 }
 
-fn print_section(out: &mut String, title: &Title, mut cells: Vec<&Cell>, notes: &mut Notes) {
+fn print_section(out: &mut Writer, title: &Title, mut cells: Vec<&Cell>, notes: &mut Notes) {
     title.print(out);
     if let Some(text) = load_achieved(&cells) {
-        print_wrapped(out, "  ", &text);
+        out.wrap("  ", &text);
     }
-    out.push('\n');
+    out.blank();
     cells.sort_by(|a, b| {
         let by_cost = cost(a).total_cmp(&cost(b));
         (a.message_bytes.cmp(&b.message_bytes)).then(by_cost).then(a.mechanism.cmp(&b.mechanism))
@@ -116,12 +114,15 @@ fn print_section(out: &mut String, title: &Title, mut cells: Vec<&Cell>, notes: 
     for cell in cells {
         if size != Some(cell.message_bytes) {
             grid.heading(number::size(cell.message_bytes));
-            size = Some(cell.message_bytes);
         }
+        let is_first = size.replace(cell.message_bytes) != Some(cell.message_bytes);
         grid.row(match title.kind {
             Kind::Latency => latency_row(cell, notes),
             Kind::Throughput => throughput_row(cell, notes),
         });
+        if title.is_cell && is_first && cell.grade != Some(Grade::D) {
+            grid.paint(FIGURE_COLUMN, Ink::Good);
+        }
     }
     grid.print(out);
 }
@@ -164,11 +165,11 @@ fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
         spread(cell.messages_per_s, cell.messages_per_s_ci95),
         figure(cell.bytes_per_s, number::byte_rate),
     ];
-    let [_, ratio, floor, grade] = common_columns(cell, notes);
+    let [_, floor, grade] = common_columns(cell, notes);
     let cpu = cell.cpu_ns_per_message;
     let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
     let bits = figure(cell.bits_per_cpu_s, number::bits);
-    row.extend([micros(both), bits, ratio, floor, grade]);
+    row.extend([micros(both), bits, floor, grade]);
     row
 }
 
@@ -176,19 +177,19 @@ fn names(cell: &Cell) -> [String; 2] {
     [clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
 }
 
-/// CPU of both ends, ratio, floor, and grade with the marks of footnotes.
-fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 4] {
+/// CPU of both ends, ratio and floor, and grade with the marks of footnotes.
+fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 3] {
     let cpu = cell.cpu_ns_per_message;
     let cpu = match (cpu.client, cpu.server) {
         (None, None) => MISSING.to_owned(),
         (client, server) => format!("{}+{}", micros(client), micros(server)),
     };
     let floor = cell.floor.as_deref().unwrap_or_default();
+    let ratio = format!("{:>6} ", figure(cell.ratio_to_floor, number::ratio));
     let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
     [
         cpu,
-        figure(cell.ratio_to_floor, number::ratio),
-        clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
+        ratio + &clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),
         format!("{grade} {}", notes.marks(cell)),
     ]
 }
@@ -209,21 +210,23 @@ pub(super) fn spread(value: Option<f64>, ci95: Option<[f64; 2]>) -> String {
 /// In place of the times of a cell that did not keep its pace.
 pub(super) const FAILED: &str = "failed";
 
+/// The column of the median or the rate.
+const FIGURE_COLUMN: usize = 2;
+
 /// Names, alignment and least width of the columns. The widths are those that most runs need, so
 /// that the tables of a run stand under each other alike.
-const LATENCY_HEAD: [(&str, Align, usize); 9] = [
+const LATENCY_HEAD: [(&str, Align, usize); 8] = [
     ("", Align::Left, 16),
     ("wait", Align::Left, 5),
     ("median", Align::Right, 8),
     ("± 95 %", Align::Right, 6),
     ("p99", Align::Right, 9),
     ("CPU µs/msg", Align::Right, 11),
-    ("ratio", Align::Right, 5),
-    ("to floor", Align::Left, 12),
-    ("grade", Align::Left, 5),
+    ("ratio to floor", Align::Left, 18),
+    ("grade", Align::Grade, 5),
 ];
 
-const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
+const THROUGHPUT_HEAD: [(&str, Align, usize); 9] = [
     ("", Align::Left, 14),
     ("wait", Align::Left, 5),
     ("messages", Align::Right, 8),
@@ -231,13 +234,9 @@ const THROUGHPUT_HEAD: [(&str, Align, usize); 10] = [
     ("bytes", Align::Right, 9),
     ("CPU µs", Align::Right, 6),
     ("b/CPU-s", Align::Right, 7),
-    ("ratio", Align::Right, 5),
-    ("floor", Align::Left, 5),
-    ("grade", Align::Left, 5),
+    ("ratio to floor", Align::Left, 12),
+    ("grade", Align::Grade, 5),
 ];
-
-/// Holds "adaptive".
-const WAIT_COLUMNS_MAX: usize = 8;
 
 /// Holds "chunked-copy".
 const FLOOR_COLUMNS_MAX: usize = 12;

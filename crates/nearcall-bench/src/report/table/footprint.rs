@@ -1,23 +1,24 @@
 //! What connections and services take of memory: a block for each question.
 
-use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean};
 use super::head;
 use crate::footprint::{ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp};
+use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::stats;
 
 /// Renders the findings. Ends with a line break.
 #[must_use]
-pub fn table(found: &MemoryFindings) -> String {
-    let mut out = String::new();
+pub fn table(found: &MemoryFindings, style: Style) -> String {
+    let mut out = Writer::new(style);
     head::print_tool(&mut out, &found.tool, found.started_unix_s);
     if let Some(reason) = &found.partial {
-        print_wrapped(&mut out, "PARTIAL   ", &format!("{}; figures are missing", clean(reason)));
+        out.wrap("PARTIAL   ", &format!("{}; figures are missing", clean(reason)));
     }
-    out.push('\n');
+    out.blank();
     head::print_machine(&mut out, &found.machine);
     for warning in &found.warnings {
-        print_wrapped(&mut out, "  warning   ", &clean(warning));
+        out.wrap("  warning   ", &clean(warning));
     }
     print_growth(&mut out, &found.connections);
     for connections in &found.connections {
@@ -27,21 +28,22 @@ pub fn table(found: &MemoryFindings) -> String {
         print_services(&mut out, services);
     }
     if !found.skipped.is_empty() {
-        out.push('\n');
-        print_line(&mut out, "Skipped");
+        out.blank();
+        out.title("Skipped");
         for skip in &found.skipped {
-            print_wrapped(&mut out, &label(&skip.what), &clean(&skip.reason));
+            out.wrap(&label(&skip.what), &clean(&skip.reason));
         }
     }
-    out
+    out.answer(&answer(found));
+    out.finish()
 }
 
-fn print_growth(out: &mut String, connections: &[ConnectionMemory]) {
+fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
     if connections.is_empty() {
         return;
     }
-    out.push('\n');
-    print_line(out, "Each idle connection takes (slope over all levels)");
+    out.blank();
+    out.title("Each idle connection takes (slope over all levels)");
     let mut grid = Grid::new(&[
         ("", Align::Left, NAME),
         ("touched", Align::Right, FIGURE),
@@ -65,15 +67,12 @@ fn print_growth(out: &mut String, connections: &[ConnectionMemory]) {
         ]);
     }
     grid.print(out);
-    print_wrapped(out, "    ", GROWTH_LEGEND);
+    out.note(GROWTH_LEGEND);
 }
 
-fn print_levels(out: &mut String, connections: &ConnectionMemory) {
-    out.push('\n');
-    print_line(
-        out,
-        &format!("{}, beside one connection that has called", clean(&connections.mechanism)),
-    );
+fn print_levels(out: &mut Writer, connections: &ConnectionMemory) {
+    out.blank();
+    out.title(&format!("{}, beside one connection that has called", clean(&connections.mechanism)));
     let mut grid = Grid::new(&[
         ("idle", Align::Right, 5),
         ("server PSS", Align::Right, FIGURE),
@@ -101,18 +100,16 @@ fn print_levels(out: &mut String, connections: &ConnectionMemory) {
     for (what, reason) in [("stopped", &connections.stopped), ("unknown", &connections.unreadable)]
     {
         if let Some(reason) = reason {
-            print_wrapped(out, &label(what), &clean(reason));
+            out.wrap(&label(what), &clean(reason));
         }
     }
 }
 
-fn print_services(out: &mut String, services: &ServiceMemory) {
+fn print_services(out: &mut Writer, services: &ServiceMemory) {
     let rounds = services.set_ups.first().map_or(0, |set_up| set_up.pss_bytes.len());
-    out.push('\n');
-    print_line(
-        out,
-        &format!("Two services, over {}; mean of {rounds} rounds", clean(&services.mechanism)),
-    );
+    out.blank();
+    let mechanism = clean(&services.mechanism);
+    out.title(&format!("Two services, over {mechanism}; mean of {rounds} rounds"));
     let mut grid = Grid::new(&[
         ("", Align::Left, 18),
         ("PSS", Align::Right, FIGURE),
@@ -149,26 +146,46 @@ fn print_services(out: &mut String, services: &ServiceMemory) {
     }));
     grid.row(row("rounds", |values| values.len().to_string()));
     grid.print(out);
-    print_wrapped(out, &label("limit"), &clean_long(&services.limit));
+    out.wrap(&label("limit"), &clean_long(&services.limit));
     if services.uncounted > 0 {
         let text = format!(
             "{} allocations do not count: others moved the machine's memory by more than 2 MiB \
              meanwhile, or something else than the limit ended them",
             services.uncounted
         );
-        print_wrapped(out, &label("others"), &text);
+        out.wrap(&label("others"), &text);
     }
     if let Some(reason) = &services.partial {
-        print_wrapped(out, &label("partial"), &clean(reason));
+        out.wrap(&label("partial"), &clean(reason));
     }
     for skip in &services.skipped {
-        print_wrapped(
-            out,
-            &label("skipped"),
-            &format!("{}: {}", clean(&skip.what), clean(&skip.reason)),
-        );
+        out.wrap(&label("skipped"), &format!("{}: {}", clean(&skip.what), clean(&skip.reason)));
     }
-    print_wrapped(out, "    ", SERVICES_LEGEND);
+    out.note(SERVICES_LEGEND);
+}
+
+/// Which mechanism's connections take least, and what services in one process save.
+fn answer(found: &MemoryFindings) -> String {
+    let connections = found.connections.iter();
+    let touched = connections.map(|one| Some((one.per_connection.touched_bytes?, one)));
+    let mut all: Vec<(f64, &ConnectionMemory)> = touched.flatten().collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let text = |(bytes, one): &(f64, &ConnectionMemory)| {
+        format!("{}, {}", clean(&one.mechanism), signed(Some(*bytes)))
+    };
+    let mut parts = Vec::new();
+    if let Some(least) = all.first() {
+        let next = all.get(1).map(|next| format!("; next is {}", text(next))).unwrap_or_default();
+        parts.push(format!("Least memory for an idle connection: {}{next}.", text(least)));
+    }
+    let saved = found.services.as_ref().map(ServiceMemory::saved_pss_bytes);
+    if let Some((mean, deviation)) = saved.and_then(|all| stats::mean_and_deviation(&all)) {
+        let (mean, deviation) = (signed(Some(mean)), signed(Some(deviation)));
+        parts.push(format!(
+            "Two services in one process instead of two save {mean} (standard deviation {deviation})."
+        ));
+    }
+    parts.join(" ")
 }
 
 /// Text of ours that may be longer than what a file's text may be.
@@ -216,9 +233,9 @@ const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the o
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::COLUMNS_MAX;
     use super::*;
     use crate::footprint::{PerConnection, ProcessMemory, SkippedMemory};
+    use crate::report::lines::COLUMNS;
 
     #[test]
     fn the_table_fits_the_page_and_tells_what_is_missing() {
@@ -256,8 +273,11 @@ mod tests {
             services: Some(services),
             ..MemoryFindings::default()
         };
-        let text = table(&found);
-        assert_eq!(text.lines().find(|line| line.chars().count() > COLUMNS_MAX), None);
+        for width in 40..=200 {
+            let text = table(&found, Style::new(Some(width), false));
+            assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
+        }
+        let text = table(&found, Style::new(Some(COLUMNS), false));
         assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
         for part in [
             "PARTIAL   interrupted",

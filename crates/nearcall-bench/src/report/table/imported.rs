@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::micros;
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Definition, Kind, Run};
 
@@ -16,7 +17,7 @@ pub(super) fn is_of_import(run: &Run) -> bool {
 }
 
 /// Adds all times and rates.
-pub(super) fn print(out: &mut String, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run) {
     let mut tests: BTreeMap<(Definition, &str, u64), Vec<&Cell>> = BTreeMap::new();
     let mut rates: Vec<&Cell> = Vec::new();
     for cell in &run.cells {
@@ -30,12 +31,12 @@ pub(super) fn print(out: &mut String, run: &Run) {
     for ((definition, mechanism, bytes), cells) in tests.into_iter().take(TESTS_MAX) {
         if last.replace(definition) != Some(definition) {
             let (title, meaning) = definition.title_and_meaning();
-            print_line(out, title);
-            print_wrapped(out, "  ", &format!("{meaning}; means"));
-            out.push('\n');
+            out.title(title);
+            out.wrap("  ", &format!("{meaning}; means"));
+            out.blank();
         }
         let name = clip(&clean(mechanism), NAME_COLUMNS_MAX);
-        print_line(out, &format!("  {name}, {}, mean in µs", number::size(bytes)));
+        out.line(&format!("  {name}, {}, mean in µs", number::size(bytes)));
         print_square(out, &cells);
     }
     if !rates.is_empty() {
@@ -43,19 +44,19 @@ pub(super) fn print(out: &mut String, run: &Run) {
     }
 }
 
-fn print_square(out: &mut String, cells: &[&Cell]) {
+fn print_square(out: &mut Writer, cells: &[&Cell]) {
     let placed: BTreeMap<(u32, u32), &Cell> = cells
         .iter()
         .filter_map(|cell| Some(((cell.placement.client_cpu?, cell.placement.server_cpu?), *cell)))
         .collect();
     for cell in cells.iter().filter(|cell| cell.placement.client_cpu.is_none()).take(TESTS_MAX) {
-        print_line(out, &format!("    CPUs not told: {}", micros(mean(cell))));
+        out.line(&format!("    CPUs not told: {}", micros(mean(cell))));
     }
     let cpus: BTreeSet<u32> =
         placed.keys().flat_map(|&(client, server)| [client, server]).collect();
     let cpus: Vec<u32> = cpus.into_iter().collect();
     if cpus.len() > CPUS_MAX {
-        print_line(out, &format!("    {} CPUs are too many for a square.", cpus.len()));
+        out.line(&format!("    {} CPUs are too many for a square.", cpus.len()));
     }
     for columns in cpus.chunks(COLUMNS).filter(|_| cpus.len() <= CPUS_MAX) {
         let names: Vec<String> = columns.iter().map(u32::to_string).collect();
@@ -73,24 +74,24 @@ fn print_square(out: &mut String, cells: &[&Cell]) {
         }
         grid.print(out);
     }
-    out.push('\n');
+    out.blank();
 }
 
 fn mean(cell: &Cell) -> Option<f64> {
     cell.rtt_ns.as_ref()?.mean
 }
 
-fn print_rates(out: &mut String, rates: &[&Cell]) {
+fn print_rates(out: &mut Writer, rates: &[&Cell]) {
     let (title, meaning) = Definition::OneWayThroughput.title_and_meaning();
-    print_line(out, title);
-    print_wrapped(out, "  ", meaning);
-    out.push('\n');
+    out.title(title);
+    out.wrap("  ", meaning);
+    out.blank();
     let mut grid = Grid::new(&[
         ("mechanism", Align::Left, 20),
         ("size", Align::Right, 7),
         ("from→to", Align::Left, 7),
         ("rate", Align::Right, 9),
-        ("what it includes", Align::Left, 10),
+        ("what it includes", Align::Text, 0),
     ]);
     let cpu = |cpu: Option<u32>| cpu.map_or_else(|| MISSING.to_owned(), |cpu| cpu.to_string());
     for cell in rates.iter().take(RATES_MAX) {
@@ -100,15 +101,15 @@ fn print_rates(out: &mut String, rates: &[&Cell]) {
             number::size(cell.message_bytes),
             format!("{}→{}", cpu(placement.client_cpu), cpu(placement.server_cpu)),
             cell.bytes_per_s.map_or_else(|| MISSING.to_owned(), number::byte_rate),
-            clip(&clean(cell.shape.trim_start_matches("sink+")).replace('+', " "), 45),
+            clean(cell.shape.trim_start_matches("sink+")).replace('+', " "),
         ]);
     }
     grid.print(out);
     if rates.len() > RATES_MAX {
         let text = format!("{} more: nearcall data export --csv FILE", rates.len() - RATES_MAX);
-        print_line(out, &format!("  {text}"));
+        out.line(&format!("  {text}"));
     }
-    out.push('\n');
+    out.blank();
 }
 
 /// Fit on a page.

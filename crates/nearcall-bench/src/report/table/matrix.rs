@@ -2,11 +2,13 @@
 //!
 //! Always true: a row is the client's CPU, a column the server's; what was not measured is a dash.
 
-use super::cells::{load_achieved, micros};
+use super::answer;
+use super::cells::{CLASSES, load_achieved, micros};
 use super::details::spread;
-use super::grid::{Align, Grid, clean, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Matrix, Run};
 use crate::stats;
@@ -17,28 +19,59 @@ pub(super) fn is_of_matrix(run: &Run) -> bool {
 }
 
 /// Adds all mechanisms.
-pub(super) fn print(out: &mut String, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run) {
     let Some(matrix) = &run.matrix else { return };
     for key in keys(run) {
         let cells: Vec<&Cell> = run.cells.iter().filter(|cell| key.is_of(cell)).collect();
         key.print(out);
         if let Some(text) = load_achieved(&cells) {
-            print_wrapped(out, "  ", &text);
+            out.wrap("  ", &text);
         }
-        out.push('\n');
+        out.blank();
         print_squares(out, matrix, &cells);
         print_classes(out, &cells);
-        out.push('\n');
+        out.blank();
     }
     if matrix.left_out > 0 {
         let text = format!("{} of {} pairs were left out.", matrix.left_out, matrix.pairs);
-        print_wrapped(out, "  ", &text);
+        out.wrap("  ", &text);
     }
-    print_wrapped(out, "  ", LEGEND);
+    out.note(LEGEND);
     if run.cells.iter().any(is_disturbed) {
-        print_wrapped(out, "  ", DISTURBED);
+        out.note(DISTURBED);
     }
-    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
+}
+
+/// The nearest and the farthest pair of CPUs, for each exchange.
+pub(super) fn answer(run: &Run) -> String {
+    let keys = keys(run);
+    let parts = keys.iter().take(ANSWERS_MAX).map(|key| {
+        let usable = |cell: &&Cell| key.is_of(cell) && !is_disturbed(cell);
+        let disturbed = run.cells.iter().filter(|one| key.is_of(one) && is_disturbed(one)).count();
+        let disturbed = match disturbed {
+            0 => String::new(),
+            count => format!("; left out: {count} of grade D"),
+        };
+        let mut pairs: Vec<(f64, &Cell)> =
+            run.cells.iter().filter(usable).filter_map(|cell| Some((p50(cell)?, cell))).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let name = answer::name(&key.mechanism, &key.wait);
+        let (Some((low, nearest)), Some((high, farthest))) = (pairs.first(), pairs.last()) else {
+            return format!("{name}: every pair is of grade D; measure again.");
+        };
+        let at = |ns: f64, cell: &Cell| format!("{} {}", number::time(ns), arrow(cell));
+        match pairs.len() {
+            1 => format!("{name}: {}, the only pair{disturbed}.", at(*low, nearest)),
+            _ => format!(
+                "{name}: from {} to {}, {} as much{disturbed}.",
+                at(*low, nearest),
+                at(*high, farthest),
+                number::ratio(high / low)
+            ),
+        }
+    });
+    answer::join(parts.collect())
 }
 
 /// What the cells of one square have in common.
@@ -66,7 +99,7 @@ impl Key {
         *self == Self::of(cell)
     }
 
-    fn print(&self, out: &mut String) {
+    fn print(&self, out: &mut Writer) {
         let name = format!(
             "{} {}, {} of {}; load: {}",
             clean(&self.mechanism),
@@ -75,7 +108,7 @@ impl Key {
             number::size(self.message_bytes),
             clean(&self.load),
         );
-        print_wrapped(out, "", &name);
+        out.title(&name);
     }
 }
 
@@ -91,9 +124,9 @@ fn keys(run: &Run) -> Vec<Key> {
 }
 
 /// Medians in microseconds, some columns at a time.
-fn print_squares(out: &mut String, matrix: &Matrix, cells: &[&Cell]) {
+fn print_squares(out: &mut Writer, matrix: &Matrix, cells: &[&Cell]) {
     if matrix.cpus.len() > CPUS_MAX {
-        print_line(out, &format!("    {} CPUs are too many for a square.", matrix.cpus.len()));
+        out.line(&format!("    {} CPUs are too many for a square.", matrix.cpus.len()));
         return;
     }
     for columns in matrix.cpus.chunks(COLUMNS) {
@@ -107,7 +140,7 @@ fn print_squares(out: &mut String, matrix: &Matrix, cells: &[&Cell]) {
             grid.row(row);
         }
         grid.print(out);
-        out.push('\n');
+        out.blank();
     }
 }
 
@@ -121,7 +154,7 @@ fn figure(cells: &[&Cell], client: u32, server: u32) -> String {
 }
 
 /// The middle and the ends of each class.
-fn print_classes(out: &mut String, cells: &[&Cell]) {
+fn print_classes(out: &mut Writer, cells: &[&Cell]) {
     let mut grid = Grid::new(&CLASSES_HEAD);
     for (class, meaning) in CLASSES {
         let mut found: Vec<(f64, &Cell)> = cells
@@ -169,16 +202,6 @@ fn is_disturbed(cell: &Cell) -> bool {
     cell.grade == Some(Grade::D)
 }
 
-/// The classes, nearest first, and what they mean.
-const CLASSES: [(&str, &str); 6] = [
-    ("same_cpu", "one CPU"),
-    ("smt", "threads of one core"),
-    ("same_llc", "cores of one cache"),
-    ("same_node", "one memory node"),
-    ("cross_node", "two memory nodes"),
-    ("unknown", "not told"),
-];
-
 const CLASSES_HEAD: [(&str, Align, usize); 7] = [
     ("class", Align::Left, 10),
     ("pairs", Align::Right, 5),
@@ -186,7 +209,7 @@ const CLASSES_HEAD: [(&str, Align, usize); 7] = [
     ("lowest", Align::Right, 14),
     ("highest", Align::Right, 14),
     ("± 95 %", Align::Right, 6),
-    ("", Align::Left, 12),
+    ("", Align::Text, 0),
 ];
 
 const LEGEND: &str = "median round trip, not halved, closed_loop; row: the client's CPU, column: \
@@ -202,6 +225,9 @@ const FIGURE_COLUMNS: usize = 6;
 
 /// A larger square is for a program to read.
 const CPUS_MAX: usize = 64;
+
+/// More would be a table again.
+const ANSWERS_MAX: usize = 4;
 
 /// A run that anybody could have written must not fill the terminal.
 const KEYS_MAX: usize = 100;

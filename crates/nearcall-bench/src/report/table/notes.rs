@@ -3,27 +3,44 @@
 //! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves
 //! are made in `details.rs`.
 
-use super::grid::{clean, print_wrapped};
+use super::grid::clean;
 use crate::noise::Grade;
+use crate::report::lines::{Ink, Writer};
 use crate::run::Cell;
 
 /// The footnotes so far, in the order of their letters.
-#[derive(Default)]
 pub(super) struct Notes {
+    /// What holds for every cell, which needs no mark.
+    common: Vec<String>,
     texts: Vec<String>,
     disturbed: bool,
 }
 
 impl Notes {
+    /// Creates the notes of the tables with these cells.
+    pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+        let mut all = cells.map(notes);
+        let mut common = all.next().unwrap_or_default();
+        let mut rows = 1;
+        for of_cell in all {
+            common.retain(|text| of_cell.contains(text));
+            rows += 1;
+        }
+        // A single row is marked as any other.
+        if rows == 1 {
+            common.clear();
+        }
+        Self { common, texts: Vec::new(), disturbed: false }
+    }
+
     /// The marks of a cell, adding footnotes that are new.
     pub(super) fn marks(&mut self, cell: &Cell) -> String {
         self.disturbed |= cell.grade == Some(Grade::D);
         let mut marks: Vec<String> = Vec::new();
-        for tag in &cell.tags {
-            marks.extend(self.letter(meaning(tag).map_or_else(|| clean(tag), str::to_owned)));
-        }
-        if let (Some(Grade::D), Some(reason)) = (cell.grade, cell.noise.first()) {
-            marks.extend(self.letter(format!("grade D: {}", clean(reason))));
+        for text in notes(cell) {
+            if !self.common.contains(&text) {
+                marks.extend(self.letter(text));
+            }
         }
         marks.sort_unstable();
         marks.dedup();
@@ -31,14 +48,17 @@ impl Notes {
     }
 
     /// Adds the explanations under the tables.
-    pub(super) fn print(&self, out: &mut String) {
-        out.push('\n');
-        print_wrapped(out, "  ", LEGEND);
+    pub(super) fn print(&self, out: &mut Writer) {
+        out.blank();
+        out.note(LEGEND);
         if self.disturbed {
-            print_wrapped(out, "  ", DISTURBED);
+            out.note(DISTURBED);
+        }
+        for text in self.common.iter().take(LETTERS.len()) {
+            out.note(&format!("All cells: {text}."));
         }
         for (index, text) in self.texts.iter().enumerate() {
-            print_wrapped(out, &format!("  {}  ", letter_at(index)), text);
+            out.wrap_in(Ink::Note, &format!("  {}  ", letter_at(index)), text);
         }
     }
 
@@ -54,6 +74,16 @@ impl Notes {
         }
         Some(letter_at(index).to_owned())
     }
+}
+
+/// What is to be said of a cell beside its figures.
+fn notes(cell: &Cell) -> Vec<String> {
+    let tag = |tag: &String| meaning(tag).map_or_else(|| clean(tag), str::to_owned);
+    let mut notes: Vec<String> = cell.tags.iter().map(tag).collect();
+    if let (Some(Grade::D), Some(reason)) = (cell.grade, cell.noise.first()) {
+        notes.push(format!("grade D: {}", clean(reason)));
+    }
+    notes
 }
 
 /// What a tag says to somebody who does not know it.

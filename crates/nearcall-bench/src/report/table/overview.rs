@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 
 use super::cells::{OURS, figure, load_achieved, micros, place};
-use super::grid::{COLUMNS_MAX, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
 use crate::noise::{self, Grade};
+use crate::report::lines::{COLUMNS, Ink, Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Definition, Kind, Run};
 
 /// Adds the overview. False, and nothing is added, if the run does not fit in one.
-pub(super) fn print(out: &mut String, run: &Run) -> bool {
+pub(super) fn print(out: &mut Writer, run: &Run) -> bool {
     let Some(first) = run.cells.first() else { return false };
     let all = || run.cells.iter().chain(&run.floors);
     let latencies = || run.cells.iter().filter(|cell| cell.kind == Kind::Latency);
@@ -25,14 +26,15 @@ pub(super) fn print(out: &mut String, run: &Run) -> bool {
     let mut keys: Vec<Key> = run.cells.iter().map(Key::of).collect();
     keys.sort_unstable();
     keys.dedup();
-    let Some(columns) = fitting(&keys, &groups).filter(|_| alike) else { return false };
-    print_line(out, &format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
+    let columns = fitting(&keys, &groups, out.style()).filter(|_| alike);
+    let Some(columns) = columns else { return false };
+    out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
     if let Some(text) = load_achieved(&all().collect::<Vec<_>>()) {
-        print_wrapped(out, "", &text);
+        out.wrap("", &text);
     }
-    out.push('\n');
+    out.blank();
     print_rows(out, &columns, &groups);
-    print_legend(out, run, &keys);
+    print_legend(out, run, &keys, Marks::of(&groups));
     true
 }
 
@@ -63,11 +65,14 @@ struct Row<'a> {
 
 impl Row<'_> {
     /// The worst grade of its cells, and whether any has a tag.
-    fn grade(&self) -> String {
+    fn grade(&self, marks: Marks) -> String {
         let worst = noise::worst_of(self.cells.values().map(|cell| cell.grade));
         let worst = worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
-        let is_marked = self.cells.values().any(|cell| !cell.tags.is_empty());
-        if is_marked { format!("{worst} *") } else { format!("{worst}  ") }
+        if marks == Marks::Rows && self.is_marked() { format!("{worst} *") } else { worst }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.cells.values().any(|cell| !cell.tags.is_empty())
     }
 }
 
@@ -110,11 +115,15 @@ fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
 /// What rows of a group are ordered by, after nearcall's own channel: the figure of the first
 /// column that it has.
 fn cost(row: &Row<'_>) -> f64 {
-    let cost = row.cells.values().next().and_then(|cell| match cell.kind {
+    row.cells.values().next().and_then(|cell| figure_of(cell)).unwrap_or(f64::INFINITY)
+}
+
+/// What one message takes.
+fn figure_of(cell: &Cell) -> Option<f64> {
+    match cell.kind {
         Kind::Latency => cell.rtt_ns.as_ref()?.p50,
         Kind::Throughput => Some(1e9 / cell.messages_per_s?),
-    });
-    cost.unwrap_or(f64::INFINITY)
+    }
 }
 
 /// A column of the table.
@@ -162,6 +171,21 @@ impl Column<'_> {
         }
     }
 
+    /// Whether no other mechanism has a better figure for it.
+    fn is_best(&self, row: &Row<'_>, groups: &[(String, Vec<Row<'_>>)]) -> bool {
+        let value = |row: &Row<'_>| {
+            let cell = row.cells.get(self.key).filter(|cell| cell.grade != Some(Grade::D))?;
+            figure_of(cell)
+        };
+        let Some(own) = value(row).filter(|_| self.what == What::Figure) else { return false };
+        let cells = groups.iter().filter(|(heading, _)| heading != FLOORS);
+        let mut others = cells.flat_map(|(_, rows)| rows).filter_map(value);
+        let is_cell = groups.iter().any(|(heading, rows)| {
+            heading != FLOORS && rows.iter().any(|other| std::ptr::eq(other, row))
+        });
+        is_cell && others.all(|other| own <= other)
+    }
+
     /// Blanks before it: what belongs to a figure stands nearer to it.
     fn gap(&self) -> usize {
         if self.what == What::Figure { 2 } else { 1 }
@@ -173,73 +197,90 @@ impl Column<'_> {
     }
 }
 
-/// The columns that fit on a page, with their widths. `None` if not even the figures do.
+/// The columns that fit on a page. `None` if not even the figures do.
 fn fitting<'a>(
     keys: &'a [Key],
     groups: &[(String, Vec<Row<'_>>)],
-) -> Option<Vec<(Column<'a>, usize)>> {
-    let figures = keys.iter().map(|key| Column { key, what: What::Figure });
+    style: Style,
+) -> Option<Vec<Column<'a>>> {
+    let mut chosen: Vec<Column<'_>> =
+        keys.iter().map(|key| Column { key, what: What::Figure }).collect();
+    let used = |columns: &[Column<'_>]| {
+        let widths = columns.iter().map(|column| column.gap() + column.width(groups));
+        NAME_INDENT + NAME_COLUMNS_MAX + GRADE_COLUMNS + widths.sum::<usize>()
+    };
+    // On a narrower terminal the same figures stand in several blocks.
+    if used(&chosen) > COLUMNS {
+        return None;
+    }
     // First everything about the smallest latency, then about the largest, then the rest.
     let latencies: Vec<&Key> = keys.iter().filter(|key| key.kind == Kind::Latency).collect();
     let ends = [latencies.first(), latencies.last()].into_iter().flatten().copied();
     let mut wanted: Vec<&Key> = ends.collect();
     wanted.extend(keys.iter().filter(|key| key.kind == Kind::Throughput));
     wanted.extend(latencies);
-    let mut chosen: Vec<(Column<'_>, usize)> = Vec::new();
-    let mut left = COLUMNS_MAX.checked_sub(NAME_INDENT + NAME_COLUMNS_MAX + GRADE_COLUMNS)?;
-    for column in figures {
-        let width = column.width(groups);
-        left = left.checked_sub(column.gap() + width)?;
-        chosen.push((column, width));
-    }
     for key in wanted {
         for what in [What::P99, What::Ratio, What::Cpu] {
             let is_there = |one: &Column<'_>| one.key == key && one.what == what;
             let is_void = what == What::P99 && key.kind == Kind::Throughput;
-            if is_void || chosen.iter().any(|(one, _)| is_there(one)) {
+            if is_void || chosen.iter().any(is_there) {
                 continue;
             }
-            let column = Column { key, what };
-            let width = column.width(groups);
-            if let Some(rest) = left.checked_sub(column.gap() + width) {
-                left = rest;
-                chosen.push((column, width));
+            chosen.push(Column { key, what });
+            if used(&chosen) > style.table_columns() {
+                chosen.pop();
             }
         }
     }
-    chosen.sort_by(|(a, _), (b, _)| (a.key, a.what).cmp(&(b.key, b.what)));
+    chosen.sort_by(|a, b| (a.key, a.what).cmp(&(b.key, b.what)));
     Some(chosen)
 }
 
-fn print_rows(
-    out: &mut String,
-    columns: &[(Column<'_>, usize)],
-    groups: &[(String, Vec<Row<'_>>)],
-) {
-    let line = |name: &str, texts: &[String], grade: &str| {
-        let mut line = format!("{:NAME_INDENT$}{name:<NAME_COLUMNS_MAX$}", "");
-        for ((column, width), text) in columns.iter().zip(texts) {
-            line.push_str(&" ".repeat(column.gap()));
-            line.push_str(&format!("{text:>width$}"));
-        }
-        line + "  " + grade
-    };
-    for number in [0, 1] {
-        let head: Vec<String> =
-            columns.iter().map(|(column, _)| column.head()[number].clone()).collect();
-        print_line(out, &line("", &head, if number == 1 { "grade" } else { "" }));
-    }
+fn print_rows(out: &mut Writer, columns: &[Column<'_>], groups: &[(String, Vec<Row<'_>>)]) {
+    let heads: Vec<String> = columns.iter().map(|column| column.head().join("\n")).collect();
+    let mut head = vec![("", Align::Left, NAME_COLUMNS_MAX)];
+    head.extend(columns.iter().zip(&heads).map(|(column, head)| {
+        let align = if column.what == What::Figure { Align::Right } else { Align::Near };
+        (head.as_str(), align, 0)
+    }));
+    head.push(("grade", Align::Grade, 0));
+    let mut grid = Grid::new(&head).compact();
+    let marks = Marks::of(groups);
     for (heading, rows) in groups {
-        print_line(out, heading);
+        grid.heading(heading.clone());
         for row in rows {
-            let texts: Vec<String> = columns.iter().map(|(column, _)| column.text(row)).collect();
-            print_line(out, &line(&row.name, &texts, &row.grade()));
+            let mut cells = vec![row.name.clone()];
+            cells.extend(columns.iter().map(|column| column.text(row)));
+            cells.push(row.grade(marks));
+            grid.row(cells);
+            for (at, column) in columns.iter().enumerate() {
+                if column.is_best(row, groups) {
+                    grid.paint(at + 1, Ink::Good);
+                }
+            }
         }
+    }
+    grid.print(out);
+}
+
+/// Where the mark of cells with tags stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    /// On the rows that have such cells.
+    Rows,
+    /// Nowhere, as every row has some.
+    Every,
+}
+
+impl Marks {
+    fn of(groups: &[(String, Vec<Row<'_>>)]) -> Self {
+        let mut rows = groups.iter().flat_map(|(_, rows)| rows);
+        if rows.all(Row::is_marked) { Self::Every } else { Self::Rows }
     }
 }
 
-fn print_legend(out: &mut String, run: &Run, keys: &[Key]) {
-    out.push('\n');
+fn print_legend(out: &mut Writer, run: &Run, keys: &[Key], marks: Marks) {
+    out.blank();
     let halved = run.cells.iter().any(|cell| cell.definition == Definition::RttHalf);
     let has = |kind| keys.iter().any(|key| key.kind == kind);
     let latency = if halved { LEGEND_HALF } else { LEGEND_LATENCY };
@@ -248,22 +289,28 @@ fn print_legend(out: &mut String, run: &Run, keys: &[Key]) {
         has(Kind::Throughput).then_some(LEGEND_THROUGHPUT),
         Some(LEGEND),
     ];
-    print_wrapped(out, "  ", &parts.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    out.note(&parts.into_iter().flatten().collect::<Vec<_>>().join(" "));
     let all = || run.cells.iter().chain(&run.floors);
     if all().any(|cell| cell.grade == Some(Grade::D)) {
-        print_wrapped(out, "  ", super::notes::DISTURBED);
+        out.note(super::notes::DISTURBED);
     }
     let mut tags: BTreeMap<&str, usize> = BTreeMap::new();
     all().flat_map(|cell| &cell.tags).for_each(|tag| *tags.entry(tag).or_default() += 1);
     let tags: Vec<String> = tags
         .iter()
         .take(TAGS_MAX)
-        .map(|(tag, cells)| format!("{} {cells}", clip(&clean(tag), TAG_COLUMNS_MAX)))
+        .map(|(tag, cells)| {
+            format!("{} {cells}", clip(&clean(tag), TAG_COLUMNS_MAX).replace('_', " "))
+        })
         .collect();
     if !tags.is_empty() {
-        print_wrapped(out, "  ", &format!("* cells with marks: {}.", tags.join(", ")));
+        let whose = match marks {
+            Marks::Every => "Cells with marks, some in every row",
+            Marks::Rows => "* Cells with marks",
+        };
+        out.note(&format!("{whose}: {}.", tags.join(", ")));
     }
-    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
 }
 
 /// How ends wait, the fastest first.

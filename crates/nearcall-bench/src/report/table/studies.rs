@@ -4,7 +4,9 @@
 //! numbers are told only in full.
 
 use super::details::spread;
-use super::grid::{Align, Grid, clean, clean_to, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clean_to, clip};
+use crate::noise::Grade;
+use crate::report::lines::{Ink, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 use crate::studies::claims::{Judged, Verdict};
@@ -15,52 +17,62 @@ pub(super) fn is_of_studies(run: &Run) -> bool {
 }
 
 /// Adds all studies; pictures only if `full`.
-pub(super) fn print(out: &mut String, run: &Run, full: bool) {
+pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
     for study in run.studies.iter().take(STUDIES_MAX) {
         print_study(out, study, full);
     }
-    print_sum(out, run);
-    print_wrapped(out, "  ", LEGEND);
+    out.note(LEGEND);
     if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
         let more = "Measured too, for claims about pictures without numbers: \
                     nearcall show --all RUN.json";
-        print_wrapped(out, "  ", more);
+        out.note(more);
     }
 }
 
-fn print_study(out: &mut String, study: &StudyResult, full: bool) {
+fn print_study(out: &mut Writer, study: &StudyResult, full: bool) {
     let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
-    print_line(out, &format!("{}: {}", name.trim(), clean(&study.title)));
+    out.title(&format!("{}: {}", name.trim(), clean(&study.title)));
     for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
         print_table(out, table);
     }
-    out.push('\n');
+    out.blank();
     for judged in study.verdicts.iter().take(CLAIMS_MAX) {
         print_verdict(out, judged);
     }
-    out.push('\n');
+    out.blank();
 }
 
-fn print_table(out: &mut String, table: &StudyTable) {
-    out.push('\n');
-    print_line(out, &format!("  {}: {}", clean(&table.table), clean(&table.statistic)));
+fn print_table(out: &mut Writer, table: &StudyTable) {
+    out.blank();
+    out.title(&format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
     let mut grid = Grid::new(&HEAD);
     let mut mechanism = None;
     for row in table.rows.iter().take(ROWS_MAX) {
         if mechanism != Some(&row.mechanism) {
             mechanism = Some(&row.mechanism);
-            grid.heading(clean(&row.mechanism));
+            grid.heading(clean(&row.mechanism).replace('_', " "));
         }
         grid.row(figures(row, &table.unit));
+        if row.grade == Some(Grade::D) {
+            grid.paint(HEAD.len() - 1, Ink::Bad);
+        }
     }
     grid.print(out);
+}
+
+/// `Table 1` of `table1`.
+fn name_of_table(name: &str) -> String {
+    match name.strip_prefix("table").filter(|number| !number.is_empty()) {
+        Some(number) => format!("Table {}", clean(number)),
+        None => clean(name),
+    }
 }
 
 fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
     let value =
         |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| in_unit(value, unit));
     let place = [&row.placement, &row.load].map(|part| clean(part)).join(" ");
-    let note = row.note.as_deref().map(|note| clip(&clean(note), 30)).unwrap_or_default();
+    let note = row.note.as_deref().map(clean).unwrap_or_default();
     vec![
         row.message_bytes.map_or_else(String::new, number::size),
         clip(place.trim(), 24),
@@ -85,27 +97,25 @@ fn in_unit(value: f64, unit: &str) -> String {
     }
 }
 
-fn print_verdict(out: &mut String, judged: &Judged) {
+fn print_verdict(out: &mut Writer, judged: &Judged) {
     let label = format!("  {:<4} {:<13} ", clean(&judged.id), judged.verdict);
-    print_wrapped(out, &label, &clean(&judged.statement));
+    out.wrap(&label, &clean(&judged.statement));
     let indent = " ".repeat(label.chars().count());
-    print_wrapped(out, &indent, &clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
+    out.wrap(&indent, &clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
 }
 
 /// How many of each verdict.
-fn print_sum(out: &mut String, run: &Run) {
+pub(super) fn answer(run: &Run) -> String {
     let all = || run.studies.iter().flat_map(|study| &study.verdicts);
     let count = |verdict| all().filter(|judged| judged.verdict == verdict).count();
-    let line = format!(
-        "{} claims: {} confirmed, {} refuted, {} inconclusive, {} skipped",
+    format!(
+        "{} claims: {} confirmed, {} refuted, {} inconclusive, {} skipped.",
         all().count(),
         count(Verdict::Confirmed),
         count(Verdict::Refuted),
         count(Verdict::Inconclusive),
         count(Verdict::Skipped),
-    );
-    print_line(out, &line);
-    out.push('\n');
+    )
 }
 
 fn is_pictures(table: &StudyTable) -> bool {
@@ -123,7 +133,7 @@ const HEAD: [(&str, Align, usize); 8] = [
     ("here", Align::Right, 8),
     ("± 95 %", Align::Right, 6),
     ("ratio", Align::Right, 6),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Text, 5),
 ];
 
 const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \

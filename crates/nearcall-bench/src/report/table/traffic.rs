@@ -4,11 +4,13 @@
 //! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{figure, place};
+use super::answer::{self, Better, Candidate};
+use super::cells::{WAIT_COLUMNS_MAX, figure, place};
 use super::details::{FAILED, spread};
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::{self, Grade};
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, RttNs, Run};
 use crate::stats;
@@ -19,7 +21,7 @@ pub(super) fn is_of_traffic(run: &Run) -> bool {
 }
 
 /// Adds the table and what its columns mean.
-pub(super) fn print(out: &mut String, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run) {
     if let Some(first) = run.cells.first() {
         let of = match first.message_bytes {
             0 => String::new(),
@@ -27,7 +29,7 @@ pub(super) fn print(out: &mut String, run: &Run) {
         };
         let what = format!("{}{of}", clip(&clean(&first.shape), 20));
         let load = clean(&first.load);
-        print_line(out, &format!("{}; {what}; load: {load}.", place(&first.placement)));
+        out.line(&format!("{}; {what}; load: {load}.", place(&first.placement)));
     }
     let has = |is: fn(&Cell) -> bool| run.cells.iter().any(is);
     let legend = if has(|cell| cell.gap.is_some()) {
@@ -46,15 +48,91 @@ pub(super) fn print(out: &mut String, run: &Run) {
         print_pace(out, run);
         PACE_LEGEND
     };
-    out.push('\n');
-    print_wrapped(out, "  ", legend);
+    out.blank();
+    out.note(legend);
     if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
-        print_wrapped(out, "  ", DISTURBED);
+        out.note(DISTURBED);
     }
-    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
 }
 
-fn print_pace(out: &mut String, run: &Run) {
+/// Which mechanism did best: at the highest rate, after the longest gap, in the largest burst, with
+/// most calls of many clients, or to connect.
+pub(super) fn answer(run: &Run) -> String {
+    if let Some(cell) = run.cells.iter().find(|cell| cell.clients.is_some()) {
+        let calls = |cell: &Cell| {
+            let facts = cell.clients.as_ref()?;
+            let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
+            let clients = match facts.clients {
+                1 => "1 client".to_owned(),
+                clients => format!("{clients} clients"),
+            };
+            Some(Candidate { name: format!("{} with {clients}", one.name), ..one })
+        };
+        let all = alike(run, cell).filter_map(calls).collect();
+        return answer::sentence("Most calls", all, Better::More, number::message_rate);
+    }
+    if let Some(cell) = run.cells.iter().find(|cell| cell.start.is_some()) {
+        let set_up = |cell: &Cell| {
+            let times = &cell.start.as_ref()?.fresh_set_up_ns;
+            Candidate::new(cell, times.p50?, times.p50_ci95)
+        };
+        let all = alike(run, cell).filter_map(set_up).collect();
+        return answer::sentence("Fastest to connect", all, Better::Less, number::time);
+    }
+    if run.cells.iter().any(|cell| cell.gap.is_some() || cell.burst.is_some()) {
+        let last = run.cells.iter().max_by_key(|cell| key(cell));
+        return last.map(|last| best_of_column(run, last)).unwrap_or_default();
+    }
+    best_at_rate(run)
+}
+
+/// The cells that may be compared with `one`.
+fn alike<'a>(run: &'a Run, one: &'a Cell) -> impl Iterator<Item = &'a Cell> {
+    let same = |cell: &&Cell| cell.placement == one.placement && cell.load == one.load;
+    run.cells.iter().filter(same)
+}
+
+fn best_of_column(run: &Run, last: &Cell) -> String {
+    let of_column = alike(run, last).filter(|cell| key(cell) == key(last));
+    match &last.burst {
+        Some(burst) => {
+            let per_message = |cell: &Cell| {
+                let facts = cell.burst.as_ref()?;
+                Candidate::new(cell, facts.per_message_ns?, facts.per_message_ns_ci95)
+            };
+            let question = format!("Least time per message in a burst of {}", burst.messages);
+            let all = of_column.filter_map(per_message).collect();
+            answer::sentence(&question, all, Better::Less, number::time)
+        }
+        None => {
+            let gap = last.gap.as_ref().map_or(0, |gap| gap.gap_ns);
+            let question = format!("Fastest after a gap of {}", number::time(gap as f64));
+            let all = of_column.filter_map(Candidate::median).collect();
+            answer::sentence(&question, all, Better::Less, number::time)
+        }
+    }
+}
+
+/// At the highest rate that anything kept, and which mechanisms kept it.
+fn best_at_rate(run: &Run) -> String {
+    let kept = |cell: &&Cell| cell.pace.as_ref().is_some_and(|pace| pace.kept);
+    let rate = |cell: &Cell| cell.pace.as_ref().map(|pace| pace.rate_per_s);
+    let Some(highest) = run.cells.iter().filter(kept).max_by_key(|cell| rate(cell)) else {
+        return "No mechanism kept a rate that was asked for.".to_owned();
+    };
+    let at_rate: Vec<&Cell> =
+        alike(run, highest).filter(|cell| rate(cell) == rate(highest)).collect();
+    let all: Vec<&Cell> = at_rate.iter().copied().filter(kept).collect();
+    let (count, kept) = (at_rate.len(), all.len());
+    let per_second = rate(highest).unwrap_or_default();
+    let medians = all.into_iter().filter_map(Candidate::median).collect();
+    let question =
+        format!("Lowest median at {per_second} per second, which {kept} of {count} keep");
+    answer::sentence(&question, medians, Better::Less, number::time)
+}
+
+fn print_pace(out: &mut Writer, run: &Run) {
     let rate = |cell: &Cell| cell.pace.as_ref().map(|pace| pace.rate_per_s);
     let mut rates: Vec<Option<u32>> = run.cells.iter().map(rate).collect();
     rates.sort_unstable();
@@ -96,17 +174,17 @@ fn pace_row(cell: &Cell) -> Vec<String> {
     row
 }
 
-fn print_gaps(out: &mut String, run: &Run) {
+fn print_gaps(out: &mut Writer, run: &Run) {
     let head = |ns: u64| if ns == 0 { "no gap".to_owned() } else { number::time(ns as f64) };
-    print_line(out, "  Median round trip after a gap of");
+    out.title("  Median round trip after a gap of");
     print_columns(out, run, &head, &|cell| {
         figure(cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
     });
-    out.push('\n');
-    print_line(out, "  CPU time of both ends per round trip after a gap of");
+    out.blank();
+    out.title("  CPU time of both ends per round trip after a gap of");
     print_columns(out, run, &head, &|cell| cpu_and_grade(cell)[0].clone());
-    out.push('\n');
-    print_line(out, "  The gaps as they were, by what the client does in them");
+    out.blank();
+    out.title("  The gaps as they were, by what the client does in them");
     print_columns(out, run, &head, &|cell| {
         let gap = cell.gap.clone().unwrap_or_default();
         match (gap.achieved_gap_ns, gap.idle.as_str()) {
@@ -117,18 +195,18 @@ fn print_gaps(out: &mut String, run: &Run) {
     });
 }
 
-fn print_bursts(out: &mut String, run: &Run) {
+fn print_bursts(out: &mut Writer, run: &Run) {
     let head = |messages: u64| match messages {
         1 => "1 msg".to_owned(),
         _ => format!("{messages} msgs"),
     };
-    print_line(out, "  Per message: the median time of a burst, divided by its messages, of");
+    out.title("  Per message: the median time of a burst, divided by its messages, of");
     print_columns(out, run, &head, &|cell| {
         figure(cell.burst.as_ref().and_then(|burst| burst.per_message_ns), number::time)
     });
     for (title, q) in [("median", 0), ("99th percentile", 1)] {
-        out.push('\n');
-        print_line(out, &format!("  A whole burst until all is answered, {title}, of"));
+        out.blank();
+        out.title(&format!("  A whole burst until all is answered, {title}, of"));
         print_columns(out, run, &head, &|cell| {
             let rtt = cell.rtt_ns.clone().unwrap_or_default();
             figure([rtt.p50, rtt.p99][q], number::time)
@@ -136,7 +214,7 @@ fn print_bursts(out: &mut String, run: &Run) {
     }
 }
 
-fn print_clients(out: &mut String, run: &Run) {
+fn print_clients(out: &mut Writer, run: &Run) {
     let mut grid = Grid::new(&CLIENTS_HEAD);
     let heading = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
     for (heading, cells) in grouped(run, heading) {
@@ -161,7 +239,7 @@ fn print_clients(out: &mut String, run: &Run) {
     grid.print(out);
 }
 
-fn print_starts(out: &mut String, run: &Run) {
+fn print_starts(out: &mut Writer, run: &Run) {
     let mut grid = Grid::new(&START_HEAD);
     for cell in run.cells.iter().take(ROWS_MAX) {
         let facts = cell.start.clone().unwrap_or_default();
@@ -179,11 +257,9 @@ fn print_starts(out: &mut String, run: &Run) {
     grid.print(out);
     let words = run.cells.iter().filter_map(|cell| cell.start.as_ref()?.word_ns);
     if let Some(ns) = stats::median(&words.collect::<Vec<_>>()) {
-        out.push('\n');
-        print_line(
-            out,
-            &format!("  The word in a tear-down takes {} by itself.", number::time(ns)),
-        );
+        out.blank();
+        let text = format!("The confirmation in a tear-down takes {} by itself.", number::time(ns));
+        out.note(&text);
     }
 }
 
@@ -197,7 +273,7 @@ fn key(cell: &Cell) -> Option<u64> {
 
 /// A row for each mechanism and way to wait, a column for each key, the worst grade at the end.
 fn print_columns(
-    out: &mut String,
+    out: &mut Writer,
     run: &Run,
     head: &dyn Fn(u64) -> String,
     text: &dyn Fn(&Cell) -> String,
@@ -209,7 +285,7 @@ fn print_columns(
     let heads: Vec<String> = keys.iter().map(|&key| head(key)).collect();
     let mut columns = vec![("", Align::Left, 12), ("wait", Align::Left, 8)];
     columns.extend(heads.iter().map(|head| (head.as_str(), Align::Right, 8)));
-    columns.push(("grade", Align::Left, 5));
+    columns.push(("grade", Align::Grade, 5));
     let mut grid = Grid::new(&columns);
     for (mut row, cells) in grouped(run, names) {
         for &wanted in &keys {
@@ -238,7 +314,7 @@ fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Ce
 }
 
 fn names(cell: &Cell) -> Vec<String> {
-    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), 8)]
+    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
 }
 
 /// CPU time of both ends per message, and the grade.
@@ -258,7 +334,7 @@ const CLIENTS_HEAD: [(&str, Align, usize); 9] = [
     ("slowest", Align::Right, 7),
     ("client", Align::Right, 8),
     ("server", Align::Right, 8),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Grade, 5),
 ];
 
 const CLIENTS_LEGEND: &str = "closed_loop: each client makes an empty call as soon as its last one \
@@ -279,7 +355,7 @@ const START_HEAD: [(&str, Align, usize); 10] = [
     ("again", Align::Right, 7),
     ("close", Align::Right, 7),
     ("gone", Align::Right, 7),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Grade, 5),
 ];
 
 const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until the channel can be \
@@ -298,7 +374,7 @@ const PACE_HEAD: [(&str, Align, usize); 9] = [
     ("service", Align::Right, 7),
     ("its p99", Align::Right, 8),
     ("CPU", Align::Right, 7),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Grade, 5),
 ];
 
 const PACE_LEGEND: &str = "closed_loop: from sending until the reply is there; what holds up one \

@@ -3,11 +3,12 @@
 //! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{OURS, figure, place};
+use super::cells::{OURS, WAIT_COLUMNS_MAX, class_words, figure, place};
 use super::details::spread;
-use super::grid::{Align, Grid, clean, clip, print_line, print_wrapped};
+use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison};
 
@@ -17,7 +18,7 @@ pub(super) fn is_of_waits(run: &Run) -> bool {
 }
 
 /// Adds all paces, and the servers at rest.
-pub(super) fn print(out: &mut String, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run) {
     let mut placements: Vec<&Placement> = Vec::new();
     for cell in &run.cells {
         if !placements.contains(&&cell.placement) && placements.len() < PLACEMENTS_MAX {
@@ -26,19 +27,52 @@ pub(super) fn print(out: &mut String, run: &Run) {
     }
     placements.sort_by_key(|placement| placement.class == SAME_CPU);
     for placement in placements {
-        print_line(out, &format!("{}.", place(placement)));
+        out.title(&format!("{}.", place(placement)));
         print_placement(out, run, placement);
-        out.push('\n');
+        out.blank();
     }
     print_at_rest(out, run);
-    print_wrapped(out, "  ", LEGEND);
+    out.note(LEGEND);
     if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
-        print_wrapped(out, "  ", DISTURBED);
+        out.note(DISTURBED);
     }
-    print_wrapped(out, "  ", "Every cell with its interval: nearcall show --all RUN.json");
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
 }
 
-fn print_placement(out: &mut String, run: &Run, placement: &Placement) {
+/// How near adaptive comes to the better of the other policies, and what CPU time it takes.
+pub(super) fn answer(run: &Run) -> String {
+    let ratio = |one: &&WaitComparison| one.latency_ratio.filter(|ratio| ratio.is_finite());
+    let known: Vec<(f64, &WaitComparison)> =
+        run.waits.iter().filter_map(|one| Some((ratio(&one)?, one))).collect();
+    let Some((worst, at)) = known.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return "Adaptive could not be compared with spin and block.".to_owned();
+    };
+    let near = known.iter().filter(|(ratio, _)| *ratio <= NEAR).count();
+    let mut text = format!(
+        "Adaptive is within {:.0} % of the better of spin and block at {near} of {} paces; at worst \
+         its median is {} as long ({}, {} per second, {})",
+        (NEAR - 1.0) * 100.0,
+        known.len(),
+        number::ratio(*worst),
+        clean(&at.mechanism),
+        at.rate_per_s,
+        class_words(&at.class),
+    );
+    let open = at.latency_ratio_ci95.is_none_or(|[low, _]| low <= NEAR) && *worst > NEAR;
+    if open {
+        text += ", which is not certain";
+    }
+    let cpu = run.waits.iter().filter_map(|one| one.cpu_ratio).filter(|ratio| ratio.is_finite());
+    match cpu.reduce(f64::max) {
+        Some(cpu) => format!(
+            "{text}. It takes at most {} the CPU time of the cheaper of them.",
+            number::ratio(cpu)
+        ),
+        None => text + ".",
+    }
+}
+
+fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
     let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
     let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
     cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
@@ -76,7 +110,7 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
         either(better.and_then(|one| one.cpu_ratio), other.and_then(|one| one.cpu_ratio));
     vec![
         clip(&clean(&cell.mechanism), 14),
-        clip(&clean(wait(cell)), 8),
+        clip(&clean(wait(cell)), WAIT_COLUMNS_MAX),
         median,
         p99,
         figure(cpu.client, number::time),
@@ -88,17 +122,17 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
     ]
 }
 
-fn print_at_rest(out: &mut String, run: &Run) {
+fn print_at_rest(out: &mut Writer, run: &Run) {
     if run.at_rest.is_empty() {
         return;
     }
-    print_line(out, "A server with one client, without traffic");
+    out.title("A server with one client, without traffic");
     let mut grid = Grid::new(&REST_HEAD);
     for rest in run.at_rest.iter().take(RESTS_MAX) {
         grid.row(rest_row(rest));
     }
     grid.print(out);
-    out.push('\n');
+    out.blank();
 }
 
 fn rest_row(rest: &AtRest) -> Vec<String> {
@@ -107,7 +141,7 @@ fn rest_row(rest: &AtRest) -> Vec<String> {
     let sleeps = rest.voluntary_switches.map(|sleeps| sleeps as f64 / seconds);
     vec![
         clip(&clean(&rest.mechanism), 14),
-        clip(&clean(&rest.wait), 8),
+        clip(&clean(&rest.wait), WAIT_COLUMNS_MAX),
         figure(rest.cpu_share(), share),
         figure(sleeps, number::message_rate),
         rest.threads.map_or_else(|| MISSING.to_owned(), |threads| threads.to_string()),
@@ -133,6 +167,9 @@ fn order_of(wait: &str) -> usize {
     ["spin", "block", "adaptive"].iter().position(|known| *known == wait).unwrap_or(usize::MAX)
 }
 
+/// A median up to so many times the better one counts as equally good.
+const NEAR: f64 = 1.1;
+
 /// The policy that is compared with the others.
 const ADAPTIVE: &str = "adaptive";
 
@@ -149,7 +186,7 @@ const HEAD: [(&str, Align, usize); 10] = [
     ("ratio", Align::Right, 5),
     ("± 95 %", Align::Right, 6),
     ("CPU", Align::Right, 5),
-    ("grade", Align::Left, 5),
+    ("grade", Align::Grade, 5),
 ];
 
 const REST_HEAD: [(&str, Align, usize); 6] = [

@@ -1,7 +1,7 @@
 //! `nearcall advise --check`: the blind test of the advice, by real measurements.
 //!
-//! Always true: what the advisor sees is measured before what it is judged by, and apart from it;
-//! what was done before Ctrl-C is printed.
+//! **Invariants:** the evidence of the advisor is measured before the evidence of the test, and
+//! apart from it; what was done before Ctrl-C is printed.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ use nearcall_os::{clock, cpu};
 
 use crate::commands::{End, bench};
 use crate::output;
+use crate::terminal::style;
 
-/// The test as the words want it.
+/// The test that the arguments ask for.
 pub(super) struct Check<'a> {
     pub(super) sets: u32,
     pub(super) seed: u64,
@@ -53,14 +54,14 @@ pub(super) fn run(wanted: &Check<'_>) -> anyhow::Result<End> {
             },
             done: &mut |set| {
                 left.set(left.get().saturating_sub(1));
-                tell(set, wanted.sets);
+                report(set, wanted.sets);
             },
             interrupted: &|| interrupt.interrupted(),
         },
     );
     match wanted.json {
         true => output::json(&checked)?,
-        false => output::result(&table(&checked))?,
+        false => output::result(&table(&checked, style()))?,
     }
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
@@ -132,13 +133,13 @@ impl Tester<'_> {
     }
 }
 
-fn tell(set: &CheckedSet, all: u32) {
+fn report(set: &CheckedSet, all: u32) {
     let found = match (&set.choice, set.ratio) {
         (Some(choice), Some(ratio)) => format!("{choice}: {ratio:.2} times the best"),
         _ => set.problem.clone().unwrap_or_default(),
     };
     let word = if set.ok { "ok" } else { "NOT OK" };
-    output::aside(&format!("set {} of {all}: {word}: {found}", set.number));
+    output::diagnostic(&format!("set {} of {all}: {word}: {found}", set.number));
 }
 
 fn ns(duration: Duration) -> u64 {
@@ -163,10 +164,10 @@ const SHARE_FINAL: f64 = 0.15;
 /// For the choice and the very best.
 const SHARE_DUEL: f64 = 0.2;
 
-/// Two launches tell which are among the best.
+/// Two launches show which are among the best.
 const LAUNCHES_FIELD: u32 = 2;
 
-/// Rounds enough to tell who is best.
+/// Rounds enough to find the best.
 const LAUNCHES_FINAL: u32 = 9;
 
 /// Launches of one mechanism differ by up to half, so a median of ratios to within a tenth needs

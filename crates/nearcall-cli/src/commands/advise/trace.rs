@@ -1,6 +1,6 @@
 //! `nearcall advise --trace`: reads a recording and advises for its traffic.
 //!
-//! Always true: the recording is read to its end before anything is measured.
+//! **Invariants:** the recording is read to its end before anything is measured.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -17,6 +17,7 @@ use nearcall_os::signal::Interrupt;
 
 use crate::commands::{End, Usage, bench};
 use crate::output;
+use crate::terminal::style;
 
 /// What the advice is by.
 pub(super) struct Evidence<'a> {
@@ -28,7 +29,7 @@ pub(super) struct Evidence<'a> {
     pub(super) effort: &'a Effort,
 }
 
-/// Advises for the traffic in `file`. What the recording does not tell is that of `base`.
+/// Advises for the traffic in `file`. What the recording lacks is taken from `base`.
 pub(super) fn run(
     file: &Path,
     base: &Requirements,
@@ -46,7 +47,7 @@ pub(super) fn run(
                 Effort { time_budget: effort.time_budget.mul_f64(*share), ..effort.clone() };
             let measured = bench::hooked(interrupt, |hooks| measure(wanted, &effort, hooks));
             if interrupt.interrupted() {
-                output::aside("interrupted; there is no advice for a part of the traffic");
+                output::diagnostic("interrupted; there is no advice for a part of the traffic");
                 return Ok(End::Interrupted);
             }
             match measured {
@@ -60,7 +61,7 @@ pub(super) fn run(
         } else {
             advise_kind(wanted, &runs.iter().collect::<Vec<_>>())
         };
-        // Of several kinds a refusal alone does not tell which.
+        // The refusal alone does not name the kind of traffic.
         let advice = advice.with_context(|| format!("for {}", kind_words(wanted)))?;
         parts.push((advice, *share));
     }
@@ -69,8 +70,8 @@ pub(super) fn run(
     match json {
         true => output::json(&found)?,
         false => {
-            let recorded = summary(&found.recording, &found.kinds);
-            output::result(&format!("{recorded}\n{}", text(&found.advice)))?;
+            let recorded = summary(&found.recording, &found.kinds, style());
+            output::result(&format!("{recorded}\n{}", text(&found.advice, style())))?;
         }
     }
     Ok(End::Done)

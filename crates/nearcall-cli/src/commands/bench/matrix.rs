@@ -1,33 +1,28 @@
-//! `nearcall bench matrix`: makes a plan of the words and has every pair of CPUs measured.
+//! `nearcall bench matrix`: plans and runs the experiment.
 
 use std::ffi::OsString;
 
 use nearcall_bench::bench_plan::How;
-use nearcall_bench::matrix::{MESSAGE_BYTES, MatrixPlan};
+use nearcall_bench::matrix::MatrixPlan;
 
-use super::{Cpus, distinct, how, measure, measure_and_deliver};
+use super::{Cpus, distinct, measure, measure_and_deliver, run_options};
 use crate::args::MatrixArgs;
 use crate::commands::{End, Usage};
 
-pub(super) fn run(args: &MatrixArgs, words: &[OsString]) -> anyhow::Result<End> {
-    if args.how.pin.is_some() {
-        let reason = "--pin: every pair of CPUs is measured here; taskset says which CPUs";
+pub(super) fn run(args: &MatrixArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    if args.run.pin.pin.is_some() {
+        let reason = "--pin: every pair of CPUs is measured; choose the CPUs by taskset";
         return Err(Usage(reason.to_owned()).into());
     }
-    let message_bytes = match args.size.as_ref().map(|sizes| sizes.0.as_slice()) {
-        None => MESSAGE_BYTES,
-        Some(&[size]) => size,
-        Some(_) => return Err(Usage("--size: give one size".to_owned()).into()),
-    };
     let plan = MatrixPlan {
-        mechanisms: args.mechanism.clone().map(distinct),
-        waits: args.wait.clone().map(distinct),
-        message_bytes,
+        mechanisms: args.mechanism.mechanism.clone().map(distinct),
+        waits: args.wait.wait.clone().map(distinct),
+        message_bytes: args.size.size,
         how: How {
             load: args.load.load,
-            awake: args.quiet.awake,
-            ..how(&args.how, None, words, &Cpus::read()).map_err(Usage)?
+            awake: args.pm_qos.pm_qos,
+            ..run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?
         },
     };
-    measure_and_deliver(&args.how, |interrupt| measure::measure_matrix(&plan, interrupt))
+    measure_and_deliver(&args.run, |interrupt| measure::measure_matrix(&plan, interrupt))
 }

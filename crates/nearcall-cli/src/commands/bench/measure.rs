@@ -1,4 +1,4 @@
-//! The one place where the program meets the runner.
+//! Connects the program with the runner of measurements.
 
 use std::process::ExitCode;
 
@@ -19,12 +19,12 @@ use crate::commands::Usage;
 use crate::output;
 use crate::progress::Progress;
 
-/// Measures what the plan says; shows progress; ends early when interrupted.
+/// Runs the plan; shows progress; ends early when interrupted.
 pub(super) fn measure(plan: &BenchPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| runner::bench(plan, hooks))
 }
 
-/// Measures the calls that the plan says, in the same way.
+/// Measures calls, in the same way.
 pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| calls::bench(plan, hooks))
 }
@@ -80,14 +80,14 @@ pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hoo
     run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
 }
 
-/// What the second process runs. Its orders come on standard input, its results go to standard
-/// output, as the runner wants them.
+/// Runs the second process. The runner writes requests to its standard input and reads results
+/// from its standard output.
 pub(super) fn peer() -> ExitCode {
     match peer::run() {
         Ok(()) => ExitCode::SUCCESS,
-        // The runner knows; a person who typed the verb does not.
+        // The runner gets the reason too; a user who typed the verb sees it only here.
         Err(reason) => {
-            output::aside(&format!("error: {PEER_VERB}: {reason}"));
+            output::diagnostic(&format!("error: {PEER_VERB}: {reason}"));
             ExitCode::FAILURE
         }
     }

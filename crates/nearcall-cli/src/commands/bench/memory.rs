@@ -1,6 +1,6 @@
-//! `nearcall bench memory`: has memory measured and prints what was found.
+//! `nearcall bench memory`: measures memory and prints the findings.
 //!
-//! Always true: what was measured before Ctrl-C is printed and stored, marked as partial.
+//! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
 use std::process::ExitCode;
 
@@ -16,23 +16,24 @@ use crate::args::MemoryArgs;
 use crate::commands::{End, findings};
 use crate::output;
 use crate::progress::Progress;
+use crate::terminal::style;
 
 pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
-    findings::check(args.out.as_deref())?;
+    findings::check(args.output.out.as_deref())?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
-    let mechanisms = args.mechanism.clone().map_or_else(|| USUAL.to_vec(), distinct);
-    let mut found = measure(&MemoryPlan { mechanisms, quick: args.quick }, interrupt);
+    let mechanisms = args.mechanism.mechanism.clone().map_or_else(|| USUAL.to_vec(), distinct);
+    let mut found = measure(&MemoryPlan { mechanisms, quick: args.quick.quick }, interrupt);
     found.tool = super::tool();
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: its code takes more memory".to_owned());
     }
-    let table = (!args.json).then(|| table::footprint::table(&found));
-    findings::deliver(found.to_json(), table, args.out.as_deref())?;
+    let table = (!args.output.format.json).then(|| table::footprint::table(&found, style()));
+    findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
     }
     if found.connections.is_empty() {
-        bail!("nothing that was asked for could be measured; the table says why");
+        bail!("nothing that was asked for could be measured; the table has the reasons");
     }
     Ok(End::Done)
 }
@@ -46,17 +47,17 @@ fn measure(plan: &MemoryPlan, interrupt: Interrupt) -> MemoryFindings {
     footprint::measure(plan, &hooks)
 }
 
-/// What the processes run whose memory is measured.
+/// Runs a process whose memory is measured.
 pub(in crate::commands) fn process() -> ExitCode {
     match footprint::run() {
         Ok(()) => ExitCode::SUCCESS,
-        // Who started it knows; a person who typed the verb does not.
+        // Its parent gets the reason too; a user who typed the verb sees it only here.
         Err(reason) => {
-            output::aside(&format!("error: {PROCESS_VERB}: {reason}"));
+            output::diagnostic(&format!("error: {PROCESS_VERB}: {reason}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Ours, the usual one, and one whose buffers the kernel has.
+/// nearcall's own, the most common one, and one whose buffers the kernel has.
 const USUAL: [Mechanism; 3] = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe];

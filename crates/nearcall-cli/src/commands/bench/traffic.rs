@@ -1,5 +1,5 @@
-//! `nearcall bench pace` and the other kinds of traffic: makes a plan of the words and has it
-//! measured.
+//! `nearcall bench open-loop`, `idle-gap`, `burst`, `clients` and `connect`: plans and runs the
+//! experiment.
 
 use std::ffi::OsString;
 
@@ -7,67 +7,59 @@ use nearcall_bench::bench_plan::How;
 use nearcall_bench::launch::Fault;
 use nearcall_bench::traffic::{TrafficPlan, What};
 
-use super::{Cpus, distinct, how, measure, measure_and_deliver};
-use crate::args::traffic::{BurstArgs, ClientsArgs, GapArgs, PaceArgs, StartArgs, TrafficArgs};
-use crate::args::{HowArgs, LoadArgs, PlaceArgs};
+use super::{Cpus, distinct, measure, measure_and_deliver, run_options};
+use crate::args::traffic::{
+    BurstArgs, ClientsArgs, ConnectArgs, IdleGapArgs, OpenLoopArgs, TrafficArgs,
+};
 use crate::commands::{End, Usage};
 
-/// Open loop beside closed loop.
-pub(super) fn pace(args: &PaceArgs, words: &[OsString]) -> anyhow::Result<End> {
+/// Measures an open loop beside a closed loop.
+pub(super) fn open_loop(args: &OpenLoopArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let fault = args.stall.map_or(Fault::None, |ns| Fault::Stall { ns });
-    let rates_per_s = args.rate.clone().map(distinct);
-    run(What::Pace { rates_per_s }, &args.traffic, fault, words)
+    let what = What::Pace { rates_per_s: args.rate.clone().map(distinct) };
+    run(with_size(what, args.size.size), &args.traffic, fault, arguments)
 }
 
-/// Rare messages.
-pub(super) fn gap(args: &GapArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let gaps_ns = args.gap.clone().map(distinct);
-    run(What::Gap { gaps_ns }, &args.traffic, Fault::None, words)
+/// Measures messages with gaps between them.
+pub(super) fn idle_gap(args: &IdleGapArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let what = What::Gap { gaps_ns: args.gap.clone().map(distinct) };
+    run(with_size(what, args.size.size), &args.traffic, Fault::None, arguments)
 }
 
-/// Messages right after each other.
-pub(super) fn burst(args: &BurstArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let messages = args.messages.clone().map(distinct);
-    run(What::Burst { messages }, &args.traffic, Fault::None, words)
+/// Measures messages right after each other.
+pub(super) fn burst(args: &BurstArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let what = What::Burst { messages: args.messages.clone().map(distinct) };
+    run(with_size(what, args.size.size), &args.traffic, Fault::None, arguments)
 }
 
-/// Many clients of one server.
-pub(super) fn clients(args: &ClientsArgs, words: &[OsString]) -> anyhow::Result<End> {
-    let plan = TrafficPlan {
-        mechanisms: args.via.clone().map(distinct),
-        waits: args.wait.clone().map(distinct),
-        ..TrafficPlan::new(What::Clients { clients: args.clients.clone().map(distinct) })
-    };
-    measure_plan(plan, (&args.how, &args.place, &args.load), Fault::None, words)
+/// Measures many clients of one server.
+pub(super) fn clients(args: &ClientsArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let what = What::Clients { clients: args.clients.clone().map(distinct) };
+    run(TrafficPlan::new(what), &args.traffic, Fault::None, arguments)
 }
 
-/// Beginnings and ends of connections.
-pub(super) fn start(args: &StartArgs, words: &[OsString]) -> anyhow::Result<End> {
-    run(What::Start, &args.traffic, Fault::None, words)
+/// Measures set-up, first message and tear-down of connections.
+pub(super) fn connect(args: &ConnectArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    run(with_size(What::Start, args.size.size), &args.traffic, Fault::None, arguments)
 }
 
-fn run(what: What, args: &TrafficArgs, fault: Fault, words: &[OsString]) -> anyhow::Result<End> {
-    let plan = TrafficPlan {
-        mechanisms: args.mechanism.clone().map(distinct),
-        waits: args.wait.clone().map(distinct),
-        message_bytes: args.size,
-        ..TrafficPlan::new(what)
-    };
-    measure_plan(plan, (&args.how, &args.place, &args.load), fault, words)
+fn with_size(what: What, message_bytes: u64) -> TrafficPlan {
+    TrafficPlan { message_bytes, ..TrafficPlan::new(what) }
 }
 
-fn measure_plan(
+fn run(
     plan: TrafficPlan,
-    (args, at, beside): (&HowArgs, &PlaceArgs, &LoadArgs),
+    args: &TrafficArgs,
     fault: Fault,
-    words: &[OsString],
+    arguments: &[OsString],
 ) -> anyhow::Result<End> {
+    let placement = args.placement.placement;
+    let how = run_options(&args.run, placement, arguments, &Cpus::read()).map_err(Usage)?;
     let plan = TrafficPlan {
-        how: How {
-            load: beside.load,
-            ..how(args, at.placement, words, &Cpus::read()).map_err(Usage)?
-        },
+        mechanisms: args.mechanism.mechanism.clone().map(distinct),
+        waits: args.wait.wait.clone().map(distinct),
+        how: How { load: args.load.load, ..how },
         ..plan
     };
-    measure_and_deliver(args, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
+    measure_and_deliver(&args.run, |interrupt| measure::measure_traffic(&plan, fault, interrupt))
 }

@@ -1,7 +1,7 @@
-//! `nearcall bench rivals`: becomes the program that measures other libraries.
+//! `nearcall bench libraries`: becomes the program that measures other libraries.
 //!
-//! That program is built by name only, since nobody who uses nearcall needs those libraries. It
-//! takes the place of this process: signals and its exit code are its own.
+//! That program is built by name only, because users of nearcall do not need those libraries. It
+//! takes the place of this process: it handles signals and sets the exit code.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -10,14 +10,26 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::args::RivalsArgs;
+use crate::args::{LibrariesArgs, libraries_help};
 use crate::commands::End;
+use crate::output;
 
-pub(super) fn run(args: &RivalsArgs) -> anyhow::Result<End> {
-    let program = program(env::var_os(VARIABLE).map(PathBuf::from))?;
-    let error = Command::new(&program).args(&args.words).exec();
+pub(super) fn run(args: &LibrariesArgs) -> anyhow::Result<End> {
+    let program = match program(env::var_os(VARIABLE).map(PathBuf::from)) {
+        Err(_) if asks_for_help(args) => {
+            output::result(&libraries_help())?;
+            return Ok(End::Done);
+        }
+        program => program?,
+    };
+    let error = Command::new(&program).args(&args.arguments).exec();
     // It only returns if there is nothing to become.
     Err(error).with_context(|| format!("cannot start {}", program.display()))
+}
+
+/// The program prints its own help; without it there is that of this command.
+fn asks_for_help(args: &LibrariesArgs) -> bool {
+    args.arguments.iter().any(|argument| argument == "--help" || argument == "-h")
 }
 
 fn program(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
@@ -27,7 +39,7 @@ fn program(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         }
         return Ok(absolute(&program));
     }
-    let own = env::current_exe().context("cannot tell where this program lies")?;
+    let own = env::current_exe().context("cannot find the path of this program")?;
     let program = own.with_file_name(PROGRAM);
     if !program.is_file() {
         bail!(

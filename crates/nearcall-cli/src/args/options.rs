@@ -1,0 +1,210 @@
+//! Options that several commands share: one name, one meaning, one help text.
+//!
+//! **Invariants:** an option that two commands have is defined once, here, and flattened into both.
+//!
+//! **Not here:** the parsers of values (`value.rs`), and options of one command only.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use nearcall_bench::scene::Load;
+use nearcall_channel::{Mechanism, WaitPolicy};
+
+use super::value::{self, Pin, Sizes};
+use super::{DURATION, OUTPUT, PLACEMENT, WORKLOAD};
+
+/// The mechanisms to measure.
+#[derive(Debug, Args)]
+pub(crate) struct MechanismArgs {
+    /// Mechanisms, separated by commas; `nearcall mechanisms` lists them
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WORKLOAD)]
+    pub(crate) mechanism: Option<Vec<Mechanism>>,
+}
+
+/// The wait policies to measure.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait policies: adaptive, spin, block (in a system call), poll (in epoll)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = value::wait(),
+        hide_possible_values = true,
+        help_heading = WORKLOAD
+    )]
+    pub(crate) wait: Option<Vec<WaitPolicy>>,
+}
+
+/// The payload sizes to measure.
+#[derive(Debug, Args)]
+pub(crate) struct SizesArgs {
+    /// Payload sizes, such as 8,1KiB,64KiB,1MB
+    ///
+    /// A size is a whole number of bytes with an optional unit: K, KiB, M and MiB are powers of
+    /// 1,024; KB and MB are powers of 1,000. The largest is 4 MiB, and 1 MiB for the argument of a
+    /// call.
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WORKLOAD)]
+    pub(crate) size: Option<Sizes>,
+}
+
+/// The payload size of experiments that measure one.
+#[derive(Debug, Args)]
+pub(crate) struct SizeArgs {
+    /// Payload size, from 1 byte to 4 MiB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "8",
+        allow_negative_numbers = true,
+        value_parser = value::size,
+        help_heading = WORKLOAD
+    )]
+    pub(crate) size: u64,
+}
+
+/// The CPUs of both ends, relative to each other.
+#[derive(Debug, Args)]
+pub(crate) struct PlacementArgs {
+    /// Both ends on the same CPU, cross CPUs, or not pinned (none)
+    #[arg(
+        long,
+        value_name = "PLACE",
+        hide_possible_values = true,
+        conflicts_with = "pin",
+        help_heading = PLACEMENT
+    )]
+    pub(crate) placement: Option<PlacementArg>,
+}
+
+/// A placement of both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlacementArg {
+    /// Both on one CPU
+    Same,
+    /// On two CPUs
+    Cross,
+    /// Not pinned
+    None,
+}
+
+/// The CPUs of both ends, by number.
+#[derive(Debug, Args)]
+pub(crate) struct PinArgs {
+    /// Pin the client and the server to these CPUs, such as 0,1
+    #[arg(
+        long,
+        value_name = "CLIENT,SERVER",
+        allow_negative_numbers = true,
+        help_heading = PLACEMENT
+    )]
+    pub(crate) pin: Option<Pin>,
+}
+
+/// The load beside the measured processes.
+#[derive(Debug, Args)]
+pub(crate) struct BackgroundLoadArgs {
+    /// Background load: idle, a list of cpu,memory,io, or a duty cycle such as 35%
+    #[arg(
+        long,
+        value_name = "LOAD",
+        default_value = "idle",
+        hide_default_value = true,
+        allow_negative_numbers = true,
+        help_heading = PLACEMENT
+    )]
+    pub(crate) load: Load,
+}
+
+/// Power management during the measurement.
+#[derive(Debug, Args)]
+pub(crate) struct PmQosArgs {
+    /// Keep CPUs out of sleep states by /dev/cpu_dma_latency, if permitted
+    #[arg(long, help_heading = DURATION)]
+    pub(crate) pm_qos: bool,
+}
+
+/// The limit of time.
+#[derive(Debug, Args)]
+pub(crate) struct TimeArgs {
+    /// Longest time of the whole measurement, such as 30s, 2m or 90 (seconds)
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        value_parser = value::time,
+        help_heading = DURATION
+    )]
+    pub(crate) time: Option<Duration>,
+}
+
+/// The random numbers.
+#[derive(Debug, Args)]
+pub(crate) struct SeedArgs {
+    /// Seed of the launch order and the payloads [default: a new one each time]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = DURATION)]
+    pub(crate) seed: Option<u64>,
+}
+
+/// Less accuracy for less time.
+#[derive(Debug, Args)]
+pub(crate) struct QuickArgs {
+    /// Trade accuracy for speed: fewer launches and sizes, less time
+    #[arg(long, help_heading = DURATION)]
+    pub(crate) quick: bool,
+}
+
+/// A stored and a printed result.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Store the result in this JSON file
+    ///
+    /// Commands that measure a run store it even without this option, in a new file in the data
+    /// directory of nearcall, unless --json prints it.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+/// The form of a printed result.
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON document instead of text
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+}
+
+/// Place, duration and output of every measurement that becomes a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) pin: PinArgs,
+
+    /// Launches of new processes per figure [default: 3 to 10, by experiment]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=LAUNCHES_MAX),
+        help_heading = DURATION
+    )]
+    pub(crate) launches: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) time: TimeArgs,
+
+    #[command(flatten)]
+    pub(crate) quick: QuickArgs,
+
+    #[command(flatten)]
+    pub(crate) seed: SeedArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// More launches than this take days.
+const LAUNCHES_MAX: i64 = 1_000;
