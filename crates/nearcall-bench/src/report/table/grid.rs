@@ -219,7 +219,7 @@ impl Grid {
         let lines = columns.iter().map(|&at| self.columns[at].head.len()).max().unwrap_or(0);
         for line in 0..lines {
             let name = |column: &Column| {
-                let above = lines - column.head.len();
+                let above = lines.saturating_sub(column.head.len());
                 let name = line.checked_sub(above).and_then(|at| column.head.get(at));
                 (name.cloned().unwrap_or_default(), Ink::Note)
             };
