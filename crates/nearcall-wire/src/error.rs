@@ -10,7 +10,7 @@ use core::fmt;
 use crate::status::Status;
 
 /// A misdeed of the peer. Close the channel; the open calls end with
-/// [`Gone::Broken`](crate::Gone::Broken).
+/// [`CloseReason::ProtocolViolation`](crate::CloseReason::ProtocolViolation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolError {
     /// A message that is shorter than a header.
@@ -155,7 +155,7 @@ impl fmt::Display for ProtocolError {
 pub enum StartError {
     /// The peer has not greeted yet. Try again after [`Event::Opened`](crate::Event::Opened).
     NotOpen,
-    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
     TransmitFirst,
     /// As many calls are open as both ends allow. Try again when one has ended.
     Busy,
@@ -221,7 +221,7 @@ pub enum ReplyError {
     /// The call has ended: cancelled, out of time, answered, or its connection gone. Nobody waits
     /// for the reply; forget it.
     Ended,
-    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
     TransmitFirst,
     /// The message or its metadata are above the limit. The call is still open: fail it with
     /// `RESOURCE_EXHAUSTED`.

@@ -3,7 +3,7 @@
 //! Always true: a slot whose error waits to be sent is not open and not free, and it stands in the
 //! queue of transmits exactly once (`is_queued`). The peer uses a slot again only after it got the
 //! answer or sent a cancel, and messages keep their order; every other call or cancel is a misdeed.
-//! Not here: our own calls (`outgoing.rs`), the queue (`connection/transmits.rs`).
+//! Not here: our own calls (`outgoing.rs`), the queue (`protocol/transmits.rs`).
 
 use alloc::vec::Vec;
 

@@ -6,19 +6,19 @@
 //! The front of the queue is never an error that nobody wants.
 //! Not here: which calls are welcome (`open.rs`, `draining.rs`).
 
-use super::event::{Counts, End, Event, Peer, Request, Revoked};
+use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
 use super::transmits::{Transmit, Transmits};
-use crate::calls::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
+use crate::call_table::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain};
 use crate::hello::is_greeting;
 use crate::limits::Limits;
 use crate::status::Status;
-use crate::time::{Time, Timeout};
+use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Session {
-    pub(super) outgoing: Outgoing,
+pub(super) struct Session<T> {
+    pub(super) outgoing: Outgoing<T>,
     pub(super) incoming: Incoming,
     transmits: Transmits,
     peer: Peer,
@@ -46,7 +46,7 @@ enum Ping {
     Sent(Time),
 }
 
-impl Session {
+impl<T: Default> Session<T> {
     /// `greeting` is ours if it has not been sent yet.
     pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
         let Limits { calls_in_max, references, .. } = limits;
@@ -94,38 +94,40 @@ impl Session {
         Ok(frame)
     }
 
-    /// Takes a call that is plain and sound. `None`: nothing has changed.
+    /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`: nothing
+    /// has changed.
     #[inline(always)]
-    pub(super) fn take_call(
+    pub(super) fn handle_plain(
         &mut self,
         head: &Head,
         message_bytes: usize,
-    ) -> Option<(IncomingCall, Plain)> {
-        let plain = Plain::read(head, Kind::Call, message_bytes)?;
-        if !self.is_within_limits(&plain, message_bytes) {
-            return None;
+    ) -> Option<PlainMessage> {
+        match Plain::kind(head)? {
+            Kind::Call => {
+                let kind = Kind::Call;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !self.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                self.incoming.take_call(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
+            _ => {
+                let kind = Kind::Reply;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !self.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                self.outgoing.take_answer(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
         }
-        Some((self.incoming.take_call(plain.id)?, plain))
     }
 
-    /// Takes a reply that is plain and sound and in time. `None`: nothing has changed.
     #[inline(always)]
-    pub(super) fn take_reply(
-        &mut self,
-        head: &Head,
-        message_bytes: usize,
-    ) -> Option<(OutgoingCall, Plain)> {
-        let plain = Plain::read(head, Kind::Reply, message_bytes)?;
-        if !self.is_within_limits(&plain, message_bytes) {
-            return None;
-        }
-        Some((self.outgoing.take_answer(plain.id)?, plain))
-    }
-
-    #[inline(always)]
-    fn is_within_limits(&self, plain: &Plain, message_bytes: usize) -> bool {
+    fn is_within_limits(&self, payload: Payload, message_bytes: usize) -> bool {
         let Peer { message_bytes_max, metadata_bytes_max, .. } = self.peer;
-        message_bytes <= message_bytes_max as usize && plain.metadata_bytes <= metadata_bytes_max
+        message_bytes <= message_bytes_max as usize && payload.metadata_bytes <= metadata_bytes_max
     }
 
     /// Takes a call that is welcome.
@@ -159,7 +161,7 @@ impl Session {
             Frame::Cancel { id } => {
                 let call = self.incoming.handle_cancel(id)?;
                 self.drop_unwanted();
-                Ok(call.map(|call| Event::Revoked { call, why: Revoked::Cancelled }))
+                Ok(call.map(|call| Event::Cancelled { call, reason: CancelReason::Cancelled }))
             }
             Frame::Ping { .. } if self.owes_pong => Err(ProtocolError::PingTooSoon),
             Frame::Ping { number } => {
@@ -175,7 +177,8 @@ impl Session {
                     return Err(ProtocolError::PongWithoutPing);
                 }
                 self.ping = Ping::Answered;
-                Ok(Some(Event::Pong { round_trip: since.until(now) }))
+                let round_trip_ns = now.as_ns().saturating_sub(since.as_ns());
+                Ok(Some(Event::Pong { round_trip_ns }))
             }
             // The states take these themselves.
             Frame::Call { .. } | Frame::Oneway { .. } | Frame::GoAway => Ok(None),
@@ -209,7 +212,7 @@ impl Session {
         }
         let call = self.incoming.passed(self.passed)?;
         self.end_with(call, Status::DeadlineExceeded);
-        Some(Event::Revoked { call, why: Revoked::DeadlineExceeded })
+        Some(Event::Cancelled { call, reason: CancelReason::DeadlineExceeded })
     }
 
     #[inline]
@@ -218,22 +221,23 @@ impl Session {
         now: Time,
         request: &Request,
     ) -> Result<OutgoingCall, StartError> {
-        self.judge(request)?;
-        self.outgoing.start(now.after(request.timeout)).ok_or(StartError::Busy)
+        self.validate(now, request)?;
+        self.outgoing.start(request.deadline).ok_or(StartError::Busy)
     }
 
-    pub(super) fn abandon(&mut self, call: OutgoingCall) -> Result<(), Ended> {
-        self.outgoing.end(call)
-    }
-
-    pub(super) fn cancel(&mut self, call: OutgoingCall) -> Result<(), Ended> {
+    pub(super) fn abandon(&mut self, call: OutgoingCall) -> Result<T, Ended> {
         self.outgoing.end(call)?;
+        self.outgoing.release(call).ok_or(Ended)
+    }
+
+    pub(super) fn cancel(&mut self, call: OutgoingCall) -> Result<T, Ended> {
+        let value = self.abandon(call)?;
         self.transmits.push(Transmit::Cancel(call.id()));
-        Ok(())
+        Ok(value)
     }
 
     #[inline]
-    pub(super) fn is_wanted(&self, call: IncomingCall) -> bool {
+    pub(super) fn is_open_incoming(&self, call: IncomingCall) -> bool {
         self.incoming.is_open(call)
     }
 
@@ -268,7 +272,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn say_goodbye(&mut self) {
+    pub(super) fn queue_goaway(&mut self) {
         self.transmits.push(Transmit::GoAway);
     }
 
@@ -322,17 +326,17 @@ impl Session {
 
     /// Whether a request may be sent now.
     #[inline]
-    pub(super) fn judge(&self, request: &Request) -> Result<(), StartError> {
-        let is_in_time = request.timeout != Timeout::ZERO;
+    pub(super) fn validate(&self, now: Time, request: &Request) -> Result<(), StartError> {
+        let is_in_time = request.deadline == Time::NEVER || request.deadline > now;
         if self.fits(request.payload) && is_in_time && !self.has_transmit() {
             return Ok(());
         }
-        Err(self.refusal(request))
+        Err(self.start_error(is_in_time, request))
     }
 
     /// Why a request may not be sent now.
     #[cold]
-    fn refusal(&self, request: &Request) -> StartError {
+    fn start_error(&self, is_in_time: bool, request: &Request) -> StartError {
         let Payload { metadata_bytes, .. } = request.payload;
         let message_bytes = request.payload.message_bytes();
         let message_bytes_max = self.peer.message_bytes_max as usize;
@@ -345,9 +349,9 @@ impl Session {
         if !self.fits(request.payload) {
             return StartError::TooLarge { message_bytes, message_bytes_max };
         }
-        match request.timeout == Timeout::ZERO {
-            true => StartError::DeadlineExceeded,
-            false => StartError::TransmitFirst,
+        match is_in_time {
+            false => StartError::DeadlineExceeded,
+            true => StartError::TransmitFirst,
         }
     }
 

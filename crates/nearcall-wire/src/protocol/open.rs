@@ -7,17 +7,17 @@ use super::draining::Draining;
 use super::event::{End, Event};
 use super::session::Session;
 use crate::error::ProtocolError;
-use crate::frame::Frame;
+use crate::frame::{self, Frame};
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Open {
-    pub(super) session: Session,
+pub(super) struct Open<T> {
+    pub(super) session: Session<T>,
 }
 
-impl Open {
-    #[inline]
+impl<T: Default> Open<T> {
     /// Takes a frame. [`Event::PeerDrains`] asks for the change to [`Draining`].
+    #[inline]
     pub(super) fn handle_message(
         &mut self,
         now: Time,
@@ -25,13 +25,13 @@ impl Open {
         message_bytes: usize,
     ) -> Result<Option<Event>, ProtocolError> {
         match self.session.decode(head, message_bytes)? {
-            Frame::Call { id, object, method, timeout, payload } => {
-                let deadline = now.after(timeout);
+            Frame::Call { id, object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
                 let call = self.session.handle_call(id, deadline)?;
                 Ok(Some(Event::Call { call, object, method, deadline, payload }))
             }
-            Frame::Oneway { object, method, timeout, payload } => {
-                let deadline = now.after(timeout);
+            Frame::Oneway { object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
                 Ok(Some(Event::Oneway { object, method, deadline, payload }))
             }
             Frame::Reply { id, payload } => self.session.handle_answer(id, End::Reply(payload)),
@@ -41,9 +41,9 @@ impl Open {
     }
 
     /// Says goodbye, or answers the peer's.
-    pub(super) fn drain(self, peer_drains: bool) -> Draining {
+    pub(super) fn drain(self, peer_drains: bool) -> Draining<T> {
         let mut session = self.session;
-        session.say_goodbye();
-        Draining { session, peer_drains, is_told: false }
+        session.queue_goaway();
+        Draining { session, peer_drains, was_reported: false }
     }
 }

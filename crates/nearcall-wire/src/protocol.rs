@@ -2,10 +2,10 @@
 //!
 //! `handle_*` takes something from outside, `poll_*` gives something out. What a message brings is
 //! returned at once, because the message is at hand only then; what time or the end brings waits in
-//! [`Connection::poll_event`]. Always true: a call ends exactly once, by an event or by the method
+//! [`CallProtocol::poll_event`]. Always true: a call ends exactly once, by an event or by the method
 //! that ended it; nothing is queued without a bound, and the tables grow only with the calls that
 //! are open at once.
-//! Not here: the states (`connection/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
+//! Not here: the states (`protocol/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
 //! open and draining connections share (`session.rs`), what comes out (`event.rs`).
 
 mod closed;
@@ -16,16 +16,16 @@ mod open;
 mod session;
 mod transmits;
 
-pub use event::{Counts, End, Event, Gone, Peer, Request, Revoked, TakenCall};
+pub use event::{CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request};
 
 use self::closed::Closed;
 use self::draining::Draining;
 use self::greeting::Greeting;
 use self::open::Open;
 use self::session::Session;
-use crate::calls::{IncomingCall, OutgoingCall};
+use crate::call_table::{IncomingCall, Outgoing, OutgoingCall};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{self, Head, Payload};
+use crate::frame::{Head, Payload};
 use crate::hello::InstanceId;
 use crate::limits::Limits;
 use crate::status::Status;
@@ -36,30 +36,39 @@ use crate::time::Time;
 /// No method blocks or copies more than a header. It allocates only when more calls are open at
 /// once than ever before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connection {
-    state: State,
+pub struct CallProtocol<T = ()> {
+    state: State<T>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum State<T> {
     Greeting(Greeting),
-    Open(Open),
-    Draining(Draining),
-    Closed(Closed),
+    Open(Open<T>),
+    Draining(Draining<T>),
+    Closed(Closed<T>),
 }
 
-impl Connection {
-    /// A connection that has nothing to do but greet.
+impl CallProtocol {
+    /// Creates a connection without values for calls. It has nothing to do but greet.
     ///
     /// How long to wait for the peer's greeting is for the driver to decide.
     #[must_use]
     pub fn new(instance: InstanceId, limits: Limits) -> Self {
+        Self::with_values(instance, limits)
+    }
+}
+
+impl<T: Default> CallProtocol<T> {
+    /// Creates a connection that keeps a value of the driver for each call that this end makes,
+    /// the default at first. It has nothing to do but greet.
+    #[must_use]
+    pub fn with_values(instance: InstanceId, limits: Limits) -> Self {
         Self { state: State::Greeting(Greeting::new(instance, limits)) }
     }
 
     /// Takes a message: a copy of its first bytes, [`HEADER_BYTES`](crate::HEADER_BYTES) or more if
     /// it has as many, and its length. Treat the event before the message is released. `now` counts
-    /// only for a message of which [`needs_time`](Self::needs_time) says so.
+    /// only for a message of which [`needs_time`](crate::needs_time) returns so.
     ///
     /// # Errors
     ///
@@ -72,7 +81,7 @@ impl Connection {
     ) -> Result<Option<Event>, ProtocolError> {
         let result = match &mut self.state {
             State::Open(open) => open.handle_message(now, head, message_bytes),
-            _ => self.handle_message_rarely(now, head, message_bytes),
+            _ => self.handle_message_slow(now, head, message_bytes),
         };
         if let Ok(Some(Event::PeerDrains)) | Err(_) = result {
             self.follow(result);
@@ -81,30 +90,18 @@ impl Connection {
     }
 
     /// Takes a message as [`handle_message`](Self::handle_message) does, if it is a call without a
-    /// deadline and nothing is wrong with it. Otherwise nothing has changed.
+    /// deadline or the reply to an open call, and nothing is wrong with it. `None`: nothing has
+    /// changed, and `handle_message` has to take it.
+    ///
+    /// Most messages are one of the two. They are judged once, in registers.
     #[inline(always)]
-    pub fn take_call(&mut self, head: &[u8], message_bytes: usize) -> Option<TakenCall> {
+    pub fn handle_plain(&mut self, head: &[u8], message_bytes: usize) -> Option<PlainMessage> {
         let State::Open(open) = &mut self.state else { return None };
-        let (call, plain) = open.session.take_call(head.first_chunk()?, message_bytes)?;
-        let payload = plain.payload();
-        Some(TakenCall { call, object: plain.object, method: plain.method, payload })
-    }
-
-    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is the reply to a
-    /// call that is open and nothing is wrong with it. Otherwise nothing has changed.
-    #[inline(always)]
-    pub fn take_reply(
-        &mut self,
-        head: &[u8],
-        message_bytes: usize,
-    ) -> Option<(OutgoingCall, Payload)> {
-        let State::Open(open) = &mut self.state else { return None };
-        let (call, plain) = open.session.take_reply(head.first_chunk()?, message_bytes)?;
-        Some((call, plain.payload()))
+        open.session.handle_plain(head.first_chunk()?, message_bytes)
     }
 
     #[cold]
-    fn handle_message_rarely(
+    fn handle_message_slow(
         &mut self,
         now: Time,
         head: &[u8],
@@ -130,18 +127,9 @@ impl Connection {
                 State::Open(open) => State::Draining(open.drain(true)),
                 other => other,
             }),
-            Err(error) => self.close(Gone::Broken(error)),
+            Err(error) => self.close(CloseReason::ProtocolViolation(error)),
             Ok(_) => {}
         }
-    }
-
-    /// Whether [`handle_message`](Self::handle_message) depends on the time for a message with
-    /// these first bytes: it carries a timeout, or answers a ping. If not, any `now` will do, and
-    /// the driver need not read its clock.
-    #[must_use]
-    #[inline]
-    pub fn needs_time(head: &[u8]) -> bool {
-        frame::needs_time(head)
     }
 
     /// Whether both ends have greeted and neither has said goodbye, so that calls can be started.
@@ -162,7 +150,7 @@ impl Connection {
     /// Says that the channel is gone. All calls end, one with each
     /// [`poll_event`](Self::poll_event).
     pub fn handle_closed(&mut self) {
-        self.close(Gone::Closed);
+        self.close(CloseReason::Closed);
     }
 
     /// Starts a call. Send the header that comes back, then metadata and body, before anything
@@ -178,7 +166,7 @@ impl Connection {
         request: &Request,
     ) -> Result<(OutgoingCall, Head), StartError> {
         let call = self.open_call(now, request)?;
-        Ok((call, request.call_head(call)))
+        Ok((call, request.call_head(now, call)))
     }
 
     /// As [`start_call`](Self::start_call), for who writes the header where it belongs: it is
@@ -198,9 +186,9 @@ impl Connection {
     ///
     /// Why nothing was made.
     #[inline]
-    pub fn start_oneway(&mut self, request: &Request) -> Result<Head, StartError> {
-        self.judge_oneway(request)?;
-        Ok(request.oneway_head())
+    pub fn start_oneway(&mut self, now: Time, request: &Request) -> Result<Head, StartError> {
+        self.validate_oneway(now, request)?;
+        Ok(request.oneway_head(now))
     }
 
     /// As [`start_oneway`](Self::start_oneway), for who writes the header where it belongs: it is
@@ -210,25 +198,52 @@ impl Connection {
     ///
     /// As [`start_oneway`](Self::start_oneway).
     #[inline]
-    pub fn judge_oneway(&mut self, request: &Request) -> Result<(), StartError> {
-        self.open()?.judge(request)
+    pub fn validate_oneway(&mut self, now: Time, request: &Request) -> Result<(), StartError> {
+        self.open()?.validate(now, request)
     }
 
-    /// Ends a call whose header was never sent.
+    /// Ends and releases a call whose header was never sent. Returns its value.
     ///
     /// # Errors
     ///
     /// It had ended before.
-    pub fn abandon(&mut self, call: OutgoingCall) -> Result<(), Ended> {
+    pub fn abandon(&mut self, call: OutgoingCall) -> Result<T, Ended> {
         self.session().ok_or(Ended)?.abandon(call)
     }
 
-    /// Ends a call, without an event, and tells the peer in the next transmit.
+    /// Returns the value of a call that was not released.
+    #[must_use]
+    #[inline]
+    pub fn value(&self, call: OutgoingCall) -> Option<&T> {
+        match &self.state {
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                session.outgoing.value(call)
+            }
+            State::Closed(Closed { session, .. }) => session.as_ref()?.outgoing.value(call),
+            State::Greeting(_) => None,
+        }
+    }
+
+    /// Returns the value of a call that was not released.
+    #[inline]
+    pub fn value_mut(&mut self, call: OutgoingCall) -> Option<&mut T> {
+        self.calls()?.value_mut(call)
+    }
+
+    /// Frees the place of a call that has ended, and returns its value. `None`: the call is open,
+    /// or was released before.
+    #[inline]
+    pub fn release(&mut self, call: OutgoingCall) -> Option<T> {
+        self.calls()?.release(call)
+    }
+
+    /// Ends and releases a call, without an event, and informs the peer in the next transmit.
+    /// Returns its value.
     ///
     /// # Errors
     ///
-    /// It had ended before; the event of that has been or will be given.
-    pub fn cancel(&mut self, call: OutgoingCall) -> Result<(), Ended> {
+    /// It had ended before; the event of that has been or will be given. Release it.
+    pub fn cancel(&mut self, call: OutgoingCall) -> Result<T, Ended> {
         self.session().ok_or(Ended)?.cancel(call)
     }
 
@@ -271,15 +286,16 @@ impl Connection {
         self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)
     }
 
-    /// Whether a call of the peer still waits for its answer.
+    /// Returns whether a call of the peer waits for no reply any more: it was cancelled or
+    /// answered, its time is up, or the connection has ended.
     #[must_use]
     #[inline]
-    pub fn is_wanted(&self, call: IncomingCall) -> bool {
+    pub fn is_cancelled(&self, call: IncomingCall) -> bool {
         match &self.state {
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
-                session.is_wanted(call)
+                !session.is_open_incoming(call)
             }
-            State::Greeting(_) | State::Closed(_) => false,
+            State::Greeting(_) | State::Closed(_) => true,
         }
     }
 
@@ -370,15 +386,27 @@ impl Connection {
     }
 
     #[inline]
-    fn open(&mut self) -> Result<&mut Session, StartError> {
+    fn open(&mut self) -> Result<&mut Session<T>, StartError> {
         match &mut self.state {
             State::Open(Open { session }) => Ok(session),
-            other => Err(other.refusal()),
+            other => Err(other.start_error()),
+        }
+    }
+
+    /// The calls of this end, also after the end of the connection.
+    #[inline]
+    fn calls(&mut self) -> Option<&mut Outgoing<T>> {
+        match &mut self.state {
+            State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
+                Some(&mut session.outgoing)
+            }
+            State::Closed(Closed { session, .. }) => Some(&mut session.as_mut()?.outgoing),
+            State::Greeting(_) => None,
         }
     }
 
     #[inline]
-    fn session(&mut self) -> Option<&mut Session> {
+    fn session(&mut self) -> Option<&mut Session<T>> {
         match &mut self.state {
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
                 Some(session)
@@ -387,27 +415,27 @@ impl Connection {
         }
     }
 
-    fn close(&mut self, gone: Gone) {
+    fn close(&mut self, reason: CloseReason) {
         self.change(|state| match state {
-            State::Greeting(_) => State::Closed(Closed::new(None, gone)),
+            State::Greeting(_) => State::Closed(Closed::new(None, reason)),
             State::Open(Open { session }) | State::Draining(Draining { session, .. }) => {
-                State::Closed(Closed::new(Some(session), gone))
+                State::Closed(Closed::new(Some(session), reason))
             }
             State::Closed(closed) => State::Closed(closed), // The first reason stays.
         });
     }
 
     /// Replaces the state by one that is made from it.
-    fn change(&mut self, to: impl FnOnce(State) -> State) {
-        let placeholder = State::Closed(Closed::new(None, Gone::Closed));
+    fn change(&mut self, to: impl FnOnce(State<T>) -> State<T>) {
+        let placeholder = State::Closed(Closed::new(None, CloseReason::Closed));
         self.state = to(core::mem::replace(&mut self.state, placeholder));
     }
 }
 
-impl State {
+impl<T> State<T> {
     /// Why nothing can be started, if it is not open.
     #[cold]
-    fn refusal(&self) -> StartError {
+    fn start_error(&self) -> StartError {
         match self {
             Self::Greeting(_) | Self::Open(_) => StartError::NotOpen,
             Self::Draining(_) => StartError::Draining,

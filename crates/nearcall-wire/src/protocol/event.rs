@@ -1,14 +1,14 @@
 //! What goes into and comes out of a connection: plain data.
 //!
 //! Always true: lengths and deadlines in it were judged.
-//! Not here: when which event comes (`connection.rs` and the states).
+//! Not here: when which event comes (`protocol.rs` and the states).
 
-use crate::calls::{IncomingCall, OutgoingCall};
+use crate::call_table::{CallId, IncomingCall, OutgoingCall};
 use crate::error::ProtocolError;
-use crate::frame::{Frame, Head, Payload};
+use crate::frame::{Frame, Head, Kind, Payload, remaining_ns};
 use crate::hello::InstanceId;
 use crate::status::Status;
-use crate::time::{Time, Timeout};
+use crate::time::Time;
 
 /// What is to be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,27 +17,29 @@ pub struct Request {
     pub object: u64,
     /// Which of its methods.
     pub method: u32,
-    /// How long the caller will wait. Of a one-way message: until when it is of use.
-    pub timeout: Timeout,
+    /// When the call ends by itself. Of a one-way message: until when it is of use.
+    pub deadline: Time,
     /// Lengths of metadata and arguments.
     pub payload: Payload,
 }
 
 impl Request {
-    /// The header of this request as the call `call`.
+    /// Returns the header of this request as the call `call`. `now` counts only with a deadline.
     #[must_use]
     #[inline(always)]
-    pub fn call_head(&self, call: OutgoingCall) -> Head {
-        let Self { object, method, timeout, payload } = *self;
-        Frame::Call { id: call.id(), object, method, timeout, payload }.encode()
+    pub fn call_head(&self, now: Time, call: OutgoingCall) -> Head {
+        let Self { object, method, deadline, payload } = *self;
+        let timeout_ns = remaining_ns(now, deadline);
+        Frame::Call { id: call.id(), object, method, timeout_ns, payload }.encode()
     }
 
-    /// The header of this request as a message that is never answered.
+    /// Returns the header of this request as a message without a reply. `now` counts only with a
+    /// deadline.
     #[must_use]
     #[inline(always)]
-    pub fn oneway_head(&self) -> Head {
-        let Self { object, method, timeout, payload } = *self;
-        Frame::Oneway { object, method, timeout, payload }.encode()
+    pub fn oneway_head(&self, now: Time) -> Head {
+        let Self { object, method, deadline, payload } = *self;
+        Frame::Oneway { object, method, timeout_ns: remaining_ns(now, deadline), payload }.encode()
     }
 }
 
@@ -95,14 +97,14 @@ pub enum Event {
         /// Metadata and arguments, behind the header of the message at hand.
         payload: Payload,
     },
-    /// Nobody waits for the answer to this call of the peer any more.
-    Revoked {
+    /// The caller does not wait for the reply to this call of the peer any more.
+    Cancelled {
         /// Which call.
         call: IncomingCall,
         /// For which reason.
-        why: Revoked,
+        reason: CancelReason,
     },
-    /// A call of ours has ended.
+    /// A call of this end has ended. Release it when its value is not needed any more.
     Ended {
         /// Which call.
         call: OutgoingCall,
@@ -111,8 +113,8 @@ pub enum Event {
     },
     /// The peer is alive.
     Pong {
-        /// From `ping` to now.
-        round_trip: Timeout,
+        /// From `ping` to now, in nanoseconds.
+        round_trip_ns: u64,
     },
     /// The peer takes no more calls, and makes none. Those that are open go on.
     PeerDrains,
@@ -121,17 +123,48 @@ pub enum Event {
     Drained,
 }
 
-/// A call of the peer without a deadline: [`Event::Call`] in parts.
+/// A call of the peer without a deadline, or the reply that ends an open call of this end: the two
+/// commonest events, in plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TakenCall {
-    /// For the answer.
-    pub call: IncomingCall,
-    /// Which of our objects.
+pub struct PlainMessage {
+    /// `Call` or `Reply`.
+    pub kind: Kind,
+    pub(crate) id: CallId,
+    /// Which object is called; zero of a reply.
     pub object: u64,
-    /// Which of its methods.
+    /// Which of its methods; zero of a reply.
     pub method: u32,
-    /// Metadata and arguments, behind the header of the message at hand.
+    /// Metadata and body, behind the header of the message at hand.
     pub payload: Payload,
+}
+
+impl PlainMessage {
+    /// Returns the peer's call, if this is one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn incoming_call(&self) -> IncomingCall {
+        IncomingCall(self.id)
+    }
+
+    /// Returns the call of this end that a reply ends.
+    #[must_use]
+    #[inline(always)]
+    pub const fn outgoing_call(&self) -> OutgoingCall {
+        OutgoingCall(self.id)
+    }
+
+    /// Returns the event that it is.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        let &Self { kind, object, method, payload, .. } = self;
+        match kind {
+            Kind::Call => {
+                let (call, deadline) = (self.incoming_call(), Time::NEVER);
+                Event::Call { call, object, method, deadline, payload }
+            }
+            _ => Event::Ended { call: self.outgoing_call(), end: End::Reply(payload) },
+        }
+    }
 }
 
 /// How a call of ours ended.
@@ -149,7 +182,7 @@ pub enum End {
     /// Its time was up. The method may or may not have run.
     DeadlineExceeded,
     /// Its connection ended. The method may or may not have run.
-    Gone(Gone),
+    Closed(CloseReason),
 }
 
 impl End {
@@ -160,30 +193,30 @@ impl End {
             Self::Reply(_) => Status::Ok,
             Self::Error { status, .. } => status,
             Self::DeadlineExceeded => Status::DeadlineExceeded,
-            Self::Gone(Gone::Closed) => Status::Unavailable,
-            Self::Gone(Gone::Broken(_)) => Status::Internal,
+            Self::Closed(CloseReason::Closed) => Status::Unavailable,
+            Self::Closed(CloseReason::ProtocolViolation(_)) => Status::Internal,
         }
     }
 }
 
-/// Why nobody waits for an answer any more.
+/// Why a caller does not wait for the reply any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Revoked {
+pub enum CancelReason {
     /// The caller gave it up.
     Cancelled,
     /// Its time was up.
     DeadlineExceeded,
     /// Its connection ended.
-    Gone(Gone),
+    Closed(CloseReason),
 }
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum CloseReason {
     /// One of the ends closed it or died.
     Closed,
-    /// The peer broke the rules.
-    Broken(ProtocolError),
+    /// The peer broke the protocol.
+    ProtocolViolation(ProtocolError),
 }
 
 /// What is open on a connection, and what happened on it that no event tells.

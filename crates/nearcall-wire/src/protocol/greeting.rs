@@ -40,11 +40,11 @@ impl Greeting {
     }
 
     /// Takes the peer's greeting; gives the state that follows.
-    pub(super) fn handle_message(
+    pub(super) fn handle_message<T: Default>(
         &self,
         head: &[u8],
         message_bytes: usize,
-    ) -> Result<(State, Peer), ProtocolError> {
+    ) -> Result<(State<T>, Peer), ProtocolError> {
         let hello = Hello::decode(head, message_bytes)?;
         let Hello { version_min, version_max, .. } = hello;
         // We speak one version only, so the newest common one is that, or there is none.

@@ -3,28 +3,28 @@
 //! Always true: nothing is sent or taken; the calls that were open end one by one, each once.
 //! Not here: connecting again.
 
-use super::event::{Counts, End, Event, Gone, Revoked};
+use super::event::{CancelReason, CloseReason, Counts, End, Event};
 use super::session::Session;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Closed {
+pub(super) struct Closed<T> {
     /// Holds the calls that were open; none if it closed before the greeting.
-    session: Option<Session>,
-    gone: Gone,
+    pub(super) session: Option<Session<T>>,
+    reason: CloseReason,
 }
 
-impl Closed {
-    pub(super) fn new(session: Option<Session>, gone: Gone) -> Self {
-        Self { session, gone }
+impl<T: Default> Closed<T> {
+    pub(super) fn new(session: Option<Session<T>>, reason: CloseReason) -> Self {
+        Self { session, reason }
     }
 
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         let session = self.session.as_mut()?;
         if let Some(call) = session.outgoing.end_next() {
-            return Some(Event::Ended { call, end: End::Gone(self.gone) });
+            return Some(Event::Ended { call, end: End::Closed(self.reason) });
         }
         let call = session.incoming.end_next()?;
-        Some(Event::Revoked { call, why: Revoked::Gone(self.gone) })
+        Some(Event::Cancelled { call, reason: CancelReason::Closed(self.reason) })
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -7,19 +7,19 @@
 use super::event::Event;
 use super::session::Session;
 use crate::error::ProtocolError;
-use crate::frame::Frame;
+use crate::frame::{self, Frame};
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Draining {
-    pub(super) session: Session,
+pub(super) struct Draining<T> {
+    pub(super) session: Session<T>,
     /// The peer's goodbye has come.
     pub(super) peer_drains: bool,
     /// [`Event::Drained`] has been given.
-    pub(super) is_told: bool,
+    pub(super) was_reported: bool,
 }
 
-impl Draining {
+impl<T: Default> Draining<T> {
     pub(super) fn handle_message(
         &mut self,
         now: Time,
@@ -35,8 +35,8 @@ impl Draining {
                 Ok(None)
             }
             // The peer thinks that it is delivered, and it leaves nothing open.
-            Frame::Oneway { object, method, timeout, payload } => {
-                let deadline = now.after(timeout);
+            Frame::Oneway { object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
                 Ok(Some(Event::Oneway { object, method, deadline, payload }))
             }
             Frame::GoAway if self.peer_drains => Err(ProtocolError::SecondGoAway),
@@ -53,6 +53,6 @@ impl Draining {
             return Some(event);
         }
         let is_drained = self.peer_drains && self.session.is_idle();
-        (is_drained && !core::mem::replace(&mut self.is_told, true)).then_some(Event::Drained)
+        (is_drained && !core::mem::replace(&mut self.was_reported, true)).then_some(Event::Drained)
     }
 }

@@ -6,8 +6,8 @@
 //! the table is the bound.
 //! Always true: generations of a slot only grow, and a slot whose generations are used up is never
 //! used again. As messages keep their order, each end can tell every impossible id.
-//! Not here: messages (`connection.rs`); the tables are in `calls/outgoing.rs` and
-//! `calls/incoming.rs`, what they share in `calls/deadlines.rs`.
+//! Not here: messages (`protocol.rs`); the tables are in `call_table/outgoing.rs` and
+//! `call_table/incoming.rs`, what they share in `call_table/deadlines.rs`.
 
 mod deadlines;
 mod incoming;
@@ -35,9 +35,9 @@ impl CallId {
         self.0
     }
 
-    /// Index in the table, below the limit of open calls for calls of a [`Connection`].
+    /// Index in the table, below the limit of open calls for calls of a [`CallProtocol`].
     ///
-    /// [`Connection`]: crate::Connection
+    /// [`CallProtocol`]: crate::CallProtocol
     #[must_use]
     pub const fn slot(self) -> u16 {
         let [low, high, ..] = self.0.to_le_bytes();

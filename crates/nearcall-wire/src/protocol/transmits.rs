@@ -2,11 +2,11 @@
 //!
 //! Always true: at most one cancel for each slot of ours, one error for each slot of the peer's,
 //! and one of everything else; so the queue never grows beyond the room that it was given.
-//! Not here: whether an error is still wanted (`calls/incoming.rs`).
+//! Not here: whether an error is still wanted (`call_table/incoming.rs`).
 
 use alloc::collections::VecDeque;
 
-use crate::calls::CallId;
+use crate::call_table::CallId;
 
 /// One waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
