@@ -102,6 +102,40 @@ pub enum ProtocolError {
     SecondGoAway,
 }
 
+impl ProtocolError {
+    /// Returns the name of the violation without its numbers, such as `second-reply`: for counting.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CutOff { .. } => "cut-off",
+            Self::MessageTooLarge { .. } => "message-too-large",
+            Self::NotAGreeting => "not-a-greeting",
+            Self::SecondGreeting => "second-greeting",
+            Self::NoCommonVersion { .. } => "no-common-version",
+            Self::WrongVersion { .. } => "wrong-version",
+            Self::UnknownKind { .. } => "unknown-kind",
+            Self::ReservedBits { .. } => "reserved-bits",
+            Self::UnusedField { .. } => "unused-field",
+            Self::BadReferences => "bad-references",
+            Self::LengthMismatch { .. } => "length-mismatch",
+            Self::MetadataTooLarge { .. } => "metadata-too-large",
+            Self::DeadlineOverflow { .. } => "deadline-overflow",
+            Self::BadStatus { .. } => "bad-status",
+            Self::TooManyCalls => "too-many-calls",
+            Self::CallIdInUse => "call-id-in-use",
+            Self::CallIdReused => "call-id-reused",
+            Self::CallAfterGoAway => "call-after-go-away",
+            Self::ReplyToUnknownCall => "reply-to-unknown-call",
+            Self::SecondReply => "second-reply",
+            Self::CancelOfUnknownCall => "cancel-of-unknown-call",
+            Self::SecondCancel => "second-cancel",
+            Self::PingTooSoon => "ping-too-soon",
+            Self::PongWithoutPing => "pong-without-ping",
+            Self::SecondGoAway => "second-go-away",
+        }
+    }
+}
+
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,25 +1,25 @@
 //! Buffers that messages are received into, used again and again.
 //!
-//! Always true: a buffer's length is its room, and its bytes mean nothing; few are kept. Fresh
+//! **Invariants:** a buffer's length is its room, and its bytes mean nothing; few are kept. Fresh
 //! memory costs more than the copy into it: a page fault for each 4 KiB. A large buffer may be
 //! shared with the messages that were read from it: the last of them gives it back, in any thread.
-//! Not here: whose message is in a buffer that is in use.
+//! **Not here:** whose message is in a buffer that is in use.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::lent::LentParts;
+use crate::borrowed::BorrowedSegments;
 use crate::limits::BUFFER_BYTES_MIN;
 
-/// Buffers that nobody uses right now.
+/// Buffers that are not in use.
 #[derive(Default)]
-pub(crate) struct Buffers {
+pub(crate) struct BufferPool {
     small: RefCell<Vec<Vec<u8>>>,
     large: Arc<Large>,
     /// A list for parts that are lent to us; empty. One: messages are read one after the other.
-    lent: Cell<Option<Box<LentParts>>>,
+    segments: Cell<Option<Box<BorrowedSegments>>>,
 }
 
 /// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
@@ -36,7 +36,7 @@ struct Shared {
     home: Arc<Large>,
 }
 
-impl Buffers {
+impl BufferPool {
     /// A buffer with room for a small message at least. Allocates only if all are in use.
     #[inline]
     pub(crate) fn take(&self) -> Vec<u8> {
@@ -81,14 +81,14 @@ impl Buffers {
     }
 
     /// A list for the lent parts of a message.
-    pub(crate) fn take_lent(&self) -> Box<LentParts> {
-        self.lent.take().unwrap_or_default()
+    pub(crate) fn take_segments(&self) -> Box<BorrowedSegments> {
+        self.segments.take().unwrap_or_default()
     }
 
     /// Lets go of the parts, and takes the list back.
-    pub(crate) fn give_lent(&self, mut lent: Box<LentParts>) {
-        lent.clear();
-        self.lent.set(Some(lent));
+    pub(crate) fn give_segments(&self, mut segments: Box<BorrowedSegments>) {
+        segments.clear();
+        self.segments.set(Some(segments));
     }
 
     /// Makes the message in a large buffer something that can be sliced. The buffer comes back when
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         let mut buffer = buffers.take();
         buffers.grow(&mut buffer, 3 * BUFFER_BYTES_MIN);
         assert_eq!(buffer.len(), 4 * BUFFER_BYTES_MIN);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn whatever_comes_back_there_is_room_in_the_next_one() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         for bytes in [0, 1, 64, BUFFER_BYTES_MIN - 1] {
             buffers.give(vec![0; bytes]);
             let mut fresh = Vec::new();
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_serves_the_next_large_message() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         let mut buffer = buffers.take();
         buffers.grow(&mut buffer, 1 << 20);
         let place = buffer.as_ptr();
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_shared_buffer_comes_back_with_its_last_slice() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         let buffer = vec![9; 1 << 20];
         let place = buffer.as_ptr();
         let whole = buffers.share(buffer, 1000);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_message_does_not_hold_a_buffer_that_is_much_longer() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         buffers.give(vec![0; 4 << 20]);
         let mut buffer = buffers.take();
         buffers.grow(&mut buffer, 20_000);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn memory_is_not_hoarded() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         for _ in 0..3 * SMALL_KEPT_MAX {
             buffers.give(vec![0; 2 * SMALL_BYTES_MAX]);
             buffers.give(vec![0; BUFFER_BYTES_MIN]);

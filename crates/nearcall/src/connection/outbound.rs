@@ -1,30 +1,30 @@
 //! The three kinds of message that carry something of the user: a call, a one-way message, a
 //! reply.
 //!
-//! Each is opened in the protocol, which may refuse it, and then has a header. Always true: what
-//! was opened is sent or undone.
-//! Not here: sending (`sending.rs`), errors and the protocol's own messages.
+//! Each is prepared in the protocol, which may refuse it, and then has a header.
+//! **Invariants:** what was prepared is sent or undone.
+//! **Not here:** sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{
-    Connection, HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
+    CallProtocol, HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
     StartError, Time,
 };
 
 /// A message that the protocol has to know of before it is sent.
-pub(super) trait Opening {
+pub(super) trait OutboundMessage {
     /// What names it from then on.
-    type Opened: Copy;
+    type Prepared: Copy;
     /// Why the protocol may refuse it.
     type Refused;
 
     /// Tells the protocol.
-    fn open(&self, wire: &mut Connection) -> Result<Self::Opened, Self::Refused>;
+    fn prepare(&self, protocol: &mut CallProtocol) -> Result<Self::Prepared, Self::Refused>;
 
     /// Its header. Written where it is needed: headers that move cost more than making them.
-    fn head(&self, opened: Self::Opened) -> Head;
+    fn head(&self, prepared: Self::Prepared) -> Head;
 
     /// It could not be sent.
-    fn undo(&self, wire: &mut Connection, opened: Self::Opened);
+    fn undo(&self, protocol: &mut CallProtocol, prepared: Self::Prepared);
 
     /// Lengths of what follows the header.
     fn payload(&self) -> &Payload;
@@ -44,23 +44,23 @@ pub(super) struct NewCall {
     pub(super) request: Request,
 }
 
-impl Opening for NewCall {
-    type Opened = OutgoingCall;
+impl OutboundMessage for NewCall {
+    type Prepared = OutgoingCall;
     type Refused = StartError;
 
     #[inline]
-    fn open(&self, wire: &mut Connection) -> Result<OutgoingCall, StartError> {
-        wire.open_call(self.now, &self.request)
+    fn prepare(&self, protocol: &mut CallProtocol) -> Result<OutgoingCall, StartError> {
+        protocol.open_call(self.now, &self.request)
     }
 
     #[inline(always)]
     fn head(&self, call: OutgoingCall) -> Head {
-        self.request.call_head(call)
+        self.request.call_head(self.now, call)
     }
 
-    fn undo(&self, wire: &mut Connection, call: OutgoingCall) {
-        // It was opened just now, so it has not ended.
-        let _ = wire.abandon(call);
+    fn undo(&self, protocol: &mut CallProtocol, call: OutgoingCall) {
+        // It was prepared just now, so it has not ended.
+        let _ = protocol.abandon(call);
     }
 
     #[inline(always)]
@@ -71,24 +71,25 @@ impl Opening for NewCall {
 
 /// A message of ours that is never answered.
 pub(super) struct NewOneway {
+    pub(super) now: Time,
     pub(super) request: Request,
 }
 
-impl Opening for NewOneway {
-    type Opened = ();
+impl OutboundMessage for NewOneway {
+    type Prepared = ();
     type Refused = StartError;
 
     #[inline]
-    fn open(&self, wire: &mut Connection) -> Result<(), StartError> {
-        wire.judge_oneway(&self.request)
+    fn prepare(&self, protocol: &mut CallProtocol) -> Result<(), StartError> {
+        protocol.validate_oneway(self.now, &self.request)
     }
 
     #[inline(always)]
     fn head(&self, (): ()) -> Head {
-        self.request.oneway_head()
+        self.request.oneway_head(self.now)
     }
 
-    fn undo(&self, _wire: &mut Connection, (): ()) {}
+    fn undo(&self, _protocol: &mut CallProtocol, (): ()) {}
 
     #[inline(always)]
     fn payload(&self) -> &Payload {
@@ -97,18 +98,18 @@ impl Opening for NewOneway {
 }
 
 /// The result of a call of the peer. Never undone: what finds no room is kept.
-pub(super) struct Answer {
+pub(super) struct NewReply {
     pub(super) call: IncomingCall,
     pub(super) payload: Payload,
 }
 
-impl Opening for Answer {
-    type Opened = ();
+impl OutboundMessage for NewReply {
+    type Prepared = ();
     type Refused = ReplyError;
 
     #[inline]
-    fn open(&self, wire: &mut Connection) -> Result<(), ReplyError> {
-        wire.end_call(self.call, self.payload)
+    fn prepare(&self, protocol: &mut CallProtocol) -> Result<(), ReplyError> {
+        protocol.end_call(self.call, self.payload)
     }
 
     #[inline(always)]
@@ -116,7 +117,7 @@ impl Opening for Answer {
         self.call.reply_head(self.payload)
     }
 
-    fn undo(&self, _wire: &mut Connection, (): ()) {}
+    fn undo(&self, _protocol: &mut CallProtocol, (): ()) {}
 
     #[inline(always)]
     fn payload(&self) -> &Payload {

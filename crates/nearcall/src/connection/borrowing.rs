@@ -1,22 +1,24 @@
 //! What came by reference: bytes of a message that lie in memory of the other end.
 //!
 //! From a peer that is trusted they become slices of that memory; from any other they are copied,
-//! once, to where they stand in the message, and given back. Always true: references are judged
-//! before anything is read; what they name is given back once, also if nobody wants the message.
-//! Not here: the memory (`nearcall-channel`), reading the message (`codec.rs`).
+//! once, to where they stand in the message, and given back.
+//! **Invariants:** references are judged before anything is read; what they name is given back
+//! once, also if the message has no receiver any more.
+//! **Not here:** the memory (`nearcall-channel`), reading the message (`codec.rs`).
 
 use nearcall_channel::{Borrower, Place, ReceiveError};
 use nearcall_os::region::Trust;
 use nearcall_wire::{End, Event, HEADER_BYTES, Payload, Reference, References};
 
 use super::receiving::Unreceived;
-use super::{Inner, Link};
+use super::Connection;
+use crate::borrowed::BorrowedSegments;
 
 /// What one end borrows over one connection.
 #[derive(Debug)]
 pub(super) struct Borrowing {
     borrower: Borrower,
-    /// The user's word, if it was given for this connection.
+    /// The user's declaration of trust, if it was given for this connection.
     trust: Option<Trust>,
 }
 
@@ -25,25 +27,27 @@ impl Borrowing {
         Self { borrower, trust: is_trusted.then(Trust::given_by_the_user) }
     }
 
-    /// What lives here of the other end's loans.
+    /// Returns how much lives here of the other end's loans.
     pub(super) fn places_out(&self) -> usize {
         self.borrower.places_out()
     }
 }
 
-impl Link {
-    /// Takes what a message in `buffer` names. Afterwards either the message is whole and its event
-    /// says so, or its lent parts wait in `self.lent`.
+impl Connection {
+    /// Takes what a message in `buffer` names. Returns the event, and the segments if the message
+    /// is read where they lie; otherwise the message in `buffer` is whole then.
     #[inline(never)]
-    pub(super) fn borrow(
+    pub(super) fn borrow_segments(
         &self,
-        inner: &mut Inner,
         event: Option<Event>,
         buffer: &mut Vec<u8>,
         message_bytes: usize,
-    ) -> Result<Option<Event>, Unreceived> {
+    ) -> Result<Whole, Unreceived> {
+        let inner = &mut *self.inner.borrow_mut();
         // The protocol refuses references where there is nothing to borrow.
-        let Some(Borrowing { borrower, trust }) = &mut inner.borrowing else { return Ok(event) };
+        let Some(Borrowing { borrower, trust }) = &mut inner.borrowing else {
+            return Ok((event, None));
+        };
         let message = &buffer[..message_bytes];
         let start = body_start(message);
         let (head, body) = message.split_at_checked(start).unwrap_or((message, &[]));
@@ -51,30 +55,33 @@ impl Link {
         let read = References::read(body, body_bytes_max);
         let (references, rest) = read.map_err(Unreceived::Protocol)?;
         if let &mut Some(trust) = trust {
-            let mut lent = self.core.buffers.take_lent();
-            lent.rest = message_bytes - rest.len()..message_bytes;
+            let mut segments = self.buffers.take_segments();
+            segments.rest = message_bytes - rest.len()..message_bytes;
             for reference in references.iter() {
                 let borrowed = borrower.borrow(place(&reference)).map_err(Unreceived::Channel)?;
-                lent.push(reference.position as usize, borrowed.into_bytes(trust));
+                segments.push(reference.position as usize, borrowed.into_bytes(trust));
             }
-            // Of a message that nobody wants any more they go at once.
-            match event.is_some() {
-                true => self.lent.set(Some(lent)),
-                false => self.core.buffers.give_lent(lent),
+            if event.is_some() {
+                return Ok((event, Some(segments)));
             }
-            return Ok(event);
+            // Those of a message that has no receiver any more go at once.
+            self.buffers.give_segments(segments);
+            return Ok((None, None));
         }
         let whole_bytes = start + references.body_bytes();
-        let mut whole = self.core.buffers.take_large(whole_bytes);
-        self.core.buffers.grow(&mut whole, whole_bytes);
+        let mut whole = self.buffers.take_large(whole_bytes);
+        self.buffers.grow(&mut whole, whole_bytes);
         let (place_of_head, place_of_body) = whole[..whole_bytes].split_at_mut(start);
         place_of_head.copy_from_slice(head);
         copy_together(borrower, &references, rest, place_of_body).map_err(Unreceived::Channel)?;
         let event = event.map(|event| with_whole_body(event, references.body_bytes()));
-        self.core.buffers.give(std::mem::replace(buffer, whole));
-        Ok(event)
+        self.buffers.give(std::mem::replace(buffer, whole));
+        Ok((event, None))
     }
 }
+
+/// An event, and what of its message lies in memory of the peer.
+type Whole = (Option<Event>, Option<Box<BorrowedSegments>>);
 
 /// Puts a body together from its rest and what it names, each copied once.
 fn copy_together(
@@ -114,7 +121,7 @@ fn place(reference: &Reference) -> Place {
     Place { slot, segment, offset, bytes }
 }
 
-/// What the event says of a message that has all its bytes now.
+/// Returns the event of a message that has all its bytes now.
 fn with_whole_body(event: Event, body_bytes: usize) -> Event {
     let whole = |payload: Payload| {
         // The body is within the limit of the connection, which has 32 bits.

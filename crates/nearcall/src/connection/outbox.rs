@@ -1,8 +1,8 @@
 //! Messages that found no room in the channel yet.
 //!
-//! Always true: they leave in the order in which the protocol made them, and while one is here no
-//! later message goes past it; all together are bounded.
-//! Not here: waiting for room (`reactor.rs`).
+//! **Invariants:** they leave in the order in which the protocol made them, and while one is here
+//! no later message goes past it; all together are bounded.
+//! **Not here:** waiting for room (`reactor.rs`).
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Whether a message of this length may be added; an empty outbox takes any. Half of the
+    /// Returns whether a message of this length may be added; an empty outbox takes any. Half of the
     /// messages are left for refusals.
     pub(crate) fn has_room_for(&self, message_bytes: usize) -> bool {
         let has_room = self.bytes + message_bytes <= OUTBOX_BYTES_MAX
@@ -28,7 +28,7 @@ impl Outbox {
         self.is_empty() || has_room
     }
 
-    /// Whether not even a refusal fits any more.
+    /// Returns whether not even a refusal fits any more.
     pub(crate) fn is_overfull(&self) -> bool {
         self.messages.len() >= OUTBOX_MESSAGES_MAX
     }

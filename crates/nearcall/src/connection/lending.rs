@@ -1,9 +1,10 @@
 //! Lending over a connection: loans, and messages in which they travel by reference.
 //!
 //! A message that holds loans is marshalled without them, aside, and sent behind the table that
-//! says where they are. Always true: a reference that was counted is in a message that leaves, or
-//! is taken back; on a connection that lends nothing, messages cost one look at a flag more.
-//! Not here: what the other end does with it (`borrowing.rs`), the memory (`nearcall-channel`).
+//! locates them.
+//! **Invariants:** a reference that was counted is in a message that leaves, or is taken back; on a
+//! connection that lends nothing, messages cost one look at a flag more.
+//! **Not here:** what the other end does with it (`borrowing.rs`), the memory (`nearcall-channel`).
 
 use std::cell::{Cell, RefCell};
 
@@ -14,7 +15,7 @@ use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType};
 
-use super::Link;
+use super::Connection;
 use crate::codec::{self, Message};
 use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
 use crate::status::Status;
@@ -23,7 +24,7 @@ use crate::status::Status;
 pub(super) struct Lending {
     /// None over mechanisms that lend nothing.
     lender: RefCell<Option<Lender>>,
-    /// Something was lent since the last look at which nothing was.
+    /// Something was lent since nothing was out.
     has_lent: Cell<bool>,
     /// Memory to gather the next message in.
     spare: Cell<Gathered>,
@@ -34,13 +35,13 @@ impl Lending {
         Self { lender: RefCell::new(lender), has_lent: Cell::new(false), spare: Cell::default() }
     }
 
-    /// Whether a message may hold something that is lent here.
+    /// Returns whether a message may hold something that is lent here.
     #[inline(always)]
     pub(super) fn may_lend(&self) -> bool {
         self.has_lent.get()
     }
 
-    /// The message without what is lent, if it holds anything of that. What it names is counted:
+    /// Returns the message without what is lent, if it holds anything of that. What it names is counted:
     /// [`take_back`](Self::take_back) if it does not leave.
     fn gather(&self, message: &impl Message) -> Option<Gathered> {
         let mut lender = self.lender.borrow_mut();
@@ -78,7 +79,7 @@ impl Lending {
         self.spare.set(gathered);
     }
 
-    /// Slots that are out: here, and only at the other end.
+    /// Returns how many slots are out: here, and only at the other end.
     pub(super) fn slots_out(&self) -> usize {
         let mut lender = self.lender.borrow_mut();
         let (here, there) = lender.as_mut().map_or((0, 0), Lender::slots_out);
@@ -86,11 +87,11 @@ impl Lending {
     }
 }
 
-impl Link {
-    /// Memory for a message to this peer: lent where the mechanism can, else of the heap.
+impl Connection {
+    /// Returns memory for a message to this peer: lent where the mechanism can, else of the heap.
     pub(crate) fn loan(&self, loan_bytes: usize) -> Result<Loan, Status> {
-        if self.is_gone() {
-            return Err(self.why_gone());
+        if self.is_closed() {
+            return Err(self.close_reason());
         }
         let loan_bytes_max = self.message_bytes_max.get() as usize;
         if loan_bytes > loan_bytes_max {
@@ -120,7 +121,7 @@ impl Link {
         let message_bytes_max = self.message_bytes_max.get() as usize;
         let sent = match message_bytes <= message_bytes_max {
             true => send(&gathered),
-            false => Err(too_large(message_bytes, message_bytes_max, &self.name).into()),
+            false => Err(self.too_large("message", message_bytes).into()),
         };
         if sent.is_err() {
             self.lending.take_back(&gathered);
@@ -135,14 +136,6 @@ fn refused(error: &LoanError, name: &str) -> Status {
     Status::resource_exhausted(format!("no loan for {name}: {error}"))
 }
 
-#[cold]
-fn too_large(message_bytes: usize, message_bytes_max: usize, name: &str) -> Status {
-    Status::resource_exhausted(format!(
-        "message of {message_bytes} bytes is above the limit of {message_bytes_max}, on the way to \
-         {name}"
-    ))
-}
-
 /// A message without what it holds of loans, and the table that says where that is.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -154,8 +147,8 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Length of the message with all its parts.
     fn whole_bytes(&self) -> usize {
-        let lent: usize = self.places.iter().map(|place| place.bytes as usize).sum();
-        self.rest.len() + lent
+        let lent_bytes: usize = self.places.iter().map(|place| place.bytes as usize).sum();
+        self.rest.len() + lent_bytes
     }
 }
 

@@ -1,8 +1,8 @@
-//! A message of which parts lie in memory of a trusted peer, as a codec reads it.
+//! A message of which segments lie in memory of a trusted peer, as a codec reads it.
 //!
-//! Always true: the parts stand in their order and do not overlap; `bytes` fields in them become
-//! slices of that memory, everything else is copied.
-//! Not here: where the parts come from (`link/borrowing.rs`).
+//! **Invariants:** the segments stand in their order and do not overlap; `bytes` fields in them
+//! become slices of that memory, everything else is copied.
+//! **Not here:** where the segments come from (`connection/borrowing.rs`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,7 +21,7 @@ pub fn detach(bytes: &mut Bytes) {
 
 /// The lent parts of a message.
 #[derive(Default)]
-pub(crate) struct LentParts {
+pub(crate) struct BorrowedSegments {
     /// Where each begins in the whole body, and its bytes until they are read.
     parts: Vec<(usize, Cell<Bytes>)>,
     /// Length of all parts together.
@@ -30,7 +30,7 @@ pub(crate) struct LentParts {
     pub(crate) rest: Range<usize>,
 }
 
-impl LentParts {
+impl BorrowedSegments {
     /// The next part, which was judged, and where it begins in the whole body.
     pub(crate) fn push(&mut self, position: usize, part: Bytes) {
         self.parts_bytes += part.len();
@@ -44,7 +44,7 @@ impl LentParts {
     }
 }
 
-impl fmt::Debug for LentParts {
+impl fmt::Debug for BorrowedSegments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { parts, parts_bytes, .. } = self;
         write!(f, "{} parts of {parts_bytes} bytes", parts.len())
@@ -52,7 +52,7 @@ impl fmt::Debug for LentParts {
 }
 
 /// Reads through the rest and the parts as if they were one.
-pub(crate) struct LentBody<'a> {
+pub(crate) struct BorrowedBody<'a> {
     /// What is left of the rest.
     rest: &'a [u8],
     /// Parts that were not reached yet, with their positions.
@@ -63,9 +63,9 @@ pub(crate) struct LentBody<'a> {
     left_bytes: usize,
 }
 
-impl<'a> LentBody<'a> {
-    /// `rest` is the part of the buffer that [`LentParts::rest`] names. The parts are read once.
-    pub(crate) fn new(rest: &'a [u8], lent: &'a LentParts) -> Self {
+impl<'a> BorrowedBody<'a> {
+    /// `rest` is the part of the buffer that [`BorrowedSegments::rest`] names. The parts are read once.
+    pub(crate) fn new(rest: &'a [u8], lent: &'a BorrowedSegments) -> Self {
         let parts = &lent.parts[..];
         let left_bytes = rest.len() + lent.parts_bytes;
         let mut body = Self { rest, parts, part: Bytes::new(), position: 0, left_bytes };
@@ -86,7 +86,7 @@ impl<'a> LentBody<'a> {
     }
 }
 
-impl Buf for LentBody<'_> {
+impl Buf for BorrowedBody<'_> {
     #[inline]
     fn remaining(&self) -> usize {
         self.left_bytes
@@ -148,11 +148,11 @@ mod tests {
     fn the_whole_reads_as_one() {
         let rest = b"cdejk";
         for step in 1..11 {
-            let mut lent = LentParts::default();
+            let mut lent = BorrowedSegments::default();
             for (position, part) in [(0, "ab"), (5, "fgh"), (8, "i")] {
                 lent.push(position, Bytes::from(part));
             }
-            let mut body = LentBody::new(rest, &lent);
+            let mut body = BorrowedBody::new(rest, &lent);
             let mut read = Vec::new();
             while body.has_remaining() {
                 assert!(!body.chunk().is_empty());
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn fields_within_a_part_are_slices_and_all_others_copies() {
         let part = Bytes::from(vec![7; 100]);
-        let mut lent = LentParts::default();
+        let mut lent = BorrowedSegments::default();
         lent.push(2, part.clone());
-        let mut body = LentBody::new(b"xyz", &lent);
+        let mut body = BorrowedBody::new(b"xyz", &lent);
         body.advance(2);
         assert_eq!(body.copy_to_bytes(40).as_ptr(), part.as_ptr());
         assert_eq!(body.copy_to_bytes(59).as_ptr(), part[40..].as_ptr());
