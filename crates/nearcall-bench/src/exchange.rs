@@ -19,7 +19,7 @@
 use std::fmt;
 use std::io;
 
-use nearcall_channel::{MeetError, OpenError, ReceiveError, Refusal, SendError};
+use nearcall_channel::{HandshakeError, OpenError, ReceiveError, Refusal, SendError};
 use serde::{Deserialize, Serialize};
 
 use crate::payload::{Corruption, Payload, Verifier};
@@ -126,12 +126,12 @@ impl From<Corruption> for Failure {
     }
 }
 
-impl From<MeetError> for Failure {
-    fn from(error: MeetError) -> Self {
+impl From<HandshakeError> for Failure {
+    fn from(error: HandshakeError) -> Self {
         let unsupported = matches!(
             error,
-            MeetError::Refused { code: Refusal::Unsupported, .. }
-                | MeetError::Open(_, OpenError::Unsupported(_))
+            HandshakeError::Refused { code: Refusal::Unsupported, .. }
+                | HandshakeError::Open(_, OpenError::Unsupported(_))
         );
         let cause = if unsupported { Cause::Unsupported } else { Cause::Other };
         Self { cause, text: error.to_string() }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nearcall_channel::limits::PIECE_BYTES;
+use nearcall_channel::limits::FRAGMENT_BYTES;
 use nearcall_channel::{DataPath, Mechanism, WaitPolicy};
 
 use crate::bench_plan::Shape;
@@ -167,7 +167,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
             return None;
         }
     };
-    let small = cell.message_bytes < PIECE_BYTES as u64;
+    let small = cell.message_bytes < FRAGMENT_BYTES as u64;
     let floor = match (cell.kind, mechanism.data_path()) {
         (Kind::Throughput, DataPath::KernelCopies) if spins(cell.wait) => {
             one_way_floor(cell.message_bytes)

@@ -34,13 +34,13 @@ pub struct Readiness<'a> {
 /// One mechanism's end of a connection.
 ///
 /// Users hold an [`Endpoint`](crate::Endpoint), which calls these in the right order. All waiting
-/// follows the policy with which the channel was opened; `Deadline::Now` never waits, except for
+/// follows the policy with which the channel was opened; `Deadline::NOW` never waits, except for
 /// a lock that a mechanism shares with the other end (`shm/monitor.rs`).
 pub trait Channel: Send {
     /// Begins a message of `message_bytes` bytes, at most the connection's limit.
     ///
-    /// With `Deadline::Now` a success means that the rest of the message will not wait either.
-    /// Otherwise the pieces of a long message wait for room until `until`.
+    /// With `Deadline::NOW` a success means that the rest of the message will not wait either.
+    /// Otherwise the fragments of a long message wait for room until `until`.
     ///
     /// # Errors
     ///
@@ -78,29 +78,29 @@ pub trait Channel: Send {
 
     /// Waits for a message and tells its length.
     ///
-    /// With `Deadline::Now` it is there as a whole. Otherwise its pieces may still be on their
+    /// With `Deadline::NOW` it is there as a whole. Otherwise its fragments may still be on their
     /// way, and reading them waits until `until`.
     fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError>;
 
     /// Looks so many times whether a receive might give anything. Wrongly yes at times, never
     /// wrongly no for good.
-    fn has_come(&mut self, looks: u32) -> bool;
+    fn poll_ready(&mut self, spins: u32) -> bool;
 
     /// The next bytes of the received message where they lie. Empty once all are consumed.
     ///
     /// They may be in memory that the other end can still write: judge copies, never the original.
-    fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError>;
+    fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError>;
 
-    /// The first `bytes` of the last [`piece`](Channel::piece) are no longer needed.
+    /// The first `bytes` of the last [`fragment`](Channel::fragment) are no longer needed.
     fn consume(&mut self, bytes: usize);
 
     /// Copies the next `into.len()` bytes of the message, which has as many left.
     fn read(&mut self, into: &mut [u8]) -> Result<(), ReceiveError> {
         let mut copied = 0;
         while copied < into.len() {
-            let piece = self.piece()?;
-            let bytes = piece.len().min(into.len() - copied);
-            piece.slice(0..bytes).copy_to(&mut into[copied..copied + bytes]);
+            let fragment = self.fragment()?;
+            let bytes = fragment.len().min(into.len() - copied);
+            fragment.slice(0..bytes).copy_to(&mut into[copied..copied + bytes]);
             self.consume(bytes);
             copied += bytes;
         }
@@ -128,30 +128,30 @@ pub trait Channel: Send {
     /// # Errors
     ///
     /// `DoesNotFit`: a message that is longer, or whose parts are still to come. Then
-    /// [`lend`](Channel::lend) a buffer and ask again: that one comes back in exchange for `into`,
+    /// [`swap_buffer`](Channel::swap_buffer) a buffer and ask again: that one comes back in exchange for `into`,
     /// with the message.
     fn receive_vec(&mut self, into: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError>;
 
     /// Lends a buffer to collect messages in, and gives back the one that was used before. It may
     /// be empty: room is made as the message comes.
-    fn lend(&mut self, buffer: &mut Vec<u8>);
+    fn swap_buffer(&mut self, buffer: &mut Vec<u8>);
 
     /// Ends the received message, read or not, and frees its space. Does not wait.
     fn release(&mut self);
 
     /// From now on [`receive_into`](Channel::receive_into) takes a message only when all of it has
     /// come, whatever the deadline: who is called away must not be held by a sender that stalls.
-    fn take_whole_only(&mut self) {}
+    fn set_whole_messages_only(&mut self) {}
 
     /// Closing will not wait for the other end to read what was sent.
-    fn abandon(&mut self) {}
+    fn discard_unsent(&mut self) {}
 
     /// How many bytes of messages on their way out there is really room for, as read back from the
     /// kernel's object: it may give more or less than was asked for, and counts in its own way.
     fn room_bytes(&self) -> std::io::Result<usize>;
 
-    /// The longest message that travels in one piece, in bytes.
-    fn unit_bytes_max(&self) -> usize;
+    /// The longest message that travels in one fragment, in bytes.
+    fn fragment_bytes_max(&self) -> usize;
 
     /// What an event loop waits on, where the mechanism has such a thing.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;

@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
 use crate::limits::{
     CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
     PASSED_DESCRIPTORS_MAX,
@@ -72,7 +72,7 @@ impl Control {
         until: Deadline,
         descriptors_max: usize,
     ) -> Result<Parts, ReceiveError> {
-        if poll_one(self, Interest::Readable, until.timeout())?.is_none() {
+        if poll_one(self, Interest::Readable, until)?.is_none() {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
@@ -90,7 +90,7 @@ impl Control {
             return Err(ReceiveError::Os(io::Error::other(text)));
         }
         if received.truncated {
-            return Err(Misdeed::BadPacket.into());
+            return Err(Violation::BadPacket.into());
         }
         if received.bytes == 0 {
             return Err(ReceiveError::PeerGone);
@@ -116,11 +116,11 @@ impl Control {
             if let Some(fds) = inbox.pop_passed() {
                 return Ok(fds);
             }
-            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+            match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
                 Ok(parts) => inbox.put(parts)?,
                 Err(ReceiveError::Empty) => {
                     drop(inbox);
-                    if poll_one(self, Interest::Readable, until.timeout())?.is_none() {
+                    if poll_one(self, Interest::Readable, until)?.is_none() {
                         break;
                     }
                 }
@@ -142,7 +142,7 @@ impl Control {
             if enough(&inbox.segments) || inbox.is_full() {
                 break;
             }
-            match self.receive(Deadline::Now, PASSED_DESCRIPTORS_MAX) {
+            match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
                 Ok(parts) => inbox.put(parts)?,
                 // Whether the other end is gone tells whoever waits for a message of it.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
@@ -183,7 +183,7 @@ impl Inbox {
                 Ok(())
             }
             [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
-            _ => Err(Misdeed::BadPacket.into()),
+            _ => Err(Violation::BadPacket.into()),
         }
     }
 

@@ -11,7 +11,7 @@ use nearcall_os::region::SharedBytes;
 use crate::channel::{Channel, Interest, Readiness};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
-use crate::interrupt::Interrupter;
+use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
@@ -55,9 +55,9 @@ impl Endpoint {
         self.settings.message_bytes_max as usize
     }
 
-    /// The longest message that travels in one piece on this connection, in bytes.
-    pub fn unit_bytes_max(&self) -> usize {
-        self.channel.unit_bytes_max()
+    /// The longest message that travels in one fragment on this connection, in bytes.
+    pub fn fragment_bytes_max(&self) -> usize {
+        self.channel.fragment_bytes_max()
     }
 
     /// Room in each direction that was asked for and agreed on, in bytes.
@@ -134,7 +134,7 @@ impl Endpoint {
     pub fn receive(&mut self, until: Deadline) -> Result<Message<'_>, ReceiveError> {
         let message_bytes = self.channel.receive(until)?;
         let channel = &mut *self.channel;
-        Ok(Message { channel, message_bytes, left_bytes: message_bytes, piece_bytes: 0 })
+        Ok(Message { channel, message_bytes, left_bytes: message_bytes, fragment_bytes: 0 })
     }
 
     /// Receives the next message into `into` and tells its length.
@@ -177,7 +177,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in
-    /// parts. [`lend`](Self::lend) a buffer and call again: with the message `into` and that buffer
+    /// parts. [`swap_buffer`](Self::swap_buffer) a buffer and call again: with the message `into` and that buffer
     /// change places. Until then `Empty` says that it is not there as a whole.
     #[inline]
     pub fn receive_vec(
@@ -192,14 +192,14 @@ impl Endpoint {
     /// several endpoints. Yes may be wrong; after a no, ask again. Over mechanisms that cannot tell
     /// without a system call it is always yes.
     #[inline]
-    pub fn has_come(&mut self, looks: u32) -> bool {
-        self.channel.has_come(looks)
+    pub fn poll_ready(&mut self, spins: u32) -> bool {
+        self.channel.poll_ready(spins)
     }
 
     /// Lends a buffer for the next message that comes in parts, in exchange for the one that the
     /// channel has now. Any will do: an empty one grows as the message comes.
-    pub fn lend(&mut self, buffer: &mut Vec<u8>) {
-        self.channel.lend(buffer);
+    pub fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
+        self.channel.swap_buffer(buffer);
     }
 
     /// The descriptor to wait on in an event loop, where the mechanism has one.
@@ -218,9 +218,9 @@ impl Endpoint {
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
-    /// [`Interrupter::rearm`]. What is there is still received. From now on `receive_into` takes a
+    /// [`Interrupt::rearm`]. What is there is still received. From now on `receive_into` takes a
     /// message when all of it has come, so that a sender that stalls holds nobody up: one that
-    /// travels in pieces costs a second copy. Committing waits as ever, and so does reading after
+    /// travels in fragments costs a second copy. Committing waits as ever, and so does reading after
     /// `receive`.
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
@@ -230,22 +230,22 @@ impl Endpoint {
     /// # Errors
     ///
     /// `Unsupported`: the mechanism has a descriptor to wait on, or never sleeps. `AlreadyExists`:
-    /// the last interrupter still lives. Otherwise the kernel's, such as EPERM for a file.
-    pub fn interrupt_when_readable(&mut self, fd: BorrowedFd<'_>) -> std::io::Result<Interrupter> {
+    /// the last interrupt still lives. Otherwise the kernel's, such as EPERM for a file.
+    pub fn interrupt_when_readable(&mut self, fd: BorrowedFd<'_>) -> std::io::Result<Interrupt> {
         let can = self.mechanism.capabilities();
         if can.pollable || can.needs_spinning {
             let why = if can.pollable { "can be waited on" } else { "never sleeps" };
             let text = format!("a wait of {} needs no interruption: it {why}", self.mechanism);
             return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
         }
-        self.channel.take_whole_only();
-        Interrupter::new(&self.settings.life, fd)
+        self.channel.set_whole_messages_only();
+        Interrupt::new(&self.settings.life, fd)
     }
 
     /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
     /// lost. For a peer that broke the rules, and would only hold this thread up.
-    pub fn abandon(&mut self) {
-        self.channel.abandon();
+    pub fn discard_unsent(&mut self) {
+        self.channel.discard_unsent();
     }
 
     /// Hands descriptors to the other end, beside the messages, over the control line.
@@ -403,8 +403,8 @@ pub struct Message<'a> {
     channel: &'a mut dyn Channel,
     message_bytes: usize,
     left_bytes: usize,
-    /// Length of the last piece, of which nothing was consumed yet.
-    piece_bytes: usize,
+    /// Length of the last fragment, of which nothing was consumed yet.
+    fragment_bytes: usize,
 }
 
 impl Message<'_> {
@@ -432,7 +432,7 @@ impl Message<'_> {
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
         let bytes = into.len().min(self.left_bytes);
-        self.piece_bytes = 0;
+        self.fragment_bytes = 0;
         self.channel.read(&mut into[..bytes])?;
         self.left_bytes -= bytes;
         Ok(bytes)
@@ -457,18 +457,18 @@ impl Message<'_> {
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
-        let piece = self.channel.piece()?;
-        self.piece_bytes = piece.len();
-        Ok(piece)
+    pub fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        let fragment = self.channel.fragment()?;
+        self.fragment_bytes = fragment.len();
+        Ok(fragment)
     }
 
-    /// The first `bytes` of the last [`piece`](Self::piece), at most all of it, are done with.
+    /// The first `bytes` of the last [`fragment`](Self::fragment), at most all of it, are done with.
     ///
-    /// Once for each piece: ask for the next before consuming more.
+    /// Once for each fragment: ask for the next before consuming more.
     pub fn consume(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.piece_bytes);
-        self.piece_bytes = 0;
+        let bytes = bytes.min(self.fragment_bytes);
+        self.fragment_bytes = 0;
         self.left_bytes -= bytes;
         self.channel.consume(bytes);
     }

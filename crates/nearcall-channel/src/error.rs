@@ -26,7 +26,7 @@ pub enum SendError {
     /// The other end has closed or died. No later send can succeed: connect again.
     PeerGone,
     /// The other end broke the rules of the mechanism. Close the connection.
-    PeerBroken(Misdeed),
+    PeerBroken(Violation),
     /// The kernel refused. Close the connection.
     Os(io::Error),
 }
@@ -46,26 +46,26 @@ pub enum ReceiveError {
     /// The other end has closed or died, and everything that it sent has been received.
     PeerGone,
     /// The other end broke the rules of the mechanism. Close the connection.
-    PeerBroken(Misdeed),
+    PeerBroken(Violation),
     /// The kernel refused. Close the connection.
     Os(io::Error),
 }
 
 /// What a peer did that no correct peer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Misdeed {
+pub enum Violation {
     /// A message longer than the limit that both ends agreed on.
     MessageTooLarge {
         /// Announced length.
         message_bytes: u64,
     },
-    /// A piece that is longer than what is left of its message, or than any piece may be.
-    PieceTooLarge {
+    /// A fragment that is longer than what is left of its message, or than any fragment may be.
+    FragmentTooLarge {
         /// Announced length.
-        piece_bytes: u64,
+        fragment_bytes: u64,
     },
-    /// A piece of another message while one was under way, or an end before all bytes had come.
-    PieceOutOfPlace,
+    /// A fragment of another message while one was under way, or an end before all bytes had come.
+    FragmentOutOfOrder,
     /// A header with bits that have no meaning.
     BadHeader,
     /// An index in shared memory that points past what can be there.
@@ -81,16 +81,18 @@ pub enum Misdeed {
     BadSegment,
 }
 
-impl fmt::Display for Misdeed {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MessageTooLarge { message_bytes } => {
                 write!(f, "announced a message of {message_bytes} bytes, above the agreed limit")
             }
-            Self::PieceTooLarge { piece_bytes } => {
-                write!(f, "announced a piece of {piece_bytes} bytes, more than fits there")
+            Self::FragmentTooLarge { fragment_bytes } => {
+                write!(f, "announced a fragment of {fragment_bytes} bytes, more than fits there")
             }
-            Self::PieceOutOfPlace => f.write_str("sent a piece that does not continue its message"),
+            Self::FragmentOutOfOrder => {
+                f.write_str("sent a fragment that does not continue its message")
+            }
             Self::BadHeader => f.write_str("sent a header with meaningless bits"),
             Self::BadIndex => f.write_str("published an index that cannot be"),
             Self::LostPacket => f.write_str("lost or repeated a packet"),
@@ -114,7 +116,7 @@ impl fmt::Display for SendError {
                 write!(f, "message committed with {missing_bytes} bytes not written")
             }
             Self::PeerGone => f.write_str("the other end is gone"),
-            Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),
+            Self::PeerBroken(violation) => write!(f, "the other end {violation}"),
             Self::Os(error) => write!(f, "sending failed: {error}"),
         }
     }
@@ -129,13 +131,13 @@ impl fmt::Display for ReceiveError {
             }
             Self::Aborted => f.write_str("the sender gave the message up"),
             Self::PeerGone => f.write_str("the other end is gone"),
-            Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),
+            Self::PeerBroken(violation) => write!(f, "the other end {violation}"),
             Self::Os(error) => write!(f, "receiving failed: {error}"),
         }
     }
 }
 
-impl std::error::Error for Misdeed {}
+impl std::error::Error for Violation {}
 
 impl std::error::Error for SendError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
@@ -190,14 +192,14 @@ impl From<io::Error> for ReceiveError {
     }
 }
 
-impl From<Misdeed> for SendError {
-    fn from(misdeed: Misdeed) -> Self {
-        Self::PeerBroken(misdeed)
+impl From<Violation> for SendError {
+    fn from(violation: Violation) -> Self {
+        Self::PeerBroken(violation)
     }
 }
 
-impl From<Misdeed> for ReceiveError {
-    fn from(misdeed: Misdeed) -> Self {
-        Self::PeerBroken(misdeed)
+impl From<Violation> for ReceiveError {
+    fn from(violation: Violation) -> Self {
+        Self::PeerBroken(violation)
     }
 }

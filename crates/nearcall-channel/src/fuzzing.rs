@@ -7,18 +7,18 @@
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
 
 use crate::address::Address;
-use crate::error::Misdeed;
+use crate::error::Violation;
+use crate::fragment::{FragmentHeader, Reassembly};
 use crate::limits;
 use crate::packet::Packet;
-use crate::piece::{Assembly, PieceHeader};
 use crate::shm::bell::Ringer;
 use crate::shm::layout::{
-    CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, piece_range,
+    CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, fragment_range,
 };
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own};
 
-/// Any bytes are a packet or a misdeed; a packet says the same after another way.
+/// Any bytes are a packet or a violation; a packet says the same after another way.
 ///
 /// # Panics
 ///
@@ -48,10 +48,10 @@ pub fn address(bytes: &[u8]) {
 /// memory at any time.
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs:
-/// `0 place:u8 word:u64` writes a frame's word, `1` reads a piece, `2 consumed:u64` claims to have
-/// read so far, `3 length:u16` sends a piece, `4 length:u16` gives a reserved piece up, `5
+/// `0 place:u8 word:u64` writes a frame's word, `1` reads a fragment, `2 consumed:u64` claims to have
+/// read so far, `3 length:u16` sends a fragment, `4 length:u16` gives a reserved fragment up, `5
 /// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are
-/// little-endian. An end stops at its first misdeed, as a channel does.
+/// little-endian. An end stops at its first violation, as a channel does.
 ///
 /// # Panics
 ///
@@ -86,7 +86,7 @@ struct Ends {
     own: OwnRegion,
     peer: PeerRegion,
     hostile: OwnRegion,
-    reader: Option<(Consumer, Assembly)>,
+    reader: Option<(Consumer, Reassembly)>,
     writer: Option<Producer>,
     ringer: Ringer,
 }
@@ -96,10 +96,10 @@ impl Ends {
         let capacity = Capacity::at_least(4 * limits::BUFFER_BYTES_MIN);
         let (own, _) = region_pair_private(capacity.region_bytes());
         let (hostile, peer) = region_pair_private(capacity.region_bytes());
-        let assembly = Assembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
+        let reassembly = Reassembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
         let ringer = Ringer::default();
         let writer = Some(Producer::new(capacity, Pages::First));
-        let reader = Some((Consumer::new(capacity, Pages::First), assembly));
+        let reader = Some((Consumer::new(capacity, Pages::First), reassembly));
         Self { capacity, own, peer, hostile, reader, writer, ringer }
     }
 
@@ -142,39 +142,39 @@ impl Ends {
         Some(())
     }
 
-    /// Reads one piece in the way that `shm.rs` does it.
-    fn read(&mut self) -> Result<(), Misdeed> {
-        let Some((consumer, assembly)) = &mut self.reader else { return Ok(()) };
+    /// Reads one fragment in the way that `shm.rs` does it.
+    fn read(&mut self) -> Result<(), Violation> {
+        let Some((consumer, reassembly)) = &mut self.reader else { return Ok(()) };
         let plain = match consumer.look(&self.peer) {
             0 => return Ok(()),
             word => consumer.try_plain(word),
         };
-        let piece = match plain {
-            Some(piece) => Some(piece),
+        let fragment = match plain {
+            Some(fragment) => Some(fragment),
             None => consumer.try_next(&self.own, &self.peer)?,
         };
-        let Some((header, place)) = piece else { return Ok(()) };
-        let length = header.piece_bytes as usize;
+        let Some((header, place)) = fragment else { return Ok(()) };
+        let length = header.fragment_bytes as usize;
         if plain.is_none() && consumer.is_note() {
             // Who takes it judges it in `lane.rs`, outside of the ring.
             let _ = self.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
-            assembly.handle(header)?;
+            reassembly.handle(header)?;
             consumer.finish(&self.own);
             return Ok(());
         }
-        assert!(length <= self.capacity.piece_bytes_max());
+        assert!(length <= self.capacity.fragment_bytes_max());
         assert!((FRAMES..self.capacity.region_bytes()).contains(&place));
         // Panics outside the region.
-        self.peer.bytes(piece_range(place, length)).copy_to(&mut vec![0; length]);
-        assembly.handle(header)?;
+        self.peer.bytes(fragment_range(place, length)).copy_to(&mut vec![0; length]);
+        reassembly.handle(header)?;
         consumer.finish(&self.own);
         Ok(())
     }
 
-    /// Reserves and fills a piece, then publishes it or gives it up.
-    fn write(&mut self, length: usize, publish: bool) -> Result<(), Misdeed> {
+    /// Reserves and fills a fragment, then publishes it or gives it up.
+    fn write(&mut self, length: usize, publish: bool) -> Result<(), Violation> {
         let Some(producer) = &mut self.writer else { return Ok(()) };
-        let length = length % (producer.piece_bytes_max() + 1);
+        let length = length % (producer.fragment_bytes_max() + 1);
         // Nothing depends on the answer; only the look itself is tried.
         let _ = producer.may_reserve(&self.peer, length);
         let Some(place) = producer.try_reserve(&self.own, &self.peer, length)? else {
@@ -182,9 +182,9 @@ impl Ends {
         };
         assert!((FRAMES..self.capacity.region_bytes()).contains(&place));
         // Panics outside the region.
-        self.own.slice_mut(piece_range(place, length)).fill(0xA5);
+        self.own.slice_mut(fragment_range(place, length)).fill(0xA5);
         match publish {
-            true => producer.publish(&self.own, PieceHeader::data(length, length, 0)),
+            true => producer.publish(&self.own, FragmentHeader::data(length, length, 0)),
             false => producer.forget(length),
         }
         Ok(())
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn notes_over_the_whole_ring_and_a_piece_past_its_end_stay_in_bounds() {
+    fn notes_over_the_whole_ring_and_a_fragment_past_its_end_stay_in_bounds() {
         let note = 1_u64 << 63 | 1 << 61 | 1 << 60 | 2_000 << 32 | 2_000;
-        let piece = 1_u64 << 63 | 1 << 60 | 3_000 << 32 | 3_000;
+        let fragment = 1_u64 << 63 | 1 << 60 | 3_000 << 32 | 3_000;
         for end in [187, 191, 255] {
             let mut bytes = Vec::new();
             for place in 0..=end {
-                let word = if place == end { piece } else { note };
+                let word = if place == end { fragment } else { note };
                 bytes.extend([0, place]);
                 bytes.extend(word.to_le_bytes());
                 bytes.push(1);

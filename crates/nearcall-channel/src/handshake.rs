@@ -6,8 +6,8 @@
 //! let address: Address = "unix:@example".parse()?;
 //! let listener = Listener::bind(&address)?;
 //! // In another process: nearcall_channel::connect(&address, mechanism, &Options::default())?
-//! let mut endpoint = listener.accept(Deadline::Never, &Options::default())?;
-//! endpoint.send(b"hello", Deadline::Never)?;
+//! let mut endpoint = listener.accept(Deadline::NEVER, &Options::default())?;
+//! endpoint.send(b"hello", Deadline::NEVER)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -27,7 +27,7 @@ use nearcall_os::socket;
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
-use crate::error::{Misdeed, ReceiveError};
+use crate::error::{ReceiveError, Violation};
 use crate::limits;
 use crate::mechanism::{Mechanism, UnknownMechanism};
 use crate::open::OpenError;
@@ -75,9 +75,9 @@ impl Default for Options {
 
 /// Why two ends did not come together.
 #[derive(Debug)]
-pub enum MeetError {
+pub enum HandshakeError {
     /// Nobody listens at the address. Start the server, or wait until it is there.
-    NobodyListens(Address),
+    NoListener(Address),
     /// The address is taken by a listener that lives.
     AddressInUse(Address),
     /// The wait policy or a limit cannot be had; nothing was sent.
@@ -105,15 +105,15 @@ pub enum MeetError {
     /// The other end closed or died during the handshake.
     PeerGone,
     /// The other end does not speak this protocol.
-    PeerBroken(Misdeed),
+    PeerBroken(Violation),
     /// A system call failed.
     Os(io::Error),
 }
 
-impl fmt::Display for MeetError {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NobodyListens(address) => {
+            Self::NoListener(address) => {
                 write!(
                     f,
                     "nobody listens at {address}: start its server, or wait until it is there"
@@ -131,13 +131,13 @@ impl fmt::Display for MeetError {
             Self::Open(mechanism, error) => write!(f, "cannot open {mechanism}: {error}"),
             Self::TimedOut => f.write_str("the other end did not answer the handshake in time"),
             Self::PeerGone => f.write_str("the other end left during the handshake"),
-            Self::PeerBroken(misdeed) => write!(f, "the other end {misdeed}"),
+            Self::PeerBroken(violation) => write!(f, "the other end {violation}"),
             Self::Os(error) => write!(f, "the socket to meet at failed: {error}"),
         }
     }
 }
 
-impl std::error::Error for MeetError {
+impl std::error::Error for HandshakeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Open(_, error) => Some(error),
@@ -147,7 +147,7 @@ impl std::error::Error for MeetError {
     }
 }
 
-impl From<io::Error> for MeetError {
+impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         match crate::error::means_peer_gone(&error) {
             true => Self::PeerGone,
@@ -156,14 +156,14 @@ impl From<io::Error> for MeetError {
     }
 }
 
-impl From<ReceiveError> for MeetError {
+impl From<ReceiveError> for HandshakeError {
     fn from(error: ReceiveError) -> Self {
         match error {
             ReceiveError::Empty => Self::TimedOut,
             ReceiveError::PeerGone | ReceiveError::Aborted | ReceiveError::DoesNotFit { .. } => {
                 Self::PeerGone
             }
-            ReceiveError::PeerBroken(misdeed) => Self::PeerBroken(misdeed),
+            ReceiveError::PeerBroken(violation) => Self::PeerBroken(violation),
             ReceiveError::Os(error) => Self::Os(error),
         }
     }
@@ -181,15 +181,15 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`MeetError::AddressInUse`]: somebody listens there.
-    pub fn bind(address: &Address) -> Result<Self, MeetError> {
+    /// [`HandshakeError::AddressInUse`]: somebody listens there.
+    pub fn bind(address: &Address) -> Result<Self, HandshakeError> {
         let bound = match address {
             Address::Tcp { host, port } => remote::listen(host, *port),
             _ => address.listen().map(|socket| (socket, address.clone())),
         };
         let (socket, address) = bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => MeetError::AddressInUse(address.clone()),
-            _ => MeetError::Os(error),
+            io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
+            _ => HandshakeError::Os(error),
         })?;
         Ok(Self { socket, address })
     }
@@ -203,49 +203,49 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`MeetError::TimedOut`]: nobody came, or somebody came and did not finish in time. Every
+    /// [`HandshakeError::TimedOut`]: nobody came, or somebody came and did not finish in time. Every
     /// other error concerns one client only: go on accepting.
-    pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, MeetError> {
-        let socket = socket::accept(self, until.timeout())?.ok_or(MeetError::TimedOut)?;
-        self.meeting().open(socket, options)
+    pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, HandshakeError> {
+        let socket = socket::accept(self, until)?.ok_or(HandshakeError::TimedOut)?;
+        self.rendezvous().open(socket, options)
     }
 
     /// Takes a client that waits, without the handshake and without waiting; `None`: nobody is
-    /// there. Hand the socket to [`Meeting::open`], from any thread.
+    /// there. Hand the socket to [`Rendezvous::open`], from any thread.
     ///
     /// # Errors
     ///
     /// The kernel's. After EMFILE the client still waits, so do not ask again at once.
     pub fn accept_socket(&self) -> io::Result<Option<OwnedFd>> {
-        socket::accept(self, Some(Duration::ZERO))
+        socket::accept(self, Deadline::NOW)
     }
 
     /// How this listener's clients are met, for threads that have not the listener.
-    pub fn meeting(&self) -> Meeting {
+    pub fn rendezvous(&self) -> Rendezvous {
         match self.address {
-            Address::Tcp { .. } => Meeting::Remote,
-            _ => Meeting::Local,
+            Address::Tcp { .. } => Rendezvous::Remote,
+            _ => Rendezvous::Local,
         }
     }
 }
 
 /// How clients that came to a [`Listener`] are met. It outlives the listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Rendezvous {
     /// Over a unix socket, by the control line.
     Local,
     /// Over TCP.
     Remote,
 }
 
-impl Meeting {
+impl Rendezvous {
     /// Opens what the client behind `socket` asks for. Waits for the client: each of its two
     /// answers has [`handshake_timeout`](Options::handshake_timeout).
     ///
     /// # Errors
     ///
     /// As [`Listener::accept`]; all concern this client only.
-    pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+    pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
         match self {
             Self::Local => accept_over(socket, options),
             Self::Remote => remote::accept(socket, options),
@@ -254,9 +254,9 @@ impl Meeting {
 
     /// Tells the client behind `socket` that it may not come in, and why; over TCP only that there
     /// are too many. Does not wait.
-    pub fn turn_away(self, socket: OwnedFd, why: &str) {
+    pub fn reject(self, socket: OwnedFd, why: &str) {
         if let Self::Remote = self {
-            return remote::turn_away(&socket);
+            return remote::reject(&socket);
         }
         if self == Self::Local {
             let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
@@ -270,8 +270,8 @@ impl Meeting {
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Endpoint>();
-    is_send::<Meeting>();
-    is_send::<MeetError>();
+    is_send::<Rendezvous>();
+    is_send::<HandshakeError>();
 };
 
 impl AsFd for Listener {
@@ -290,19 +290,19 @@ impl Drop for Listener {
 ///
 /// # Errors
 ///
-/// [`MeetError::NobodyListens`]: no server is there yet. [`MeetError::BadOptions`]: over `tcp://`
+/// [`HandshakeError::NoListener`]: no server is there yet. [`HandshakeError::BadOptions`]: over `tcp://`
 /// only [`Mechanism::Tcp`] can be had.
 pub fn connect(
     address: &Address,
     mechanism: Mechanism,
     options: &Options,
-) -> Result<Endpoint, MeetError> {
+) -> Result<Endpoint, HandshakeError> {
     let unreachable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            MeetError::NobodyListens(address.clone())
+            HandshakeError::NoListener(address.clone())
         }
-        io::ErrorKind::TimedOut => MeetError::TimedOut,
-        _ => MeetError::Os(error),
+        io::ErrorKind::TimedOut => HandshakeError::TimedOut,
+        _ => HandshakeError::Os(error),
     };
     let timeout = options.handshake_timeout;
     if let Address::Tcp { host, port } = address {
@@ -323,7 +323,7 @@ pub fn connect_over(
     socket: OwnedFd,
     mechanism: Mechanism,
     options: &Options,
-) -> Result<Endpoint, MeetError> {
+) -> Result<Endpoint, HandshakeError> {
     let control = Arc::new(Control::new(socket));
     let wait = wait_for(mechanism, options)?;
     let hello = Packet::Hello {
@@ -335,19 +335,19 @@ pub fn connect_over(
     say(&control, &hello, &[], options)?;
     let (packet, descriptors) = next_packet(&control, options)?;
     let Packet::Offer { version, message_bytes_max, buffer_bytes, parts } = packet else {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     };
     check_version(version)?;
     // The server may lower what we asked for; it may not raise it.
     if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
-    checked_limit(message_bytes_max).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
-    checked_buffer(buffer_bytes).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
+    checked_limit(message_bytes_max).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    checked_buffer(buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
     let settings = settings(&control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offered = Parts { bytes: parts, descriptors };
     let accepted = (mechanism.row().accept)(&settings, offered);
-    let accepted = accepted.map_err(|error| MeetError::Open(mechanism, error));
+    let accepted = accepted.map_err(|error| HandshakeError::Open(mechanism, error));
     let accepted = accepted.inspect_err(|error| refuse(&control, error))?;
     let answer = Packet::Accept { parts: accepted.parts.bytes };
     say(&control, &answer, &accepted.parts.descriptors, options)?;
@@ -355,7 +355,7 @@ pub fn connect_over(
         (Packet::Ready, none) if none.is_empty() => {
             Ok(Endpoint::new(accepted.channel, mechanism, settings, control))
         }
-        _ => Err(MeetError::PeerBroken(Misdeed::BadPacket)),
+        _ => Err(HandshakeError::PeerBroken(Violation::BadPacket)),
     }
 }
 
@@ -364,12 +364,12 @@ pub fn connect_over(
 /// # Errors
 ///
 /// As [`Listener::accept`].
-pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
     let control = Arc::new(Control::new(socket));
     serve(&control, options).inspect_err(|error| refuse(&control, error))
 }
 
-fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetError> {
+fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, HandshakeError> {
     // Ours first: the client would take a number out of bounds for a broken server.
     checked_limit(options.message_bytes_max)?;
     checked_buffer(options.buffer_bytes)?;
@@ -378,22 +378,23 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
     let hello = control.receive(until, 0)?;
     let packet = Packet::decode(&hello.bytes).map_err(broken)?;
     let Packet::Hello { version, message_bytes_max, buffer_bytes, mechanism } = packet else {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     };
     check_version(version)?;
-    let mechanism: Mechanism = escaped(&mechanism).parse().map_err(MeetError::UnknownMechanism)?;
+    let mechanism: Mechanism =
+        escaped(&mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
     let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = wait_for(mechanism, options)?;
     if options.pollable_only && wait != WaitPolicy::Spin && !mechanism.capabilities().pollable {
-        return Err(MeetError::BadOptions(format!(
+        return Err(HandshakeError::BadOptions(format!(
             "the server sleeps in another connection that has no descriptor, and {mechanism} has \
              none either; use a mechanism that is pollable, such as shm-eventfd or unix-stream"
         )));
     }
     let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
-    let offer = offer.map_err(|error| MeetError::Open(mechanism, error))?;
+    let offer = offer.map_err(|error| HandshakeError::Open(mechanism, error))?;
     let Parts { bytes: parts, descriptors } = offer.parts;
     let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
     send_parts(control, &packet, &descriptors)?;
@@ -401,33 +402,38 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, MeetErro
     drop(descriptors);
     let (packet, descriptors) = next_packet(control, options)?;
     let Packet::Accept { parts } = packet else {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     };
     let channel = (offer.finish)(Parts { bytes: parts, descriptors });
-    let channel = channel.map_err(|error| MeetError::Open(mechanism, error))?;
+    let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
     control.send(&Packet::Ready.encode(), &[])?;
     Ok(Endpoint::new(channel, mechanism, settings, Arc::clone(control)))
 }
 
 /// Tells the other end why, as far as it is there to hear it.
-fn refuse(control: &Control, error: &MeetError) {
+fn refuse(control: &Control, error: &HandshakeError) {
     let code = match error {
-        MeetError::Version { .. } => Refusal::Version,
-        MeetError::BadOptions(_) => Refusal::Limits,
-        MeetError::UnknownMechanism(_) => Refusal::UnknownMechanism,
-        MeetError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
-        MeetError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
-        MeetError::PeerGone | MeetError::Refused { .. } => return,
+        HandshakeError::Version { .. } => Refusal::Version,
+        HandshakeError::BadOptions(_) => Refusal::Limits,
+        HandshakeError::UnknownMechanism(_) => Refusal::UnknownMechanism,
+        HandshakeError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
+        HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
+        HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,
         _ => Refusal::Other,
     };
     let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
 }
 
-fn next_packet(control: &Control, options: &Options) -> Result<(Packet, Vec<OwnedFd>), MeetError> {
+fn next_packet(
+    control: &Control,
+    options: &Options,
+) -> Result<(Packet, Vec<OwnedFd>), HandshakeError> {
     let until = Deadline::after(options.handshake_timeout);
     let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
     match Packet::decode(&parts.bytes).map_err(broken)? {
-        Packet::Refusal { code, text } => Err(MeetError::Refused { code, text: escaped(&text) }),
+        Packet::Refusal { code, text } => {
+            Err(HandshakeError::Refused { code, text: escaped(&text) })
+        }
         packet => Ok((packet, parts.descriptors)),
     }
 }
@@ -438,11 +444,11 @@ fn say(
     packet: &Packet,
     descriptors: &[OwnedFd],
     options: &Options,
-) -> Result<(), MeetError> {
+) -> Result<(), HandshakeError> {
     send_parts(control, packet, descriptors).map_err(|error| match error {
-        MeetError::PeerGone => match next_packet(control, options) {
-            Err(refused @ MeetError::Refused { .. }) => refused,
-            _ => MeetError::PeerGone,
+        HandshakeError::PeerGone => match next_packet(control, options) {
+            Err(refused @ HandshakeError::Refused { .. }) => refused,
+            _ => HandshakeError::PeerGone,
         },
         error => error,
     })
@@ -452,7 +458,7 @@ fn send_parts(
     control: &Control,
     packet: &Packet,
     descriptors: &[OwnedFd],
-) -> Result<(), MeetError> {
+) -> Result<(), HandshakeError> {
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     Ok(control.send(&packet.encode(), &borrowed)?)
 }
@@ -463,7 +469,7 @@ fn settings(
     spin: SpinOptions,
     message_bytes_max: u32,
     buffer_bytes: u32,
-) -> Result<Settings, MeetError> {
+) -> Result<Settings, HandshakeError> {
     let credentials = socket::peer_credentials(control.as_fd())?;
     // Older kernels have no SO_PEERPIDFD; the control line's hang-up still tells of death.
     let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
@@ -475,7 +481,10 @@ fn settings(
     Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, life, control })
 }
 
-pub(crate) fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPolicy, MeetError> {
+pub(crate) fn wait_for(
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<WaitPolicy, HandshakeError> {
     let possible = mechanism.waits();
     let preferred = options.wait_preferred.iter().copied().find(|wait| possible.contains(wait));
     let wait = options.wait.or(preferred).unwrap_or(possible[0]);
@@ -484,35 +493,35 @@ pub(crate) fn wait_for(mechanism: Mechanism, options: &Options) -> Result<WaitPo
         false => {
             let names: Vec<_> = possible.iter().map(|wait| wait.name()).collect();
             let names = names.join(" or ");
-            Err(MeetError::BadOptions(format!(
+            Err(HandshakeError::BadOptions(format!(
                 "{mechanism} cannot wait by {wait}, only by {names}"
             )))
         }
     }
 }
 
-pub(crate) fn check_version(theirs: Version) -> Result<(), MeetError> {
+pub(crate) fn check_version(theirs: Version) -> Result<(), HandshakeError> {
     match theirs.major == VERSION.major {
         true => Ok(()),
-        false => Err(MeetError::Version { ours: VERSION, theirs }),
+        false => Err(HandshakeError::Version { ours: VERSION, theirs }),
     }
 }
 
-pub(crate) fn checked_limit(message_bytes_max: u32) -> Result<u32, MeetError> {
+pub(crate) fn checked_limit(message_bytes_max: u32) -> Result<u32, HandshakeError> {
     let max = limits::MESSAGE_BYTES_MAX_CEILING;
     match message_bytes_max <= max {
         true => Ok(message_bytes_max),
-        false => Err(MeetError::BadOptions(format!(
+        false => Err(HandshakeError::BadOptions(format!(
             "a message limit of {message_bytes_max} bytes is above the largest possible, {max}"
         ))),
     }
 }
 
-pub(crate) fn checked_buffer(buffer_bytes: u32) -> Result<u32, MeetError> {
+pub(crate) fn checked_buffer(buffer_bytes: u32) -> Result<u32, HandshakeError> {
     let (min, max) = (limits::BUFFER_BYTES_MIN, limits::BUFFER_BYTES_MAX);
     match (min..=max).contains(&buffer_bytes) {
         true => Ok(buffer_bytes),
-        false => Err(MeetError::BadOptions(format!(
+        false => Err(HandshakeError::BadOptions(format!(
             "room of {buffer_bytes} bytes in each direction is not between {min} and {max}"
         ))),
     }
@@ -531,6 +540,6 @@ fn escaped(text: &str) -> String {
     out
 }
 
-pub(crate) fn broken(misdeed: Misdeed) -> MeetError {
-    MeetError::PeerBroken(misdeed)
+pub(crate) fn broken(violation: Violation) -> HandshakeError {
+    HandshakeError::PeerBroken(violation)
 }

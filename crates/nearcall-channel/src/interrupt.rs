@@ -18,7 +18,7 @@ use crate::watch::{Life, Watcher, watcher};
 ///
 /// After the interruption every wait of the endpoint ends at once, until [`rearm`](Self::rearm).
 /// Use it in the thread that uses the endpoint.
-pub struct Interrupter {
+pub struct Interrupt {
     watcher: Arc<Watcher>,
     /// Our own duplicate, so that it stays registered as long as we live.
     fd: OwnedFd,
@@ -26,7 +26,7 @@ pub struct Interrupter {
     life: Arc<Life>,
 }
 
-impl Interrupter {
+impl Interrupt {
     pub(crate) fn new(life: &Arc<Life>, fd: BorrowedFd<'_>) -> io::Result<Self> {
         let token = life.token().ok_or(io::ErrorKind::Unsupported)?;
         let (watcher, fd) = (watcher()?, fd.try_clone_to_owned()?);
@@ -34,9 +34,9 @@ impl Interrupter {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         // From here on its drop takes everything back.
-        let interrupter = Self { watcher, fd, token, life: Arc::clone(life) };
-        interrupter.watcher.add_interruption(interrupter.fd.as_fd(), token)?;
-        Ok(interrupter)
+        let interrupt = Self { watcher, fd, token, life: Arc::clone(life) };
+        interrupt.watcher.add_interruption(interrupt.fd.as_fd(), token)?;
+        Ok(interrupt)
     }
 
     /// Whether the interruption has come since the last arming. One load.
@@ -58,14 +58,14 @@ impl Interrupter {
     }
 }
 
-impl Drop for Interrupter {
+impl Drop for Interrupt {
     fn drop(&mut self) {
         self.watcher.end_interruptions(self.fd.as_fd(), &self.life);
     }
 }
 
-impl fmt::Debug for Interrupter {
+impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupter").field("fd", &self.fd).finish_non_exhaustive()
+        f.debug_struct("Interrupt").field("fd", &self.fd).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,12 @@
 //! Channels through objects of the kernel: bytes or packets that it copies from end to end.
 //!
-//! Always true: under `Deadline::Now` no call waits, whatever flags the other end may have set on
+//! Always true: under `Deadline::NOW` no call waits, whatever flags the other end may have set on
 //! a file that both share; a wait ends when the other end is gone, because the object tells, or
 //! because the watcher (`watch.rs`) marked the life and woke the sleeper.
 //! Not here: what is a byte stream (`kernel/stream.rs`) and what keeps packets apart
 //! (`kernel/packet.rs`); the objects themselves, one file each.
 
 use std::io;
-use std::time::Duration;
 
 use crate::channel::Interest;
 use crate::limits::SPINS_PER_LIFE_CHECK;
@@ -38,8 +37,8 @@ pub(crate) enum Try {
 
 /// A pair of kernel objects that can be waited for.
 pub(crate) trait Line: Send {
-    /// Waits until a try for `interest` may succeed or `timeout` is over. True: it may.
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool>;
+    /// Waits until a try for `interest` may succeed or `deadline` has passed. True: it may.
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool>;
 }
 
 /// How an end waits on its line: the policy, and what tells of the other end's death.
@@ -89,12 +88,12 @@ impl Patience {
         mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
         match (self.wait, until) {
-            (_, Deadline::Now) => match attempt(line, Try::Now)? {
+            (_, Deadline::NOW) => match attempt(line, Try::Now)? {
                 None if self.is_gone() => self.last(line, attempt),
                 outcome => Ok(outcome),
             },
             // Nothing could call us out of a blocking send without an end of the connection.
-            (WaitPolicy::Block, Deadline::Never)
+            (WaitPolicy::Block, Deadline::NEVER)
                 if interest == Interest::Receive || !self.may_be_interrupted() =>
             {
                 if let Some(done) = self.asleep(line, &mut attempt)? {
@@ -161,11 +160,10 @@ impl Patience {
             if self.is_gone() {
                 return self.last(line, attempt);
             }
-            let timeout = until.timeout();
             match &self.life {
-                None => line.wait_for(interest, timeout)?,
+                None => line.wait_for(interest, until)?,
                 Some(life) => {
-                    life.sleep_with(|| line.wait_for(interest, timeout)).unwrap_or(Ok(true))?
+                    life.sleep_with(|| line.wait_for(interest, until)).unwrap_or(Ok(true))?
                 }
             };
             if let Some(done) = attempt(line, Try::Now)? {

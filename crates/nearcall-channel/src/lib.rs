@@ -11,6 +11,8 @@ pub mod channel;
 mod control;
 pub mod endpoint;
 pub mod error;
+mod fragment;
+mod fragments;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
@@ -20,24 +22,24 @@ pub mod limits;
 pub mod mechanism;
 mod open;
 mod packet;
-mod piece;
-mod pieces;
 mod remote;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
 pub mod spin;
 mod sync;
+mod transport;
 pub mod wait;
 pub mod watch;
-mod way;
 
 pub use address::{Address, BadAddress};
 pub use channel::{Channel, Interest, Readiness};
 pub use endpoint::{Claim, Endpoint, Message};
-pub use error::{Misdeed, ReceiveError, SendError};
-pub use handshake::{Listener, MeetError, Meeting, Options, accept_over, connect, connect_over};
-pub use interrupt::Interrupter;
+pub use error::{ReceiveError, SendError, Violation};
+pub use handshake::{
+    HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
+};
+pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const MESSAGE_BYTES_MAX_DEFAULT: u32 = 4 << 20;
 
 /// Largest limit that a connection may ask for, in bytes. Lengths stay far from the flag bits of
-/// the piece header, and a peer cannot ask for a buffer that no machine of today would give.
+/// the fragment header, and a peer cannot ask for a buffer that no machine of today would give.
 pub const MESSAGE_BYTES_MAX_CEILING: u32 = 256 << 20;
 
 /// Room for messages on their way in one direction, in bytes, unless the user asks for another.
@@ -24,12 +24,12 @@ pub const BUFFER_BYTES_MIN: u32 = 4 << 10;
 /// Largest room that can be asked for, in bytes.
 pub const BUFFER_BYTES_MAX: u32 = 64 << 20;
 
-/// A message longer than this travels in pieces of this size, in bytes, so that the receiver
-/// copies one piece while the sender writes the next.
+/// A message longer than this travels in fragments of this size, in bytes, so that the receiver
+/// copies one fragment while the sender writes the next.
 ///
-/// Between 8 and 16 KiB is where streaming through shared memory is fastest: smaller pieces pay
+/// Between 8 and 16 KiB is where streaming through shared memory is fastest: smaller fragments pay
 /// for their headers, larger ones leave the first-level cache before the receiver reads them.
-pub const PIECE_BYTES: usize = 16 << 10;
+pub const FRAGMENT_BYTES: usize = 16 << 10;
 
 /// How long one end waits for the other's next handshake packet.
 ///

@@ -101,7 +101,7 @@ pub struct Capabilities {
     pub survives_oversized: bool,
     /// The largest message that may travel as one unit, in bytes, where the kernel or the structure
     /// has units. A small room or a limit of the kernel lowers it for a connection:
-    /// [`Endpoint::unit_bytes_max`](crate::Endpoint::unit_bytes_max).
+    /// [`Endpoint::fragment_bytes_max`](crate::Endpoint::fragment_bytes_max).
     pub atomic_message_bytes_max: Option<u32>,
     /// A hostile peer can neither change what we wrote nor hold a lock that we need.
     pub isolation: bool,

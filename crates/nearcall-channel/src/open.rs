@@ -11,7 +11,7 @@ use std::io;
 use nearcall_os::region::RegionError;
 
 use crate::channel::Channel;
-use crate::error::Misdeed;
+use crate::error::Violation;
 use crate::settings::{Parts, Settings};
 
 /// Why a mechanism could not be opened.
@@ -61,9 +61,9 @@ impl std::error::Error for OpenError {
     }
 }
 
-impl From<Misdeed> for OpenError {
-    fn from(misdeed: Misdeed) -> Self {
-        Self::BadParts(misdeed.to_string())
+impl From<Violation> for OpenError {
+    fn from(violation: Violation) -> Self {
+        Self::BadParts(violation.to_string())
     }
 }
 

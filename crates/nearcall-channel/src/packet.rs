@@ -8,10 +8,10 @@
 //!                                <--  READY
 //! ```
 //!
-//! Always true: whatever bytes come in, decoding returns a value or `Misdeed::BadPacket`.
+//! Always true: whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
 //! Not here: who sends what when (`handshake.rs`).
 
-use crate::error::Misdeed;
+use crate::error::Violation;
 use crate::limits::HANDSHAKE_PACKET_BYTES_MAX;
 
 /// The first bytes of every connection.
@@ -100,14 +100,14 @@ impl Packet {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Misdeed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         if let Some(rest) = bytes.strip_prefix(&MAGIC) {
-            let rest = rest.strip_prefix(&[HELLO]).ok_or(Misdeed::BadPacket)?;
+            let rest = rest.strip_prefix(&[HELLO]).ok_or(Violation::BadPacket)?;
             let (version, message_bytes_max, buffer_bytes, rest) = take_terms(rest)?;
-            let mechanism = String::from_utf8(rest.to_vec()).map_err(|_| Misdeed::BadPacket)?;
+            let mechanism = String::from_utf8(rest.to_vec()).map_err(|_| Violation::BadPacket)?;
             return Ok(Self::Hello { version, message_bytes_max, buffer_bytes, mechanism });
         }
-        let (kind, rest) = bytes.split_first().ok_or(Misdeed::BadPacket)?;
+        let (kind, rest) = bytes.split_first().ok_or(Violation::BadPacket)?;
         match *kind {
             OFFER => {
                 let (version, message_bytes_max, buffer_bytes, parts) = take_terms(rest)?;
@@ -117,12 +117,12 @@ impl Packet {
             ACCEPT => Ok(Self::Accept { parts: rest.to_vec() }),
             READY if rest.is_empty() => Ok(Self::Ready),
             REFUSAL => {
-                let (code, text) = rest.split_first().ok_or(Misdeed::BadPacket)?;
+                let (code, text) = rest.split_first().ok_or(Violation::BadPacket)?;
                 let known = REFUSALS.iter().find(|(byte, _)| byte == code);
                 let code = known.map_or(Refusal::Other, |(_, refusal)| *refusal);
                 Ok(Self::Refusal { code, text: String::from_utf8_lossy(text).into_owned() })
             }
-            _ => Err(Misdeed::BadPacket),
+            _ => Err(Violation::BadPacket),
         }
     }
 }
@@ -134,10 +134,10 @@ fn put_terms(out: &mut Vec<u8>, version: Version, message_bytes_max: u32, buffer
     out.extend(buffer_bytes.to_le_bytes());
 }
 
-fn take_terms(bytes: &[u8]) -> Result<(Version, u32, u32, &[u8]), Misdeed> {
-    let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
-    let (message_bytes_max, rest) = rest.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
-    let (buffer_bytes, rest) = rest.split_first_chunk::<4>().ok_or(Misdeed::BadPacket)?;
+fn take_terms(bytes: &[u8]) -> Result<(Version, u32, u32, &[u8]), Violation> {
+    let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>().ok_or(Violation::BadPacket)?;
+    let (message_bytes_max, rest) = rest.split_first_chunk::<4>().ok_or(Violation::BadPacket)?;
+    let (buffer_bytes, rest) = rest.split_first_chunk::<4>().ok_or(Violation::BadPacket)?;
     let version = Version { major: u16::from_le_bytes([a, b]), minor: u16::from_le_bytes([c, d]) };
     let limits = (u32::from_le_bytes(*message_bytes_max), u32::from_le_bytes(*buffer_bytes));
     Ok((version, limits.0, limits.1, rest))
@@ -187,7 +187,7 @@ mod tests {
                             std::mem::discriminant(&packet)
                         );
                     }
-                    Err(misdeed) => assert_eq!(misdeed, Misdeed::BadPacket),
+                    Err(violation) => assert_eq!(violation, Violation::BadPacket),
                 }
             }
         }
@@ -198,7 +198,7 @@ mod tests {
         for bytes in
             [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\0", b"NEARCALL", b"NEARCALLx", &[4, 0]]
         {
-            assert_eq!(Packet::decode(bytes), Err(Misdeed::BadPacket), "{bytes:?}");
+            assert_eq!(Packet::decode(bytes), Err(Violation::BadPacket), "{bytes:?}");
         }
     }
 

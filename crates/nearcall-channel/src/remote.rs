@@ -1,4 +1,4 @@
-//! Meeting over `tcp://`: a short greeting on the stream that then carries the messages.
+//! Rendezvous over `tcp://`: a short greeting on the stream that then carries the messages.
 //!
 //! ```text
 //! client                                  server
@@ -26,9 +26,9 @@ use nearcall_os::socket;
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
-use crate::error::Misdeed;
+use crate::error::Violation;
 use crate::handshake::{
-    MeetError, Options, broken, check_version, checked_buffer, checked_limit, wait_for,
+    HandshakeError, Options, broken, check_version, checked_buffer, checked_limit, wait_for,
 };
 use crate::kernel::tcp;
 use crate::limits::REMOTE_SILENCE_MAX;
@@ -87,7 +87,7 @@ pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<Owne
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs()? {
         // Zero is refused by the standard library.
-        let left = until.timeout().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
+        let left = until.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
         match TcpStream::connect_timeout(&address, left) {
             Ok(stream) => return Ok(stream.into()),
             Err(failed) => error = failed,
@@ -100,10 +100,10 @@ pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<Owne
 }
 
 /// Whether a client may ask for this over `tcp://`. Nothing has been sent then.
-pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(), MeetError> {
+pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
     if mechanism != Mechanism::Tcp {
         let text = format!("over tcp:// there is only the mechanism tcp, not {mechanism}");
-        return Err(MeetError::BadOptions(text));
+        return Err(HandshakeError::BadOptions(text));
     }
     wait_for(mechanism, options)?;
     checked_limit(options.message_bytes_max)?;
@@ -111,7 +111,7 @@ pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(
 }
 
 /// The client's part; its options have been judged.
-pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
     socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
     let (message_bytes_max, buffer_bytes) = (options.message_bytes_max, options.buffer_bytes);
     let hello = Greeting { version: VERSION, message_bytes_max, buffer_bytes, refusal: 0 };
@@ -123,14 +123,14 @@ pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, Me
     }
     // The server may lower what we asked for; it may not raise it.
     if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
-    checked_buffer(answer.buffer_bytes).map_err(|_| Misdeed::BadPacket).map_err(broken)?;
+    checked_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
 /// The server's part, for a client that was accepted.
-pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, MeetError> {
+pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
     judge_options(Mechanism::Tcp, options)?;
     socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
     let hello = Greeting::decode(receive(socket.as_fd(), CLIENT_MAGIC, options)?);
@@ -146,7 +146,7 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Mee
     };
     check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
     if hello.refusal != 0 {
-        return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
     let judged = checked_limit(hello.message_bytes_max)
         .and_then(|limit| Ok((limit, checked_buffer(hello.buffer_bytes)?)));
@@ -161,7 +161,7 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Mee
 }
 
 /// Tells a client, in place of any answer, that it may not come in.
-pub(crate) fn turn_away(socket: &OwnedFd) {
+pub(crate) fn reject(socket: &OwnedFd) {
     let options = Options::default();
     let answer = Greeting {
         version: VERSION,
@@ -178,9 +178,9 @@ fn endpoint(
     options: &Options,
     message_bytes_max: u32,
     buffer_bytes: u32,
-) -> Result<Endpoint, MeetError> {
+) -> Result<Endpoint, HandshakeError> {
     let mechanism = Mechanism::Tcp;
-    let peer = socket::tcp_peer(&socket)?.ok_or(MeetError::PeerGone)?;
+    let peer = socket::tcp_peer(&socket)?.ok_or(HandshakeError::PeerGone)?;
     // The watcher hears of the hang-up by a duplicate, which is all that is left of the line.
     let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
     let settings = Settings {
@@ -193,15 +193,15 @@ fn endpoint(
         control: Arc::clone(&control),
     };
     let channel = tcp::over(socket, &settings);
-    let channel = channel.map_err(|error| MeetError::Open(mechanism, error))?;
+    let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
     Ok(Endpoint::new(channel, mechanism, settings, control))
 }
 
 /// A greeting that fits the empty buffer of a new stream, so this never waits.
-fn send(socket: &OwnedFd, greeting: [u8; GREETING_BYTES]) -> Result<(), MeetError> {
+fn send(socket: &OwnedFd, greeting: [u8; GREETING_BYTES]) -> Result<(), HandshakeError> {
     match socket::send_now(socket, &greeting)? {
         Some(GREETING_BYTES) => Ok(()),
-        _ => Err(MeetError::Os(io::ErrorKind::WriteZero.into())),
+        _ => Err(HandshakeError::Os(io::ErrorKind::WriteZero.into())),
     }
 }
 
@@ -210,33 +210,33 @@ fn receive(
     socket: BorrowedFd<'_>,
     magic: [u8; 8],
     options: &Options,
-) -> Result<[u8; GREETING_BYTES], MeetError> {
+) -> Result<[u8; GREETING_BYTES], HandshakeError> {
     let until = Deadline::after(options.handshake_timeout);
     let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
     while come < GREETING_BYTES {
         match socket::recv_now(socket, &mut bytes[come..])? {
-            Some(0) => return Err(MeetError::PeerGone),
+            Some(0) => return Err(HandshakeError::PeerGone),
             Some(more) => come += more,
-            None if until.has_passed() => return Err(MeetError::TimedOut),
-            None => drop(poll_one(socket, Interest::Readable, until.timeout())?),
+            None if until.has_passed() => return Err(HandshakeError::TimedOut),
+            None => drop(poll_one(socket, Interest::Readable, until)?),
         }
         let here = come.min(magic.len());
         if bytes[..here] != magic[..here] {
-            return Err(MeetError::PeerBroken(Misdeed::BadPacket));
+            return Err(HandshakeError::PeerBroken(Violation::BadPacket));
         }
     }
     Ok(bytes)
 }
 
 /// What the server's number means. It gives no text, so that none has to be judged.
-fn refused(answer: Greeting) -> MeetError {
+fn refused(answer: Greeting) -> HandshakeError {
     let (code, text) = match answer.refusal {
         REFUSED_LIMITS => (Refusal::Limits, "the limits that were asked for are out of its range"),
         REFUSED_VERSION => (Refusal::Version, "it does not speak this version"),
         REFUSED_CROWDED => (Refusal::Other, "it has too many clients now; try again"),
         _ => (Refusal::Other, "it gave a reason that this program does not know"),
     };
-    MeetError::Refused { code, text: text.to_owned() }
+    HandshakeError::Refused { code, text: text.to_owned() }
 }
 
 const GREETING_BYTES: usize = 24;

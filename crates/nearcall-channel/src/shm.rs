@@ -12,21 +12,23 @@ use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
 use crate::channel::{Interest, Readiness};
-use crate::error::{Misdeed, ReceiveError, SendError};
-use crate::limits::{PIECE_BYTES, SPINS_PER_LIFE_CHECK};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::FragmentHeader;
+use crate::fragments::FragmentChannel;
+use crate::limits::{FRAGMENT_BYTES, SPINS_PER_LIFE_CHECK};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::PieceHeader;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
-use crate::shm::lane::{LANE_IDLE, LANE_SLOTS, LaneIn, LaneOut, NOTE_BYTES, RING_PIECE_BYTES_MAX};
-use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, frame_bytes, piece_range};
+use crate::shm::lane::{
+    LANE_IDLE, LANE_SLOTS, LaneIn, LaneOut, NOTE_BYTES, RING_FRAGMENT_BYTES_MAX,
+};
+use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
+use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
-use crate::way::PieceWay;
 
 pub(crate) mod arena;
 pub(crate) mod bell;
@@ -48,13 +50,13 @@ struct ShmWay<D> {
     ringer: Ringer,
     /// Whether the other end may ever sleep.
     rings: bool,
-    /// Where the reserved piece begins, and its length.
+    /// Where the reserved fragment begins, and its length.
     reserved: (usize, usize),
-    /// Where the unread rest of the current piece begins, and its length.
+    /// Where the unread rest of the current fragment begins, and its length.
     current: (usize, usize),
-    /// For long pieces, if this connection has such.
+    /// For long fragments, if this connection has such.
     lanes: Option<Lanes>,
-    /// The reserved piece lies in our lane, and the current one in the other end's.
+    /// The reserved fragment lies in our lane, and the current one in the other end's.
     reserved_in_lane: bool,
     current_in_lane: bool,
     /// Half of the ring: a sleeper for room is rung when so much has been freed.
@@ -67,7 +69,7 @@ struct ShmWay<D> {
     /// For the watch, if it begins late.
     settings: Settings,
     watch: Option<WatchGuard>,
-    /// Looks in vain that were not allowed to wait, and pieces sent through the lane.
+    /// Looks in vain that were not allowed to wait, and fragments sent through the lane.
     vain_looks: u32,
     /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
@@ -77,10 +79,10 @@ struct ShmWay<D> {
 struct Lanes {
     out: LaneOut,
     incoming: LaneIn,
-    /// The last piece found no free slot.
+    /// The last fragment found no free slot.
     wants_slot: bool,
-    /// Pieces read from the other end's lane since we last rang for room.
-    unrung_pieces: usize,
+    /// Fragments read from the other end's lane since we last rang for room.
+    unrung_fragments: usize,
 }
 
 /// What two doorbells need to meet: made by the server, completed by the client.
@@ -103,7 +105,7 @@ pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
         answer.expect_nothing_more()?;
         let peer = layout::open(fd, capacity, pages::<D>())?;
         let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, &settings)?;
-        let channel = PieceChannel::new(way, settings.message_bytes_max);
+        let channel = FragmentChannel::new(way, settings.message_bytes_max);
         Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
     };
     Ok(Offer { parts, finish: Box::new(finish) })
@@ -122,7 +124,7 @@ pub(crate) fn accept<D: Meet>(
     let (own, fd) = create::<D>(capacity, settings)?;
     let doorbell = D::accept(settings, parts)?;
     let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, settings)?;
-    let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
+    let channel = Box::new(FragmentChannel::new(way, settings.message_bytes_max));
     let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Accepted { parts, channel })
 }
@@ -194,7 +196,7 @@ impl<D: Doorbell> ShmWay<D> {
             self.come_back();
         }
         match ready(self) {
-            0 if until != Deadline::Now => self.wait_long(interest, until, ready),
+            0 if until != Deadline::NOW => self.wait_long(interest, until, ready),
             0 if D::THRIFTY => self.look_in_vain(),
             word => word,
         }
@@ -274,24 +276,24 @@ impl<D: Doorbell> ShmWay<D> {
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
         let mut plan = self.spinner.begin();
-        while plan.goes_on(&mut self.spinner) {
+        while plan.should_spin(&mut self.spinner) {
             std::hint::spin_loop();
             let word = ready(self);
             if word != 0 {
-                self.spinner.found(plan);
+                self.spinner.record_hit(plan);
                 return word;
             }
             if plan.is_at_clock() {
                 self.look_around();
                 if self.life.is_gone() || until.has_passed() {
-                    self.spinner.gave_up(plan);
+                    self.spinner.record_timeout(plan);
                     return ready(self);
                 }
             }
         }
         let word = self.sleep_until(interest, until, ready);
         if word != 0 {
-            self.spinner.woke(plan);
+            self.spinner.record_wake(plan);
         }
         word
     }
@@ -323,15 +325,15 @@ impl<D: Doorbell> ShmWay<D> {
                 self.sleeper.end(&self.memory.own);
                 return word;
             }
-            let timeout = match &self.lanes {
+            let sleep_end = match &self.lanes {
                 Some(lanes) if lanes.out.is_held() || lanes.incoming.is_worth_a_look() => {
-                    Some(until.timeout().map_or(LANE_IDLE, |left| left.min(LANE_IDLE)))
+                    until.min(Deadline::after(LANE_IDLE))
                 }
-                _ => until.timeout(),
+                _ => until,
             };
             let slept = self.life.sleep_with(|| match on {
-                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, timeout),
-                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(timeout),
+                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, sleep_end),
+                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(sleep_end),
             });
             self.sleeper.end(&self.memory.own);
             let word = ready(self);
@@ -351,11 +353,12 @@ impl<D: Doorbell> ShmWay<D> {
 
     /// Reserves after a look at the consumer, a wait, a pad or an early wrap.
     #[inline(never)]
-    fn reserve_long(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve_long(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.life.is_gone() {
             return Err(SendError::PeerGone);
         }
-        let ready = |way: &mut Self| way.producer.may_reserve(&way.memory.peer, piece_bytes).into();
+        let ready =
+            |way: &mut Self| way.producer.may_reserve(&way.memory.peer, fragment_bytes).into();
         if self.wait_until(Interest::Send, until, ready) == 0 {
             return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
         }
@@ -364,16 +367,16 @@ impl<D: Doorbell> ShmWay<D> {
             self.look_around();
         }
         let Memory { own, peer } = &self.memory;
-        let place = self.producer.try_reserve(own, peer, piece_bytes)?;
-        self.reserved = (place.ok_or(SendError::Full)?, piece_bytes);
+        let place = self.producer.try_reserve(own, peer, fragment_bytes)?;
+        self.reserved = (place.ok_or(SendError::Full)?, fragment_bytes);
         Ok(())
     }
 
-    /// As `reserve_long`, for a piece that goes through the lane. `None`: there is no lane.
+    /// As `reserve_long`, for a fragment that goes through the lane. `None`: there is no lane.
     #[inline(never)]
     fn reserve_in_lane(
         &mut self,
-        piece_bytes: usize,
+        fragment_bytes: usize,
         until: Deadline,
     ) -> Option<Result<(), SendError>> {
         let lanes = self.lanes.as_mut()?;
@@ -401,10 +404,10 @@ impl<D: Doorbell> ShmWay<D> {
         let Memory { own, peer } = &self.memory;
         let place = match self.producer.try_reserve(own, peer, NOTE_BYTES) {
             Ok(place) => place,
-            Err(misdeed) => return Some(Err(misdeed.into())),
+            Err(violation) => return Some(Err(violation.into())),
         };
         let Some(place) = place else { return Some(Err(SendError::Full)) };
-        self.reserved = (place, piece_bytes);
+        self.reserved = (place, fragment_bytes);
         self.reserved_in_lane = true;
         Some(Ok(()))
     }
@@ -439,7 +442,7 @@ impl<D: Doorbell> ShmWay<D> {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
             // The largest frame: whoever waits for less finds room even earlier.
             Interest::Send => {
-                let frame = frame_bytes(self.producer.piece_bytes_max());
+                let frame = frame_bytes(self.producer.fragment_bytes_max());
                 self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
                     && (self.lanes.as_ref().is_none_or(|lanes| !lanes.wants_slot)
                         || self.has_slot())
@@ -462,14 +465,14 @@ impl<D: Doorbell> ShmWay<D> {
 }
 
 impl Lanes {
-    /// Lanes for a ring of pieces of the usual length; whoever asked for a smaller one has it.
+    /// Lanes for a ring of fragments of the usual length; whoever asked for a smaller one has it.
     fn new<D: Doorbell>(capacity: Capacity, settings: &Settings) -> Option<Self> {
-        let has_lanes = D::THRIFTY && capacity.piece_bytes_max() == PIECE_BYTES;
+        let has_lanes = D::THRIFTY && capacity.fragment_bytes_max() == FRAGMENT_BYTES;
         has_lanes.then(|| Self {
             out: LaneOut::new(&settings.control),
             incoming: LaneIn::new(&settings.control),
             wants_slot: false,
-            unrung_pieces: 0,
+            unrung_fragments: 0,
         })
     }
 
@@ -480,28 +483,28 @@ impl Lanes {
 
 impl<D: Doorbell> ShmWay<D> {
     #[inline(never)]
-    fn publish_in_lane(&mut self, header: PieceHeader) {
+    fn publish_in_lane(&mut self, header: FragmentHeader) {
         self.reserved_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return };
-        let note = piece_range(self.reserved.0, NOTE_BYTES);
+        let note = fragment_range(self.reserved.0, NOTE_BYTES);
         self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.note().to_le_bytes());
         let busy_until = self.producer.publish_note(&self.memory.own, header);
         lanes.out.used(busy_until);
     }
 
-    /// The frame at `place` says where the current piece lies.
+    /// The frame at `place` says where the current fragment lies.
     #[inline(never)]
-    fn find_in_lane(&mut self, place: usize, piece_bytes: usize) -> Result<(), ReceiveError> {
+    fn find_in_lane(&mut self, place: usize, fragment_bytes: usize) -> Result<(), ReceiveError> {
         // One load: the other end may change it, and only this copy is judged.
         let note = self.memory.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
-        let lanes = self.lanes.as_mut().ok_or(Misdeed::BadSegment)?;
-        let range = lanes.incoming.find(note, piece_bytes)?;
+        let lanes = self.lanes.as_mut().ok_or(Violation::BadSegment)?;
+        let range = lanes.incoming.find(note, fragment_bytes)?;
         self.current = (range.start, range.len());
         self.current_in_lane = true;
         Ok(())
     }
 
-    /// Where the current piece lies.
+    /// Where the current fragment lies.
     #[inline(always)]
     fn memory_of_current(&self) -> &PeerRegion {
         match &self.lanes {
@@ -516,34 +519,34 @@ impl<D: Doorbell> ShmWay<D> {
     fn finish_in_lane(&mut self) -> u64 {
         self.current_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return 0 };
-        lanes.unrung_pieces += 1;
-        if lanes.unrung_pieces < LANE_SLOTS / 2 {
+        lanes.unrung_fragments += 1;
+        if lanes.unrung_fragments < LANE_SLOTS / 2 {
             return self.room_worth_ringing;
         }
-        lanes.unrung_pieces = 0;
+        lanes.unrung_fragments = 0;
         0
     }
 }
 
-impl<D: Doorbell> PieceWay for ShmWay<D> {
+impl<D: Doorbell> Transport for ShmWay<D> {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(self.producer.capacity_bytes())
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        self.producer.piece_bytes_max()
+    fn fragment_bytes_max(&self) -> usize {
+        self.producer.fragment_bytes_max()
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
         if let Some(lanes) = &mut self.lanes
             && lanes.out.open()
         {
-            let pieces = message_bytes.div_ceil(PIECE_BYTES);
+            let fragments = message_bytes.div_ceil(FRAGMENT_BYTES);
             let busy_until = lanes.out.busy_until();
-            // Notes, and a last piece that is short enough for the ring.
-            let frames = pieces * frame_bytes(NOTE_BYTES) + frame_bytes(RING_PIECE_BYTES_MAX);
+            // Notes, and a last fragment that is short enough for the ring.
+            let frames = fragments * frame_bytes(NOTE_BYTES) + frame_bytes(RING_FRAGMENT_BYTES_MAX);
             let (producer, peer) = (&mut self.producer, &self.memory.peer);
-            return pieces <= LANE_SLOTS
+            return fragments <= LANE_SLOTS
                 && producer.was_read(peer, busy_until).unwrap_or(false)
                 && producer.has_room(peer, 2 * frames as u64).unwrap_or(false);
         }
@@ -551,36 +554,36 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     #[inline(always)]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if D::THRIFTY
-            && piece_bytes > RING_PIECE_BYTES_MAX
-            && let Some(outcome) = self.reserve_in_lane(piece_bytes, until)
+            && fragment_bytes > RING_FRAGMENT_BYTES_MAX
+            && let Some(outcome) = self.reserve_in_lane(fragment_bytes, until)
         {
             return outcome;
         }
-        match self.producer.reserve_plain(piece_bytes) {
+        match self.producer.reserve_plain(fragment_bytes) {
             Some(place) if !self.life.is_gone() && !self.sleeper.is_announced() => {
-                self.reserved = (place, piece_bytes);
+                self.reserved = (place, fragment_bytes);
                 Ok(())
             }
-            _ => self.reserve_long(piece_bytes, until),
+            _ => self.reserve_long(fragment_bytes, until),
         }
     }
 
     #[inline(always)]
     fn room(&mut self) -> &mut [u8] {
-        let (place, piece_bytes) = self.reserved;
+        let (place, fragment_bytes) = self.reserved;
         if D::THRIFTY
             && self.reserved_in_lane
             && let Some(lanes) = &mut self.lanes
         {
-            return lanes.out.room(piece_bytes);
+            return lanes.out.room(fragment_bytes);
         }
-        self.memory.own.slice_mut(piece_range(place, piece_bytes))
+        self.memory.own.slice_mut(fragment_range(place, fragment_bytes))
     }
 
     #[inline(always)]
-    fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, _until: Deadline) -> Result<(), SendError> {
         match D::THRIFTY && self.reserved_in_lane {
             true => self.publish_in_lane(header),
             false => self.producer.publish(&self.memory.own, header),
@@ -603,7 +606,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     #[inline(always)]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         loop {
             let ready = |way: &mut Self| way.consumer.look(&way.memory.peer);
             let word = self.wait_until(Interest::Receive, until, ready);
@@ -619,15 +622,15 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
             }
             let Memory { own, peer } = &self.memory;
             if let Some((header, place)) = self.consumer.try_plain(word) {
-                let piece = piece_range(place, header.piece_bytes as usize);
-                self.current = (piece.start, piece.len());
+                let fragment = fragment_range(place, header.fragment_bytes as usize);
+                self.current = (fragment.start, fragment.len());
                 return Ok(header);
             }
             // Nothing, although something was there: that was a pad before a frame to come.
             if let Some((header, place)) = self.consumer.try_next(own, peer)? {
-                self.current = (piece_range(place, 0).start, header.piece_bytes as usize);
+                self.current = (fragment_range(place, 0).start, header.fragment_bytes as usize);
                 if D::THRIFTY && self.consumer.is_note() {
-                    self.find_in_lane(place, header.piece_bytes as usize)?;
+                    self.find_in_lane(place, header.fragment_bytes as usize)?;
                 }
                 return Ok(header);
             }
@@ -635,11 +638,11 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     #[inline]
-    fn has_come(&mut self, looks: u32) -> bool {
+    fn poll_ready(&mut self, spins: u32) -> bool {
         if self.sleeper.is_announced() {
             return true;
         }
-        for look in 0..looks {
+        for look in 0..spins {
             if look > 0 {
                 std::hint::spin_loop();
             }
@@ -654,7 +657,7 @@ impl<D: Doorbell> PieceWay for ShmWay<D> {
     }
 
     #[inline(always)]
-    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, _fragment_bytes: usize) -> bool {
         true
     }
 

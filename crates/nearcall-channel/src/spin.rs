@@ -11,11 +11,11 @@
 //! let mut plan = spinner.begin();
 //! loop {
 //!     if look() {
-//!         break spinner.found(plan);
+//!         break spinner.record_hit(plan);
 //!     }
-//!     if !plan.goes_on(&mut spinner) {
+//!     if !plan.should_spin(&mut spinner) {
 //!         sleep(); // until it is there
-//!         break spinner.woke(plan);
+//!         break spinner.record_wake(plan);
 //!     }
 //!     std::hint::spin_loop();
 //! }
@@ -100,7 +100,7 @@ impl Spinner {
 
     /// What was waited for came before a sleep.
     #[inline]
-    pub fn found(&mut self, plan: SpinPlan) {
+    pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
             0 => self.learner.was_short(),
             _ => self.learner.paid(),
@@ -108,7 +108,7 @@ impl Spinner {
     }
 
     /// What was waited for ended a sleep. Reads the clock once.
-    pub fn woke(&mut self, plan: SpinPlan) {
+    pub fn record_wake(&mut self, plan: SpinPlan) {
         self.sleeps = self.sleeps.wrapping_add(1);
         if plan.limit_ns == 0 && plan.started_ns != 0 {
             let waited_ns = clock::monotonic_ns().saturating_sub(plan.started_ns);
@@ -126,7 +126,7 @@ impl Spinner {
 
     /// The wait ended without what was waited for: its time was over. Reads the clock once if the
     /// spin was longer than a few looks.
-    pub fn gave_up(&mut self, plan: SpinPlan) {
+    pub fn record_timeout(&mut self, plan: SpinPlan) {
         if plan.limit_ns != 0 && plan.started_ns != 0 {
             let now_ns = clock::monotonic_ns();
             self.learner.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
@@ -167,7 +167,7 @@ impl SpinPlan {
     ///
     /// An addition and a comparison; the clock is read once in 64 times, after the first 63.
     #[inline]
-    pub fn goes_on(&mut self, spinner: &mut Spinner) -> bool {
+    pub fn should_spin(&mut self, spinner: &mut Spinner) -> bool {
         self.looks = self.looks.wrapping_add(1);
         !self.is_at_clock() || spinner.may_go_on(self)
     }
@@ -221,7 +221,7 @@ mod tests {
     fn looks_before_sleep(spinner: &mut Spinner) -> u32 {
         let mut plan = spinner.begin();
         let mut looks = 0;
-        while looks < 1_000_000 && plan.goes_on(spinner) {
+        while looks < 1_000_000 && plan.should_spin(spinner) {
             looks += 1;
         }
         looks
@@ -241,10 +241,10 @@ mod tests {
         let mut spinner = Spinner::new(SpinOptions::default());
         let mut plan = spinner.begin();
         for _ in 1..LOOKS_PER_CLOCK {
-            assert!(plan.goes_on(&mut spinner));
+            assert!(plan.should_spin(&mut spinner));
         }
         assert_eq!(plan.started_ns, 0);
-        assert!(plan.goes_on(&mut spinner));
+        assert!(plan.should_spin(&mut spinner));
         assert_ne!(plan.started_ns, 0);
     }
 

@@ -6,9 +6,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
 
-use nearcall_os::clock;
+pub use nearcall_os::Deadline;
 
 /// How an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,41 +61,5 @@ impl FromStr for WaitPolicy {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let policy = Self::ALL.into_iter().find(|policy| policy.name() == word);
         policy.ok_or_else(|| UnknownWaitPolicy(word.to_owned()))
-    }
-}
-
-/// Until when an operation may wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deadline {
-    /// Do not wait at all.
-    Now,
-    /// Wait until this moment of the monotonic clock.
-    At(Instant),
-    /// Wait until it can be done or the other end is gone.
-    Never,
-}
-
-impl Deadline {
-    /// The deadline that lies `timeout` from now; never, if no clock counts so far.
-    pub fn after(timeout: Duration) -> Self {
-        clock::now().checked_add(timeout).map_or(Self::Never, Self::At)
-    }
-
-    /// Whether nothing more may be waited for. Reads the clock only if there is a moment.
-    pub fn has_passed(self) -> bool {
-        match self {
-            Self::Now => true,
-            Self::At(moment) => clock::now() >= moment,
-            Self::Never => false,
-        }
-    }
-
-    /// What is left, as the kernel wants it: `None` is for ever, zero is not at all.
-    pub fn timeout(self) -> Option<Duration> {
-        match self {
-            Self::Now => Some(Duration::ZERO),
-            Self::At(moment) => Some(moment.saturating_duration_since(clock::now())),
-            Self::Never => None,
-        }
     }
 }

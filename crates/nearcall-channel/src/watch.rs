@@ -7,12 +7,12 @@
 //! end is awake: the sleeper looks at its `Life` before it sleeps, and a wake-up that comes between
 //! that look and the sleep would be lost if it came only once.
 //! The same thread calls an end out of its sleep when a descriptor of its user's becomes readable:
-//! an [`Interrupter`] has it watched, once for each time that it is armed.
+//! an [`Interrupt`] has it watched, once for each time that it is armed.
 //! Always true: once `Life::is_gone` has said true it says so for ever. An interruption is marked
-//! once for each arming, and only while its `Interrupter` lives.
+//! once for each arming, and only while its `Interrupt` lives.
 //! Not here: pipes and sockets, which tell of a hang-up themselves; arming (`interrupt.rs`).
 //!
-//! [`Interrupter`]: crate::interrupt::Interrupter
+//! [`Interrupt`]: crate::interrupt::Interrupt
 
 use std::collections::HashMap;
 use std::io;
@@ -42,7 +42,7 @@ pub struct Life {
     sleeping: AtomicBool,
     /// What this end was to be called away for has come.
     interrupted: AtomicBool,
-    /// An `Interrupter` exists.
+    /// An `Interrupt` exists.
     interruptible: AtomicBool,
     /// Amid a message: an interruption now would lose it. Changed by the sleeping thread only.
     deaf: AtomicBool,

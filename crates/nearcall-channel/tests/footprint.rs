@@ -73,8 +73,8 @@ fn call(client: &mut Endpoint, server: &mut Endpoint, bytes: usize) {
 
 fn hand_over(from: &mut Endpoint, to: &mut Endpoint, bytes: usize) {
     let (message, mut got) = (vec![7; bytes], Vec::new());
-    from.send(&message, Deadline::Now).unwrap();
-    to.receive(Deadline::Now).unwrap().read_to_end(&mut got).unwrap();
+    from.send(&message, Deadline::NOW).unwrap();
+    to.receive(Deadline::NOW).unwrap().read_to_end(&mut got).unwrap();
     assert_eq!(got, message);
 }
 
@@ -93,14 +93,14 @@ fn an_idle_connection_is_small_and_a_loop_needs_no_thread() {
     assert_eq!(used, maps, "calls of up to 200 bytes take no further page");
     // As loops do, on both sides.
     for end in [&mut client, &mut server] {
-        assert!(matches!(end.receive(Deadline::Now), Err(ReceiveError::Empty)));
+        assert!(matches!(end.receive(Deadline::NOW), Err(ReceiveError::Empty)));
         assert!(end.arm(Interest::Receive));
         assert!(end.readiness(Interest::Receive).is_some());
     }
     assert_eq!(threads(), threads_before, "nobody has slept outside of a loop");
     // The first sleep on the futex begins the watch over the other end.
     drop(client);
-    assert!(matches!(server.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+    assert!(matches!(server.receive(Deadline::NEVER), Err(ReceiveError::PeerGone)));
     drop(server);
     long_messages_give_their_memory_back();
 }
@@ -113,20 +113,20 @@ fn long_messages_give_their_memory_back() {
         call(&mut client, &mut server, 100_000);
     }
     assert_eq!(lanes(), 4, "a lane for each direction, mapped by both ends");
-    assert_eq!(touched(), before, "long pieces do not lie in the rings");
+    assert_eq!(touched(), before, "long fragments do not lie in the rings");
     // One end sleeps in its call, the other one in a loop that goes round now and then.
     let server = thread::spawn(move || {
-        let message = server.receive(Deadline::Never).map(|message| message.len());
+        let message = server.receive(Deadline::NEVER).map(|message| message.len());
         (message, server)
     });
     wait_until("idle ends keep their lanes", || {
-        let _ = client.receive(Deadline::Now);
+        let _ = client.receive(Deadline::NOW);
         client.arm(Interest::Receive);
         lanes() == 0
     });
     // And they get new ones.
     let message = vec![3; 100_000];
-    client.send(&message, Deadline::Never).unwrap();
+    client.send(&message, Deadline::NEVER).unwrap();
     let (received, server) = server.join().unwrap();
     assert_eq!(received.unwrap(), message.len());
     drop((client, server));

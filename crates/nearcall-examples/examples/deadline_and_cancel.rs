@@ -107,7 +107,7 @@ fn kettle(address: &str) -> Outcome {
     server.listen(address)?;
     let stdin = event_loop.add_descriptor(std::io::stdin(), Interest::HangUp)?;
     loop {
-        match event_loop.next(Deadline::Never)? {
+        match event_loop.next(Deadline::NEVER)? {
             Some(Event::Timer(timer)) => kitchen.finish(timer),
             Some(Event::Descriptor(id, _)) if id == stdin => return Ok(()),
             _ => {}

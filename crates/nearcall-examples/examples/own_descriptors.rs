@@ -52,7 +52,7 @@ fn serve() -> Outcome {
     let mut beats = 0;
     let mut typed = Vec::new();
     loop {
-        match event_loop.next(Deadline::Never)? {
+        match event_loop.next(Deadline::NEVER)? {
             Some(Event::Timer(id)) if id == timer => {
                 beats += 1;
                 room.celsius.set(room.celsius.get() + 0.1);
@@ -75,7 +75,7 @@ fn serve() -> Outcome {
     SecondProcess::start(&["ask", &address])?.serve_until_it_ends(&event_loop)?;
     while beats == 0 {
         // Stdin may have ended before the timer was due for the first time.
-        beats += u32::from(matches!(event_loop.next(Deadline::Never)?, Some(Event::Timer(_))));
+        beats += u32::from(matches!(event_loop.next(Deadline::NEVER)?, Some(Event::Timer(_))));
     }
     let readings = room.readings.get();
     println!("read {readings} times; stdin, timer and server had their turn");

@@ -113,7 +113,7 @@ pub fn serve_until_stdin_ends(event_loop: &EventLoop) -> io::Result<()> {
 }
 
 fn wait_for(event_loop: &EventLoop, is_it: impl Fn(Event) -> bool) -> io::Result<()> {
-    while !event_loop.next(Deadline::Never)?.is_some_and(&is_it) {}
+    while !event_loop.next(Deadline::NEVER)?.is_some_and(&is_it) {}
     Ok(())
 }
 

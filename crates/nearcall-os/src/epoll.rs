@@ -99,7 +99,7 @@ impl Epoll {
 
     /// Waits and gives what is ready; nothing when not in time. One system call, no allocation.
     ///
-    /// The timeout has nanoseconds. Before Linux 5.11 it is rounded up to milliseconds.
+    /// The deadline has nanoseconds. Before Linux 5.11 it is rounded up to milliseconds.
     ///
     /// # Errors
     ///
@@ -107,9 +107,9 @@ impl Epoll {
     pub fn wait<'events>(
         &self,
         events: &'events mut Events,
-        timeout: Option<Duration>,
+        deadline: impl Into<Deadline>,
     ) -> io::Result<&'events [Event]> {
-        let deadline = Deadline::after(timeout);
+        let deadline = deadline.into();
         events.filled.clear();
         loop {
             let outcome = match deadline.remaining() {

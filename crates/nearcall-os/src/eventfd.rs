@@ -5,11 +5,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::deadline::Deadline;
 use crate::descriptor::not_now;
 use crate::poll::{Interest, poll_one};
 
@@ -51,7 +51,7 @@ pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
 ///
 /// The kernel's.
 pub fn add_one_now(eventfd: impl AsFd) -> io::Result<bool> {
-    match poll_one(&eventfd, Interest::Writable, Some(Duration::ZERO))? {
+    match poll_one(&eventfd, Interest::Writable, Deadline::NOW)? {
         Some(ready) if ready.writable => Ok(not_now(add_one(eventfd))?.is_some()),
         _ => Ok(false),
     }
@@ -82,7 +82,7 @@ pub fn read_now(eventfd: impl AsFd) -> io::Result<Option<u64>> {
     });
     if outcome == Err(Errno::OPNOTSUPP) {
         // Before Linux 5.10: ask, then read. Only the single reader is sure not to wait.
-        return match poll_one(&eventfd, Interest::Readable, Some(Duration::ZERO))? {
+        return match poll_one(&eventfd, Interest::Readable, Deadline::NOW)? {
             None => Ok(None),
             Some(_) => not_now(read(eventfd)),
         };

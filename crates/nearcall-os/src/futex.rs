@@ -4,12 +4,13 @@
 //! A wake-up is a hint: whoever returns from [`wait`] looks at the word again.
 //! Not here: when to sleep and how long to spin first (`nearcall-channel`).
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
-use rustix::time::Timespec;
+
+use crate::deadline::Deadline;
 
 /// A word to sleep on: one of our own (`&AtomicU32`), or one in a peer's read-only memory.
 ///
@@ -48,18 +49,23 @@ pub enum Wait {
     TimedOut,
 }
 
-/// Sleeps until `word` is woken, if it still has the value `expected`, at most for `timeout`
-/// (monotonic time).
+/// Sleeps until `word` is woken, if it still has the value `expected`, at most until `deadline`.
 ///
-/// One system call. A signal ends it early as [`Wait::Woken`]: a caller with a deadline computes
-/// the remaining time anew. Without a timeout a dead peer is never noticed.
+/// One system call, which takes the deadline as it is: no clock is read. A signal ends it early as
+/// [`Wait::Woken`]: call it again. With [`Deadline::NEVER`] a dead peer is never noticed.
 #[inline]
-pub fn wait<'a>(word: impl Into<FutexWord<'a>>, expected: u32, timeout: Option<Duration>) -> Wait {
-    let timeout = timeout.map(|timeout| Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    });
-    match futex::wait(word.into().0, Flags::empty(), expected, timeout.as_ref()) {
+pub fn wait<'a>(
+    word: impl Into<FutexWord<'a>>,
+    expected: u32,
+    deadline: impl Into<Deadline>,
+) -> Wait {
+    let end = match deadline.into() {
+        Deadline::NEVER => None,
+        deadline => Some(deadline.absolute_timespec()),
+    };
+    // This form counts an absolute CLOCK_MONOTONIC; any waker matches all bits.
+    let any_waker = NonZeroU32::MAX;
+    match futex::wait_bitset(word.into().0, Flags::empty(), expected, end.as_ref(), any_waker) {
         Err(Errno::AGAIN) => Wait::Changed,
         Err(Errno::TIMEDOUT) => Wait::TimedOut,
         // Any other errno would mean that the page could not be read: the caller's next load

@@ -35,3 +35,5 @@ pub mod trace;
 pub mod tsc;
 pub mod uring;
 pub mod vmsplice;
+
+pub use deadline::Deadline;

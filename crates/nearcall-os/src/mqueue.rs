@@ -114,7 +114,7 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
     send_until(queue, message, None).map(drop)
 }
 
-/// Sends one message; false when the queue stays full until `timeout` is over. Zero does not wait.
+/// Sends one message; false when the queue stays full until `deadline`.
 ///
 /// The kernel counts on the wall clock here: if it is set while we wait, the wait may be longer or
 /// shorter.
@@ -125,9 +125,9 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
 pub fn send_timeout(
     queue: impl AsFd,
     message: &[u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<bool> {
-    send_until(queue, message, timeout)
+    send_until(queue, message, deadline)
 }
 
 /// Sends one message; false when the queue is full.
@@ -136,7 +136,7 @@ pub fn send_timeout(
 ///
 /// As [`send`].
 pub fn send_now(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
-    send_until(queue, message, Some(Duration::ZERO))
+    send_until(queue, message, Deadline::NOW)
 }
 
 /// Receives the oldest message and waits for it; says its length.
@@ -146,7 +146,7 @@ pub fn send_now(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
 /// EMSGSIZE when `buffer` is shorter than the longest message the queue allows.
 pub fn receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let bytes = receive_until(queue, buffer, None)?;
-    // Without a timeout the kernel never answers "not in time".
+    // Without a deadline the kernel never answers "not in time".
     bytes.ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
@@ -159,9 +159,9 @@ pub fn receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 pub fn receive_timeout(
     queue: impl AsFd,
     buffer: &mut [u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<usize>> {
-    receive_until(queue, buffer, timeout)
+    receive_until(queue, buffer, deadline)
 }
 
 /// Receives the oldest message; `None` when there is none.
@@ -170,7 +170,7 @@ pub fn receive_timeout(
 ///
 /// As [`receive`].
 pub fn receive_now(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    receive_until(queue, buffer, Some(Duration::ZERO))
+    receive_until(queue, buffer, Deadline::NOW)
 }
 
 /// What this machine allows now.
@@ -226,9 +226,9 @@ fn create_error(error: io::Error) -> CreateError {
     }
 }
 
-fn send_until(queue: impl AsFd, message: &[u8], timeout: Option<Duration>) -> io::Result<bool> {
+fn send_until(queue: impl AsFd, message: &[u8], deadline: impl Into<Deadline>) -> io::Result<bool> {
     let queue = queue.as_fd().as_raw_fd();
-    let done = until(timeout, |time| {
+    let done = until(deadline, |time| {
         // SAFETY: `message` is readable for its length; `time` is null (wait for ever) or points to
         // a timespec that outlives the call.
         let outcome = unsafe {
@@ -242,10 +242,10 @@ fn send_until(queue: impl AsFd, message: &[u8], timeout: Option<Duration>) -> io
 fn receive_until(
     queue: impl AsFd,
     buffer: &mut [u8],
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<usize>> {
     let queue = queue.as_fd().as_raw_fd();
-    until(timeout, |time| {
+    until(deadline, |time| {
         // SAFETY: `buffer` is writable for its length; a null priority is not stored; `time` is
         // null (wait for ever) or points to a timespec that outlives the call.
         let outcome = unsafe {
@@ -263,10 +263,10 @@ fn receive_until(
 
 /// Repeats `call` over interruptions until its time is over. A negative result means: see errno.
 fn until<E>(
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
     mut call: impl FnMut(*const libc::timespec) -> Result<usize, E>,
 ) -> io::Result<Option<usize>> {
-    let deadline = Deadline::after(timeout);
+    let deadline = deadline.into();
     loop {
         let time = deadline.remaining().map(realtime_after);
         if let Ok(value) = call(time.as_ref().map_or(ptr::null(), ptr::from_ref)) {

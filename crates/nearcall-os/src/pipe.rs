@@ -7,12 +7,12 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkfifoat, open, openat, unlinkat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
+use crate::deadline::Deadline;
 use crate::descriptor::{not_now, set_nonblocking};
 use crate::poll::{Interest, poll_one};
 
@@ -110,7 +110,7 @@ pub fn read_now(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
     if outcome != Err(Errno::OPNOTSUPP) {
         return not_now(outcome.map_err(io::Error::from));
     }
-    match poll_one(&pipe, Interest::Readable, Some(Duration::ZERO))? {
+    match poll_one(&pipe, Interest::Readable, Deadline::NOW)? {
         None => Ok(None),
         Some(_) => not_now(read(pipe, buffer)),
     }
@@ -130,7 +130,7 @@ pub fn write_now(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     if outcome != Err(Errno::OPNOTSUPP) {
         return not_now(outcome.map_err(io::Error::from));
     }
-    match poll_one(&pipe, Interest::Writable, Some(Duration::ZERO))? {
+    match poll_one(&pipe, Interest::Writable, Deadline::NOW)? {
         None => Ok(None),
         Some(_) => not_now(write(pipe, &bytes[..bytes.len().min(ATOMIC_BYTES_MAX)])),
     }

@@ -4,7 +4,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 pub use rustix::event::{PollFd, PollFlags};
 
@@ -46,10 +45,10 @@ pub struct Ready {
 pub fn poll_one(
     fd: impl AsFd,
     interest: Interest,
-    timeout: Option<Duration>,
+    deadline: impl Into<Deadline>,
 ) -> io::Result<Option<Ready>> {
     let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), interest.into())];
-    match poll(&mut fds, timeout)? {
+    match poll(&mut fds, deadline)? {
         0 => Ok(None),
         _ => Ok(Some(fds[0].revents().into())),
     }
@@ -61,8 +60,8 @@ pub fn poll_one(
 /// # Errors
 ///
 /// The kernel's.
-pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
-    let deadline = Deadline::after(timeout);
+pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result<usize> {
+    let deadline = deadline.into();
     loop {
         match rustix::event::poll(fds, deadline.remaining_timespec().as_ref()) {
             Err(rustix::io::Errno::INTR) => {}

@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Resource};
 
+use crate::deadline::Deadline;
 use crate::poll::{Interest, poll_one};
 use crate::signal::{Signal, send_by_pidfd};
 
@@ -80,8 +80,8 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// The kernel's.
-pub fn wait_pidfd(pidfd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
-    Ok(poll_one(pidfd, Interest::Readable, timeout)?.is_some())
+pub fn wait_pidfd(pidfd: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<bool> {
+    Ok(poll_one(pidfd, Interest::Readable, deadline)?.is_some())
 }
 
 /// Ends the process of `pidfd` at once. One that is dead already is no error.
@@ -169,8 +169,8 @@ impl Child {
     /// # Errors
     ///
     /// The kernel's.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<ExitStatus>> {
-        match wait_pidfd(&self.pidfd, timeout)? {
+    pub fn wait(&mut self, deadline: impl Into<Deadline>) -> io::Result<Option<ExitStatus>> {
+        match wait_pidfd(&self.pidfd, deadline)? {
             true => self.child.wait().map(Some),
             false => Ok(None),
         }
@@ -184,7 +184,7 @@ impl Child {
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         kill_pidfd(&self.pidfd)?;
         // Its end and not a stop: of one that is traced a plain wait would report that, too.
-        wait_pidfd(&self.pidfd, None)?;
+        wait_pidfd(&self.pidfd, Deadline::NEVER)?;
         self.child.wait()
     }
 }

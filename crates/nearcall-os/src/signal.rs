@@ -97,8 +97,8 @@ pub fn set_mask(mask: &SignalSet) -> io::Result<SignalSet> {
 /// # Errors
 ///
 /// The kernel's.
-pub fn wait_for(set: &SignalSet, timeout: Option<Duration>) -> io::Result<Option<SignalInfo>> {
-    let deadline = Deadline::after(timeout);
+pub fn wait_for(set: &SignalSet, deadline: impl Into<Deadline>) -> io::Result<Option<SignalInfo>> {
+    let deadline = deadline.into();
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
         let remaining = deadline.remaining().map(libc_timespec);

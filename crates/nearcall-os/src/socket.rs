@@ -97,8 +97,8 @@ pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd
 /// # Errors
 ///
 /// The kernel's; EMFILE leaves the connection in the queue, so do not retry at once.
-pub fn accept(listener: impl AsFd, timeout: Option<Duration>) -> io::Result<Option<OwnedFd>> {
-    let deadline = Deadline::after(timeout);
+pub fn accept(listener: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<Option<OwnedFd>> {
+    let deadline = deadline.into();
     loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
             // That client left the queue, or its network failed; the next may be there.
@@ -113,7 +113,7 @@ pub fn accept(listener: impl AsFd, timeout: Option<Duration>) -> io::Result<Opti
                 | Errno::NONET,
             ) => {}
             Err(Errno::WOULDBLOCK) => {
-                if poll_one(&listener, Interest::Readable, deadline.remaining())?.is_none() {
+                if poll_one(&listener, Interest::Readable, deadline)?.is_none() {
                     return Ok(None);
                 }
             }
@@ -122,17 +122,20 @@ pub fn accept(listener: impl AsFd, timeout: Option<Duration>) -> io::Result<Opti
     }
 }
 
-/// Connects to a SOCK_SEQPACKET listener. Waits while its queue is full, at most for `timeout`.
+/// Connects to a SOCK_SEQPACKET listener. Waits while its queue is full, at most until `deadline`.
 ///
 /// # Errors
 ///
 /// `InvalidInput` for a name that is too long, `TimedOut` when the queue stayed full,
 /// ECONNREFUSED when nobody listens, ENOENT when there is no such name.
-pub fn unix_connect(address: UnixAddress<'_>, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+pub fn unix_connect(
+    address: UnixAddress<'_>,
+    deadline: impl Into<Deadline>,
+) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let deadline = Deadline::after(timeout);
+    let deadline = deadline.into();
     loop {
         // The kernel bounds a unix connect by the send timeout. Zero would mean for ever.
         let remaining = deadline.remaining().map(|left| left.max(SEND_TIMEOUT_MIN));
@@ -396,7 +399,7 @@ fn connect_retrying(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
         // An interrupted TCP connect goes on by itself; the socket becomes writable when it is
         // done.
         Err(Errno::INTR) => {
-            poll_one(socket, Interest::Writable, None)?;
+            poll_one(socket, Interest::Writable, Deadline::NEVER)?;
             Ok(sockopt::socket_error(socket)??)
         }
         outcome => Ok(outcome?),

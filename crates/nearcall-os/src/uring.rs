@@ -174,8 +174,12 @@ impl StreamRing {
     /// # Panics
     ///
     /// When nothing was queued in that direction.
-    pub fn wait(&mut self, direction: Direction, timeout: Option<Duration>) -> io::Result<bool> {
-        let deadline = Deadline::after(timeout);
+    pub fn wait(
+        &mut self,
+        direction: Direction,
+        deadline: impl Into<Deadline>,
+    ) -> io::Result<bool> {
+        let deadline = deadline.into();
         let inner = self.inner_mut();
         loop {
             inner.collect();

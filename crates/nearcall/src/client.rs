@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address as Place, Deadline, Endpoint, Mechanism, MeetError, Options, WaitPolicy, connect,
+    Address as Place, Deadline, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
 };
 use nearcall_os::clock;
 use nearcall_wire::{InstanceId, Time, Timeout};
@@ -256,7 +256,7 @@ impl Client {
         place: &Place,
         mechanism: Mechanism,
         options: Options,
-    ) -> io::Result<Result<Endpoint, MeetError>> {
+    ) -> io::Result<Result<Endpoint, HandshakeError>> {
         let connected = reactor.meetings.connect(reactor, place.clone(), mechanism, options)?;
         let mut outcome = None;
         // The handshake has deadlines of its own.
@@ -264,14 +264,14 @@ impl Client {
             outcome = connected.take();
             outcome.is_some()
         })?;
-        Ok(outcome.unwrap_or(Err(MeetError::TimedOut)))
+        Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
     }
 
     /// Greets, and waits until the server has greeted.
     fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
         let patience = options::after(self.core.limits.channel().handshake_timeout);
         let (asked, until) = (until, until.min(patience));
-        link.send_own(Deadline::Now);
+        link.send_own(Deadline::NOW);
         let is_done = || link.is_open() || link.is_gone();
         match &self.core.core.reactor {
             Some(reactor) => {
@@ -300,7 +300,7 @@ impl Client {
     /// Until when sending may wait: a loop never waits in one connection.
     #[inline]
     pub(crate) fn send_deadline(&self, until: Time) -> Deadline {
-        if self.core.core.reactor.is_some() { Deadline::Now } else { deadline_of(until) }
+        if self.core.core.reactor.is_some() { Deadline::NOW } else { deadline_of(until) }
     }
 
     /// Waits for the end of a call.
@@ -380,7 +380,7 @@ impl Client {
     fn wait_alone(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) {
         // Calls that were started on the same connection have deadlines, too.
         let mut until = until.min(link.next_deadline());
-        if link.wants_room() && !link.flush(Deadline::Now) {
+        if link.wants_room() && !link.flush(Deadline::NOW) {
             // A cancellation, say: nobody but us moves it on.
             until = until.min(now().after(ROOM_LOOK_INTERVAL));
         }
@@ -395,7 +395,7 @@ impl Client {
     pub(crate) fn look(&self, link: &Rc<Link>) {
         if self.core.core.reactor.is_none() {
             for _ in 0..crate::limits::MESSAGES_PER_TURN_MAX {
-                if link.take_message(Deadline::Now) != Took::Message {
+                if link.take_message(Deadline::NOW) != Took::Message {
                     return;
                 }
             }
@@ -421,10 +421,7 @@ impl Drop for ClientCore {
 
 #[inline]
 fn deadline_of(until: Time) -> Deadline {
-    match options::instant_of(until) {
-        Some(moment) => Deadline::At(moment),
-        None => Deadline::Never,
-    }
+    Deadline::from_ns(until.as_ns())
 }
 
 fn nobody_listens(at: &At) -> Status {
@@ -433,16 +430,16 @@ fn nobody_listens(at: &At) -> Status {
     ))
 }
 
-fn not_met(at: &At, error: &MeetError, until: Time) -> Status {
+fn not_met(at: &At, error: &HandshakeError, until: Time) -> Status {
     match error {
-        MeetError::NobodyListens(_) => nobody_listens(at),
-        MeetError::BadOptions(_) | MeetError::UnknownMechanism(_) => {
+        HandshakeError::NoListener(_) => nobody_listens(at),
+        HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
-        MeetError::TimedOut if has_passed(until) => {
+        HandshakeError::TimedOut if has_passed(until) => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
-        MeetError::Open(..) => {
+        HandshakeError::Open(..) => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }
         _ => Status::unavailable(format!("cannot connect to {at}: {error}")),

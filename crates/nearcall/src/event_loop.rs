@@ -47,7 +47,7 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// let stopper = event_loop.stopper();
 /// let mut beats = 0;
 /// loop {
-///     match event_loop.next(Deadline::Never)? {
+///     match event_loop.next(Deadline::NEVER)? {
 ///         Some(Event::Timer(timer)) if timer == beat => beats += 1,
 ///         Some(Event::Stopped) => break,
 ///         _ => {}
@@ -108,7 +108,7 @@ impl EventLoop {
     ///
     /// The kernel's, when waiting itself fails.
     pub fn run(&self) -> io::Result<()> {
-        while !matches!(self.next(Deadline::Never)?, Some(Event::Stopped)) {}
+        while !matches!(self.next(Deadline::NEVER)?, Some(Event::Stopped)) {}
         Ok(())
     }
 
@@ -119,11 +119,7 @@ impl EventLoop {
     /// The kernel's, when waiting itself fails.
     pub fn next(&self, until: Deadline) -> io::Result<Option<Event>> {
         let reactor = self.reactor();
-        let until = match until {
-            Deadline::Now => Time::from_ns(0),
-            Deadline::At(moment) => options::time_of(moment),
-            Deadline::Never => Time::NEVER,
-        };
+        let until = Time::from_ns(until.as_ns());
         if let Some(event) = reactor.take_event() {
             return Ok(Some(event));
         }

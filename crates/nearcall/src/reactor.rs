@@ -254,13 +254,13 @@ impl Reactor {
 
     /// Whether there was anything.
     fn serve_spinning(&self, link: &Rc<Link>, looks: u32) -> bool {
-        let had_room = link.wants_room() && link.flush(Deadline::Now);
+        let had_room = link.wants_room() && link.flush(Deadline::NOW);
         let mut looks = looks;
         for count in 0..MESSAGES_PER_TURN_MAX {
             if !link.has_come(looks) {
                 return had_room || count > 0;
             }
-            match link.take_message(Deadline::Now) {
+            match link.take_message(Deadline::NOW) {
                 Took::Nothing => return had_room || count > 0,
                 Took::Message if !link.is_gone() => looks = 1,
                 Took::Message | Took::Gone => return true,
@@ -283,12 +283,12 @@ impl Reactor {
     #[inline]
     fn serve(&self, link: &Rc<Link>) {
         if link.wants_room() {
-            link.flush(Deadline::Now);
+            link.flush(Deadline::NOW);
         }
         for _ in 0..MESSAGES_PER_TURN_MAX {
             // At once: a service may wait for calls of its own, in rounds that must arm this one.
             self.used(link);
-            match link.take_message(Deadline::Now) {
+            match link.take_message(Deadline::NOW) {
                 Took::Message if link.is_gone() => return,
                 // A hot one is armed before the loop sleeps.
                 Took::Message if link.watch.is_hot.get() => {}

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use nearcall_channel::{Endpoint, Listener, MeetError, Meeting, Options, WaitPolicy};
+use nearcall_channel::{Endpoint, HandshakeError, Listener, Options, Rendezvous, WaitPolicy};
 use nearcall_wire::InstanceId;
 
 use crate::address::{Address, At, BadAddress};
@@ -121,7 +121,7 @@ pub enum ListenError {
     /// Another server of this thread is there.
     InUse(Address),
     /// The socket could not be had.
-    Meet(Address, MeetError),
+    Meet(Address, HandshakeError),
     /// A system call failed.
     Os(Address, io::Error),
 }
@@ -131,7 +131,7 @@ impl fmt::Display for ListenError {
         match self {
             Self::BadAddress(error) => error.fmt(f),
             Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
-            Self::Meet(_, error @ MeetError::AddressInUse(_)) => error.fmt(f),
+            Self::Meet(_, error @ HandshakeError::AddressInUse(_)) => error.fmt(f),
             Self::Meet(address, error) => write!(f, "cannot listen at {address}: {error}"),
             Self::Os(address, error) => write!(f, "cannot listen at {address}: {error}"),
         }
@@ -339,12 +339,12 @@ impl ServerCore {
     }
 
     /// A client that waits at a listener.
-    pub(crate) fn accept_socket(&self, which: usize) -> io::Result<Option<(OwnedFd, Meeting)>> {
+    pub(crate) fn accept_socket(&self, which: usize) -> io::Result<Option<(OwnedFd, Rendezvous)>> {
         let listening = self.listening.borrow();
         let Some(Listening { socket: Some((listener, _)), .. }) = listening.get(which) else {
             return Ok(None);
         };
-        Ok(listener.accept_socket()?.map(|socket| (socket, listener.meeting())))
+        Ok(listener.accept_socket()?.map(|socket| (socket, listener.rendezvous())))
     }
 
     /// What to agree on with clients that came to a listener.
@@ -403,7 +403,7 @@ impl ServerCore {
         let by = options::after(self.limits.channel().handshake_timeout);
         reactor.meetings.expect_greeting(&link, by);
         self.links.borrow_mut().push(Rc::clone(&link));
-        link.send_own(nearcall_channel::Deadline::Now);
+        link.send_own(nearcall_channel::Deadline::NOW);
     }
 
     pub(crate) fn forget(&self, link: &Rc<Link>) {

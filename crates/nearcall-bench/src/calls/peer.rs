@@ -109,7 +109,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let mut serving = Serving { orders, meeting, service, server: &server, bare };
     // Everything that concerns us comes over the meeting; calls are served inside.
     loop {
-        match event_loop.next(Deadline::Never)? {
+        match event_loop.next(Deadline::NEVER)? {
             Some(Event::Descriptor(..)) if serving.obey()? => return Ok(()),
             _ => {}
         }

@@ -52,7 +52,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(&process::pid().to_string())?;
     loop {
-        let Some(Event::Descriptor(..)) = event_loop.next(Deadline::Never)? else { continue };
+        let Some(Event::Descriptor(..)) = event_loop.next(Deadline::NEVER)? else { continue };
         match meeting.hear()?.as_str() {
             GOODBYE => return Ok(()),
             COUNT => meeting.say(&server.connections().len().to_string())?,

@@ -28,8 +28,8 @@ impl ChannelEnd {
             WaitPolicy::Poll => Some(Poller::new(&endpoint)?),
             WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
-        let until = if poller.is_some() { Deadline::Now } else { Deadline::Never };
-        Ok(Self { endpoint, piece: vec![0; PIECE_BYTES], until, poller, many: false })
+        let until = if poller.is_some() { Deadline::NOW } else { Deadline::NEVER };
+        Ok(Self { endpoint, piece: vec![0; FRAGMENT_BYTES], until, poller, many: false })
     }
 
     /// For both ends in one thread: announces the sleep before the other end sends, as a loop does
@@ -90,7 +90,7 @@ impl ChannelEnd {
                 poller.wait(&mut self.endpoint, Interest::Receive)?;
             }
             loop {
-                match self.endpoint.receive(Deadline::Now) {
+                match self.endpoint.receive(Deadline::NOW) {
                     Ok(message) => return read(message, &mut self.piece),
                     Err(ReceiveError::Empty) => {}
                     Err(error) => return Err(error.into()),
@@ -132,7 +132,7 @@ impl ChannelEnd {
     /// Moves a message on that was longer than the room of the channel.
     fn flush(&mut self) -> Result<(), Failure> {
         loop {
-            match self.endpoint.flush(Deadline::Now) {
+            match self.endpoint.flush(Deadline::NOW) {
                 Err(SendError::Full) => self.wait(Interest::Send)?,
                 outcome => return Ok(outcome?),
             }
@@ -154,7 +154,7 @@ impl ChannelEnd {
             }
             // All of it has to come: the sender of a long message waits until it is gone.
             while message.left_bytes() > 0 {
-                let bytes = message.piece()?.len();
+                let bytes = message.fragment()?.len();
                 message.consume(bytes);
                 verifier.skip(bytes);
             }
@@ -293,4 +293,4 @@ impl Poller {
 const SHORT_BYTES: usize = 64;
 
 /// Half of the smallest usual first-level cache, and the piece in which long messages travel.
-const PIECE_BYTES: usize = 16 << 10;
+const FRAGMENT_BYTES: usize = 16 << 10;

@@ -115,7 +115,7 @@ fn serve(addresses: &[String], connections_max: u32) -> Result<(), String> {
     say(&Said::Ready)?;
     let mut buffer = [0; QUESTION_BYTES_MAX];
     loop {
-        let event = event_loop.next(Deadline::Never).map_err(text)?;
+        let event = event_loop.next(Deadline::NEVER).map_err(text)?;
         if !matches!(event, Some(Event::Descriptor(..))) {
             continue;
         }

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! sender                                      receiver
-//!   writes the piece into its own pages
+//!   writes the fragment into its own pages
 //!   record {header, offset}  -- socket -->      judges it, process_vm_readv to the caller's memory
 //!                 <-- record {freed} --         every so often, or with its own next record
 //! ```
 //!
 //! Every byte of a message moves by process_vm_readv; the socket carries records of 16 bytes.
 //! Frees are reported when a quarter of the sender's room has come together. A sender then always
-//! finds room while the receiver has nothing to do: the rest, even cut in two by a piece that
-//! reaches over the end, has space for the largest piece, which is a quarter.
+//! finds room while the receiver has nothing to do: the rest, even cut in two by a fragment that
+//! reaches over the end, has space for the largest fragment, which is a quarter.
 //! Always true: what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
 //! they came from is still the peer.
 //! The bytes stay with the sender until they are read. If its process ends, what it had sent and
 //! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
-//! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`pieces.rs`).
+//! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`fragments.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,14 +29,14 @@ use nearcall_os::region::SharedBytes;
 use nearcall_os::{cma, process};
 
 use crate::channel::{Interest, Readiness};
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::FragmentHeader;
 use crate::kernel::cma::line::{Line, Record};
 use crate::kernel::cma::room::Room;
-use crate::piece::PieceHeader;
 use crate::settings::Settings;
+use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::watch::{Life, WatchGuard, watch};
-use crate::way::PieceWay;
 
 mod line;
 mod linger;
@@ -51,13 +51,13 @@ struct CmaWay {
     /// `None` only after the drop has passed them on.
     pages: Option<Pages>,
     room: Room,
-    /// Offset and length of the reserved piece.
+    /// Offset and length of the reserved fragment.
     reserved: (usize, usize),
     peer: PeerMemory,
     /// Announced by the peer and not read yet: judged.
-    announced: VecDeque<(PieceHeader, usize)>,
+    announced: VecDeque<(FragmentHeader, usize)>,
     current: Current,
-    /// Read and not reported yet: pieces, and the bytes that they took.
+    /// Read and not reported yet: fragments, and the bytes that they took.
     freed: (u16, usize),
     life: Arc<Life>,
     pidfd: Option<Arc<OwnedFd>>,
@@ -74,7 +74,7 @@ struct PeerMemory {
     bytes: usize,
 }
 
-/// The piece that is being read.
+/// The fragment that is being read.
 struct Current {
     /// Offset and length of what is still only in the peer's memory.
     there: Range<usize>,
@@ -82,7 +82,7 @@ struct Current {
     copy: Box<[u8]>,
     /// The part of `copy` that was not consumed.
     here: Range<usize>,
-    /// What the whole piece takes of the peer's room.
+    /// What the whole fragment takes of the peer's room.
     takes_bytes: usize,
 }
 
@@ -101,11 +101,11 @@ impl CmaWay {
         let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {
             line: Line::new(socket, settings.wait),
-            room: Room::new(pages.len(), PIECES_MAX),
+            room: Room::new(pages.len(), FRAGMENTS_MAX),
             pages: Some(pages),
             reserved: (0, 0),
             peer,
-            announced: VecDeque::with_capacity(PIECES_MAX),
+            announced: VecDeque::with_capacity(FRAGMENTS_MAX),
             current: Current {
                 there: 0..0,
                 copy: vec![0; COPY_BYTES].into_boxed_slice(),
@@ -127,27 +127,27 @@ impl CmaWay {
             Ok(()) => {}
             Err(ReceiveError::PeerGone) => {
                 // A closing peer keeps its pages until it hears what was read.
-                let _ = self.report_frees(Deadline::Now);
+                let _ = self.report_frees(Deadline::NOW);
                 return Err(ReceiveError::PeerGone);
             }
             Err(error) => return Err(error),
         }
         while let Some(record) = self.line.next_record()? {
             self.room.release(record.freed.into())?;
-            let Some((header, offset)) = record.piece else { continue };
-            let end = offset.checked_add(header.piece_bytes as usize);
+            let Some((header, offset)) = record.fragment else { continue };
+            let end = offset.checked_add(header.fragment_bytes as usize);
             if end.is_none_or(|end| end > self.peer.bytes) {
-                return Err(Misdeed::BadAddress.into());
+                return Err(Violation::BadAddress.into());
             }
-            if self.announced.len() == PIECES_MAX {
-                return Err(Misdeed::BadIndex.into());
+            if self.announced.len() == FRAGMENTS_MAX {
+                return Err(Violation::BadIndex.into());
             }
             self.announced.push_back((header, offset));
         }
         Ok(())
     }
 
-    /// Fills `into` with the next bytes of the current piece.
+    /// Fills `into` with the next bytes of the current fragment.
     #[inline]
     fn fetch(
         peer: &PeerMemory,
@@ -187,7 +187,7 @@ impl CmaWay {
         match error.raw_os_error() {
             Some(NO_SUCH_PROCESS) => ReceiveError::PeerGone,
             Some(BAD_ADDRESS) if self.line.has_hung_up() => ReceiveError::PeerGone,
-            Some(BAD_ADDRESS) => Misdeed::BadAddress.into(),
+            Some(BAD_ADDRESS) => Violation::BadAddress.into(),
             _ => ReceiveError::Os(error),
         }
     }
@@ -195,17 +195,18 @@ impl CmaWay {
     /// Whether the number still belongs to the process that we met.
     #[cold]
     fn peer_lives(&self) -> bool {
-        let dead = self.pidfd.as_ref().map(|pidfd| {
-            process::wait_pidfd(pidfd, Some(std::time::Duration::ZERO)).unwrap_or(true)
-        });
+        let dead = self
+            .pidfd
+            .as_ref()
+            .map(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).unwrap_or(true));
         dead == Some(false)
     }
 
     /// Whether so much was read that the sender should hear of it.
     #[inline]
     fn owes_frees(&self) -> bool {
-        let (pieces, bytes) = self.freed;
-        usize::from(pieces) >= PIECES_MAX / 4 || bytes >= self.peer.bytes / 4
+        let (fragments, bytes) = self.freed;
+        usize::from(fragments) >= FRAGMENTS_MAX / 4 || bytes >= self.peer.bytes / 4
     }
 
     fn report_frees(&mut self, until: Deadline) -> Result<(), SendError> {
@@ -214,34 +215,34 @@ impl CmaWay {
         }
         self.line.drain(until)?;
         let (freed, _) = std::mem::take(&mut self.freed);
-        self.line.queue(Record { freed, piece: None });
+        self.line.queue(Record { freed, fragment: None });
         self.line.drain(until)
     }
 }
 
-impl PieceWay for CmaWay {
+impl Transport for CmaWay {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(self.pages.as_ref().map_or(0, |pages| pages.len()))
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        self.room.piece_bytes_max().min(PIECE_BYTES_MAX)
+    fn fragment_bytes_max(&self) -> usize {
+        self.room.fragment_bytes_max().min(FRAGMENT_BYTES_MAX)
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
-        // What several pieces need depends on where the first of them lies.
-        message_bytes <= self.piece_bytes_max() && self.room.place(message_bytes).is_some()
+        // What several fragments need depends on where the first of them lies.
+        message_bytes <= self.fragment_bytes_max() && self.room.place(message_bytes).is_some()
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.line.has_ended() || self.life.is_gone() {
             return Err(SendError::PeerGone);
         }
         self.line.drain(until)?;
         loop {
-            if let Some(offset) = self.room.place(piece_bytes) {
-                self.reserved = (offset, piece_bytes);
+            if let Some(offset) = self.room.place(fragment_bytes) {
+                self.reserved = (offset, fragment_bytes);
                 return Ok(());
             }
             self.hear(until).map_err(to_send_error)?;
@@ -258,11 +259,11 @@ impl PieceWay for CmaWay {
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
         let (offset, bytes) = self.reserved;
         self.room.take(offset, bytes);
         let (freed, _) = std::mem::take(&mut self.freed);
-        self.line.queue(Record { freed, piece: Some((header, offset)) });
+        self.line.queue(Record { freed, fragment: Some((header, offset)) });
         match self.line.drain(until) {
             // The record waits here and goes out before the next one.
             Err(SendError::Full) => Ok(()),
@@ -279,16 +280,16 @@ impl PieceWay for CmaWay {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.has_died() {
             return self.judge(Ok(())).and(Err(ReceiveError::PeerGone));
         }
         loop {
             if let Some((header, offset)) = self.announced.pop_front() {
-                let piece_bytes = header.piece_bytes as usize;
-                self.current.there = offset..offset + piece_bytes;
+                let fragment_bytes = header.fragment_bytes as usize;
+                self.current.there = offset..offset + fragment_bytes;
                 self.current.here = 0..0;
-                self.current.takes_bytes = Room::takes_bytes(piece_bytes);
+                self.current.takes_bytes = Room::takes_bytes(fragment_bytes);
                 return Ok(header);
             }
             if self.owes_frees() {
@@ -299,7 +300,7 @@ impl PieceWay for CmaWay {
         }
     }
 
-    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, _fragment_bytes: usize) -> bool {
         true
     }
 
@@ -336,15 +337,15 @@ impl PieceWay for CmaWay {
     fn finish(&mut self) {
         self.current.there = 0..0;
         self.current.here = 0..0;
-        let (pieces, bytes) = self.freed;
-        // At most a few more than PIECES_MAX: they are reported before more are announced.
-        self.freed = (pieces.saturating_add(1), bytes + self.current.takes_bytes);
+        let (fragments, bytes) = self.freed;
+        // At most a few more than FRAGMENTS_MAX: they are reported before more are announced.
+        self.freed = (fragments.saturating_add(1), bytes + self.current.takes_bytes);
         if self.owes_frees() {
-            let _ = self.report_frees(Deadline::Now);
+            let _ = self.report_frees(Deadline::NOW);
         }
     }
 
-    fn abandon(&mut self) {
+    fn discard_unsent(&mut self) {
         self.abandoned = true;
     }
 
@@ -358,7 +359,7 @@ impl PieceWay for CmaWay {
         match interest {
             Interest::Receive => self.announced.is_empty() && !self.line.has_ended(),
             Interest::Send => {
-                let room = self.room.place(self.piece_bytes_max()).is_some();
+                let room = self.room.place(self.fragment_bytes_max()).is_some();
                 self.line.is_waiting_to_send() || !(room || self.line.has_ended())
             }
         }
@@ -374,8 +375,8 @@ impl Drop for CmaWay {
         if self.abandoned {
             return;
         }
-        let _ = self.report_frees(Deadline::Now);
-        while self.hear(Deadline::Now).is_ok() {}
+        let _ = self.report_frees(Deadline::NOW);
+        while self.hear(Deadline::NOW).is_ok() {}
         let _ = self.line.close();
         if self.room.is_all_free() || self.line.has_hung_up() {
             return;
@@ -403,18 +404,18 @@ fn to_send_error(error: ReceiveError) -> SendError {
             SendError::Full
         }
         ReceiveError::PeerGone => SendError::PeerGone,
-        ReceiveError::PeerBroken(misdeed) => SendError::PeerBroken(misdeed),
+        ReceiveError::PeerBroken(violation) => SendError::PeerBroken(violation),
         ReceiveError::Os(error) => SendError::Os(error),
     }
 }
 
-/// Most pieces on their way in one direction. Their records and those of the frees fit into a
+/// Most fragments on their way in one direction. Their records and those of the frees fit into a
 /// socket's buffer of the usual size (each takes about 800 of 212,992 bytes there), so that sending
 /// a record does not wait.
-const PIECES_MAX: usize = 128;
+const FRAGMENTS_MAX: usize = 128;
 
-/// The longest piece, in bytes: the sender writes the next while the receiver copies one.
-const PIECE_BYTES_MAX: usize = 64 << 10;
+/// The longest fragment, in bytes: the sender writes the next while the receiver copies one.
+const FRAGMENT_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes that are copied at once for a reader that wants them in place.
 const COPY_BYTES: usize = 16 << 10;

@@ -3,7 +3,7 @@
 //! The server makes both in the runtime directory, takes hold of them and removes their names;
 //! the client gets what it holds. Each end opens its own ends, so the open files are its own.
 //! Always true: no name is left once `offer` returns. A kill inside it can leave one.
-//! Not here: pieces (`stream.rs`), reading and writing (`pipe.rs`).
+//! Not here: fragments (`stream.rs`), reading and writing (`pipe.rs`).
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

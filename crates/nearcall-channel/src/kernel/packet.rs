@@ -1,10 +1,10 @@
-//! Pieces over packets: what all objects share that keep messages apart.
+//! Fragments over packets: what all objects share that keep messages apart.
 //!
-//! One piece is one packet with the header in front, written and read in private buffers.
+//! One fragment is one packet with the header in front, written and read in private buffers.
 //! Always true: a packet that the kernel has not taken yet stays in the buffer, and nothing is
 //! written over it; the length of a packet must be what its header says, else the peer is broken.
 //! Not here: the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
-//! what the headers mean for a message (`piece.rs`).
+//! what the headers mean for a message (`fragment.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use nearcall_os::region::SharedBytes;
 
 use crate::channel::{Interest, Readiness};
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Line, Patience, Try};
-use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::way::PieceWay;
 
 /// What a receive brought.
 pub(crate) enum Received {
@@ -28,7 +28,7 @@ pub(crate) enum Received {
     /// What the watcher left to end a sleep. From a peer that lives it is nonsense.
     WakeUp,
     /// Something that no correct peer sends.
-    Nonsense(Misdeed),
+    Nonsense(Violation),
 }
 
 /// The kernel objects of packets, both ways, with their buffers.
@@ -43,7 +43,7 @@ pub(crate) trait PacketLine: Line {
     fn receive(&mut self, how: Try) -> io::Result<Option<Received>>;
     /// Whether a packet could be sent now.
     fn has_room(&mut self) -> io::Result<bool> {
-        self.wait_for(Interest::Send, Some(Duration::ZERO))
+        self.wait_for(Interest::Send, Deadline::NOW)
     }
     /// What the object has room for, read back.
     fn room_bytes(&self) -> io::Result<usize>;
@@ -60,18 +60,25 @@ pub(crate) struct PacketWay<P> {
     line: P,
     patience: Patience,
     packet_bytes_max: usize,
-    /// Length of the reserved piece.
-    piece_bytes: usize,
+    /// Length of the reserved fragment.
+    fragment_bytes: usize,
     /// Length of the packet that the kernel has not taken yet; zero if there is none.
     pending_bytes: usize,
-    /// What is left of the current piece, in the incoming buffer.
+    /// What is left of the current fragment, in the incoming buffer.
     current: Range<usize>,
 }
 
 impl<P: PacketLine> PacketWay<P> {
     pub(crate) fn new(mut line: P, patience: Patience) -> Self {
         let packet_bytes_max = line.outgoing().len();
-        Self { line, patience, packet_bytes_max, piece_bytes: 0, pending_bytes: 0, current: 0..0 }
+        Self {
+            line,
+            patience,
+            packet_bytes_max,
+            fragment_bytes: 0,
+            pending_bytes: 0,
+            current: 0..0,
+        }
     }
 
     /// Hands the pending packet to the kernel.
@@ -104,8 +111,8 @@ impl<P: PacketLine> PacketWay<P> {
                 Some(Received::Packet(range)) => return Ok(range),
                 Some(Received::End) => return Err(ReceiveError::PeerGone),
                 Some(Received::WakeUp) if self.patience.is_gone() => {}
-                Some(Received::WakeUp) => return Err(Misdeed::BadHeader.into()),
-                Some(Received::Nonsense(misdeed)) => return Err(misdeed.into()),
+                Some(Received::WakeUp) => return Err(Violation::BadHeader.into()),
+                Some(Received::Nonsense(violation)) => return Err(violation.into()),
                 None if self.patience.is_interrupted() => return Err(ReceiveError::Empty),
                 None if self.pending_bytes > 0 && !until.has_passed() => {}
                 None => return Err(ReceiveError::Empty),
@@ -117,24 +124,20 @@ impl<P: PacketLine> PacketWay<P> {
     #[cold]
     fn push_aside(&mut self, until: Deadline) -> Deadline {
         // An error will be met again by the next send, or shows as the end of what is received.
-        let _ = self.push(Deadline::Now);
+        let _ = self.push(Deadline::NOW);
         match (self.pending_bytes > 0, until) {
-            (false, _) | (_, Deadline::Now) => until,
-            (true, Deadline::Never) => Deadline::after(PENDING_INTERVAL),
-            (true, Deadline::At(moment)) => match Deadline::after(PENDING_INTERVAL) {
-                Deadline::At(sooner) if sooner < moment => Deadline::At(sooner),
-                _ => until,
-            },
+            (false, _) | (_, Deadline::NOW) => until,
+            (true, _) => until.min(Deadline::after(PENDING_INTERVAL)),
         }
     }
 }
 
-impl<P: PacketLine> PieceWay for PacketWay<P> {
+impl<P: PacketLine> Transport for PacketWay<P> {
     fn room_bytes(&self) -> io::Result<usize> {
         self.line.room_bytes()
     }
 
-    fn piece_bytes_max(&self) -> usize {
+    fn fragment_bytes_max(&self) -> usize {
         self.packet_bytes_max - HEADER_BYTES
     }
 
@@ -144,33 +147,33 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.patience.is_gone() {
             return Err(SendError::PeerGone);
         }
         self.push(until)?;
-        let interruptible = until == Deadline::Never && self.patience.may_be_interrupted();
-        if matches!(until, Deadline::At(_)) || interruptible {
+        let interruptible = until == Deadline::NEVER && self.patience.may_be_interrupted();
+        if until.is_moment() || interruptible {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut P, _| Ok(line.has_room()?.then_some(()));
             let room = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
             room.map_err(send_error)?.ok_or(SendError::Full)?;
         }
-        self.piece_bytes = piece_bytes;
+        self.fragment_bytes = fragment_bytes;
         Ok(())
     }
 
     #[inline]
     fn room(&mut self) -> &mut [u8] {
-        let end = HEADER_BYTES + self.piece_bytes;
+        let end = HEADER_BYTES + self.fragment_bytes;
         &mut self.line.outgoing()[HEADER_BYTES..end]
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
         self.line.outgoing()[..HEADER_BYTES].copy_from_slice(&header.encode());
-        self.pending_bytes = HEADER_BYTES + self.piece_bytes;
-        self.piece_bytes = 0;
+        self.pending_bytes = HEADER_BYTES + self.fragment_bytes;
+        self.fragment_bytes = 0;
         self.patience.set_deaf(true);
         let pushed = self.push(until);
         self.patience.set_deaf(false);
@@ -182,7 +185,7 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
     }
 
     fn unreserve(&mut self) {
-        self.piece_bytes = 0;
+        self.fragment_bytes = 0;
     }
 
     fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
@@ -190,22 +193,22 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         let packet = self.pull(until)?;
         let bytes = &self.line.incoming()[packet.clone()];
-        let Some((header, piece)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(Misdeed::BadHeader.into());
+        let Some((header, fragment)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(Violation::BadHeader.into());
         };
-        let header = PieceHeader::decode(*header)?;
-        if header.piece_bytes as usize != piece.len() {
-            return Err(Misdeed::BadHeader.into());
+        let header = FragmentHeader::decode(*header)?;
+        if header.fragment_bytes as usize != fragment.len() {
+            return Err(Violation::BadHeader.into());
         }
         self.current = packet.start + HEADER_BYTES..packet.end;
         Ok(header)
     }
 
     #[inline]
-    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, _fragment_bytes: usize) -> bool {
         true
     }
 
@@ -238,18 +241,18 @@ impl<P: PacketLine> PieceWay for PacketWay<P> {
     }
 }
 
-/// A misdeed that a line found while sending, as an `io::Error` that [`send_error`] understands.
-pub(crate) fn found_while_sending(misdeed: Misdeed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, misdeed)
+/// A violation that a line found while sending, as an `io::Error` that [`send_error`] understands.
+pub(crate) fn found_while_sending(violation: Violation) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, violation)
 }
 
 fn send_error(error: io::Error) -> SendError {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<Misdeed>()) {
-        Some(misdeed) => SendError::PeerBroken(*misdeed),
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Violation>()) {
+        Some(violation) => SendError::PeerBroken(*violation),
         None => error.into(),
     }
 }
 
 /// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
-/// after sends with `Deadline::Now` into a full way.
+/// after sends with `Deadline::NOW` into a full way.
 const PENDING_INTERVAL: Duration = Duration::from_millis(1);

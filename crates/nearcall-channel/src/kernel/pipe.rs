@@ -2,23 +2,23 @@
 //!
 //! Always true: each end holds one reading and one writing descriptor and nothing of the other's,
 //! so the end of file tells of the other end's death.
-//! Not here: pieces (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
+//! Not here: fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
 //! (`vmsplice.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use nearcall_os::descriptor::set_nonblocking;
 use nearcall_os::pipe;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::channel::Channel;
+use crate::fragments::FragmentChannel;
 use crate::kernel::stream::{ByteLine, StreamWay};
 use crate::kernel::{Try, not_now};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 
 /// One end's descriptors of two pipes or FIFOs.
 pub(crate) struct PipeLine {
@@ -61,7 +61,7 @@ impl ByteLine for PipeLine {
             }
             (Try::Now, HowNow::NoWait) => pipe::read_now(&self.read, into),
             (Try::Now, HowNow::AskFirst) => {
-                match poll_one(&self.read, Interest::Readable, Some(Duration::ZERO))? {
+                match poll_one(&self.read, Interest::Readable, Deadline::NOW)? {
                     None => Ok(None),
                     Some(_) => not_now(pipe::read(&self.read, into)),
                 }
@@ -78,7 +78,7 @@ impl ByteLine for PipeLine {
             (Try::Now, HowNow::NoWait) => pipe::write_now(&self.write, bytes),
             (Try::Now, HowNow::AskFirst) => {
                 let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
-                match poll_one(&self.write, Interest::Writable, Some(Duration::ZERO))? {
+                match poll_one(&self.write, Interest::Writable, Deadline::NOW)? {
                     None => Ok(None),
                     // A FIFO that is writable takes so much at once, and nobody else writes.
                     Some(_) => not_now(pipe::write(&self.write, bytes)),
@@ -134,7 +134,7 @@ pub(crate) fn channel(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
     let way = StreamWay::new(line, settings.wait);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Sizes a pipe as agreed. Where the kernel refuses (pipe-max-size, the user's pages in pipes),

@@ -6,23 +6,23 @@
 //! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
 //! sends one is broken. O_NONBLOCK of the shared open file is never relied on.
 //! Both ends can read and write both queues: a hostile peer can take back or forge what it likes.
-//! Not here: pieces (`packet.rs`).
+//! Not here: fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
 
 use crate::channel::{Channel, Interest, Readiness};
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received};
 use crate::kernel::{Line, Patience, Try, poll_interest};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end.
@@ -35,12 +35,12 @@ struct MqLine {
 }
 
 impl Line for MqLine {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let queue = match interest {
             Interest::Receive => &self.inward,
             Interest::Send => &self.outward,
         };
-        Ok(poll_one(&**queue, poll_interest(interest), timeout)?.is_some())
+        Ok(poll_one(&**queue, poll_interest(interest), deadline)?.is_some())
     }
 }
 
@@ -62,14 +62,13 @@ impl PacketLine for MqLine {
 
     #[inline]
     fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
-        let timeout = timeout(how);
         let packet = &self.outgoing[..packet_bytes];
-        Ok(mqueue::send_timeout(&*self.outward, packet, timeout)?.then_some(()))
+        Ok(mqueue::send_timeout(&*self.outward, packet, deadline(how))?.then_some(()))
     }
 
     #[inline]
     fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
-        let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, timeout(how))?;
+        let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, deadline(how))?;
         Ok(bytes.map(|bytes| match bytes {
             0 => Received::WakeUp,
             _ => Received::Packet(0..bytes),
@@ -84,10 +83,10 @@ impl PacketLine for MqLine {
     }
 }
 
-fn timeout(how: Try) -> Option<Duration> {
+fn deadline(how: Try) -> Deadline {
     match how {
-        Try::Now => Some(Duration::ZERO),
-        Try::Blocking => None,
+        Try::Now => Deadline::NOW,
+        Try::Blocking => Deadline::NEVER,
     }
 }
 
@@ -149,7 +148,7 @@ fn channel(
     let line = MqLine { outward, inward, outgoing, incoming, _watch: guard };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// How many messages of how many bytes, within this machine's limits.

@@ -1,13 +1,13 @@
-//! Pieces over a byte stream: what pipes and stream sockets share.
+//! Fragments over a byte stream: what pipes and stream sockets share.
 //!
-//! A piece is its header and its bytes, contiguous in a private buffer, so that one system call
+//! A fragment is its header and its bytes, contiguous in a private buffer, so that one system call
 //! sends both. The receiver reads ahead into a private buffer: one system call takes a header with
-//! its small piece and as many following messages as are there. The rest of a large piece goes
+//! its small fragment and as many following messages as are there. The rest of a large fragment goes
 //! from the kernel straight into the caller's memory.
-//! Always true: `pending` is the part of a published piece that the kernel has not taken yet;
+//! Always true: `pending` is the part of a published fragment that the kernel has not taken yet;
 //! nothing else is sent before it. What is read ahead is private, so a peer cannot change it.
 //! Not here: the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
-//! (`piece.rs`).
+//! (`fragment.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -19,10 +19,10 @@ use nearcall_os::region::SharedBytes;
 
 use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Line, Patience, Try, poll_interest};
-use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::way::PieceWay;
 
 /// The kernel objects of a stream, both ways.
 pub(crate) trait ByteLine: Send {
@@ -44,16 +44,12 @@ pub(crate) trait ByteLine: Send {
 }
 
 impl<B: ByteLine> Line for B {
-    fn wait_for(
-        &mut self,
-        interest: Interest,
-        timeout: Option<std::time::Duration>,
-    ) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let fd = match interest {
             Interest::Receive => self.reader(),
             Interest::Send => self.writer(),
         };
-        Ok(poll_one(fd, poll_interest(interest), timeout)?.is_some())
+        Ok(poll_one(fd, poll_interest(interest), deadline)?.is_some())
     }
 }
 
@@ -67,9 +63,9 @@ pub(crate) struct StreamWay<B> {
 
 /// What is being sent.
 struct Outbox {
-    /// A header and the longest piece.
+    /// A header and the longest fragment.
     buffer: Box<[u8]>,
-    piece_bytes: usize,
+    fragment_bytes: usize,
     pending: Range<usize>,
 }
 
@@ -77,9 +73,9 @@ struct Outbox {
 struct Inbox {
     buffer: Box<[u8]>,
     filled: Range<usize>,
-    /// What is left of the current piece, in the buffer or still to come.
+    /// What is left of the current fragment, in the buffer or still to come.
     left_bytes: usize,
-    /// What is left of finished pieces that were not read to their end, still to come.
+    /// What is left of finished fragments that were not read to their end, still to come.
     skip_bytes: usize,
 }
 
@@ -89,8 +85,8 @@ impl<B: ByteLine> StreamWay<B> {
             line,
             patience: Patience { wait, life: None },
             outbox: Outbox {
-                buffer: vec![0; STREAM_PIECE_BYTES].into_boxed_slice(),
-                piece_bytes: 0,
+                buffer: vec![0; STREAM_FRAGMENT_BYTES].into_boxed_slice(),
+                fragment_bytes: 0,
                 pending: 0..0,
             },
             inbox: Inbox {
@@ -135,7 +131,7 @@ impl<B: ByteLine> StreamWay<B> {
         Ok(())
     }
 
-    /// Throws away what is left of pieces that were finished before their end.
+    /// Throws away what is left of fragments that were finished before their end.
     #[cold]
     fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
         while self.inbox.skip_bytes > 0 {
@@ -202,17 +198,17 @@ fn read_while_sending<B: ByteLine>(
             PollFd::from_borrowed_fd(line.writer(), flags & PollFlags::OUT),
         ];
         let fds = if outbox.pending.is_empty() { &mut both[..1] } else { &mut both[..] };
-        poll(fds, until.timeout())?;
+        poll(fds, until)?;
     }
 }
 
-impl<B: ByteLine> PieceWay for StreamWay<B> {
+impl<B: ByteLine> Transport for StreamWay<B> {
     fn room_bytes(&self) -> io::Result<usize> {
         self.line.room_bytes()
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        STREAM_PIECE_BYTES - HEADER_BYTES
+    fn fragment_bytes_max(&self) -> usize {
+        STREAM_FRAGMENT_BYTES - HEADER_BYTES
     }
 
     fn has_room_for(&mut self, _message_bytes: usize) -> bool {
@@ -221,43 +217,43 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.line.is_gone() {
             return Err(SendError::PeerGone);
         }
         self.push(until)?;
-        if let Deadline::At(_) = until {
+        if until.is_moment() {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut B, _| {
-                let ready = line.wait_for(Interest::Send, Some(std::time::Duration::ZERO))?;
+                let ready = line.wait_for(Interest::Send, Deadline::NOW)?;
                 Ok(ready.then_some(()))
             };
             let ready = self.patience.until_done(&mut self.line, Interest::Send, until, attempt)?;
             ready.ok_or(SendError::Full)?;
         }
-        self.outbox.piece_bytes = piece_bytes;
+        self.outbox.fragment_bytes = fragment_bytes;
         Ok(())
     }
 
     #[inline]
     fn room(&mut self) -> &mut [u8] {
-        &mut self.outbox.buffer[HEADER_BYTES..HEADER_BYTES + self.outbox.piece_bytes]
+        &mut self.outbox.buffer[HEADER_BYTES..HEADER_BYTES + self.outbox.fragment_bytes]
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
         self.outbox.buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
-        self.outbox.pending = 0..HEADER_BYTES + self.outbox.piece_bytes;
-        self.outbox.piece_bytes = 0;
+        self.outbox.pending = 0..HEADER_BYTES + self.outbox.fragment_bytes;
+        self.outbox.fragment_bytes = 0;
         match self.push(until) {
-            // The piece is under way: the rest goes out before anything else.
+            // The fragment is under way: the rest goes out before anything else.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
         }
     }
 
     fn unreserve(&mut self) {
-        self.outbox.piece_bytes = 0;
+        self.outbox.fragment_bytes = 0;
     }
 
     fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
@@ -265,7 +261,7 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.inbox.skip_bytes > 0 {
             self.skip(until)?;
         }
@@ -276,16 +272,16 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&self.inbox.buffer[start..start + HEADER_BYTES]);
         self.inbox.filled.start += HEADER_BYTES;
-        let header = PieceHeader::decode(header)?;
-        self.inbox.left_bytes = header.piece_bytes as usize;
+        let header = FragmentHeader::decode(header)?;
+        self.inbox.left_bytes = header.fragment_bytes as usize;
         Ok(header)
     }
 
     #[inline]
-    fn is_whole(&mut self, piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, fragment_bytes: usize) -> bool {
         let here = self.inbox.filled.len();
-        here >= piece_bytes
-            || queued_bytes(self.line.reader()).is_ok_and(|queued| here + queued >= piece_bytes)
+        here >= fragment_bytes
+            || queued_bytes(self.line.reader()).is_ok_and(|queued| here + queued >= fragment_bytes)
     }
 
     #[inline]
@@ -372,17 +368,17 @@ impl<B: ByteLine> PieceWay for StreamWay<B> {
     }
 }
 
-/// A piece with its header, in bytes: one system call each. Fewer calls than with the 16 KiB of
+/// A fragment with its header, in bytes: one system call each. Fewer calls than with the 16 KiB of
 /// shared memory matter more here than a copy that stays in the first-level cache.
-const STREAM_PIECE_BYTES: usize = 64 << 10;
+const STREAM_FRAGMENT_BYTES: usize = 64 << 10;
 
 /// What is read ahead at most, in bytes.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// What is read together with a header at most, in bytes. More would be copied twice when a large
-/// piece follows; less would cost small messages more calls.
+/// fragment follows; less would cost small messages more calls.
 const HEADER_READ_BYTES: usize = 8 << 10;
 
-/// A rest of a piece from this length on, in bytes, is read straight into the caller's memory;
+/// A rest of a fragment from this length on, in bytes, is read straight into the caller's memory;
 /// below, the copy is cheaper than the system call that it may save for the next message.
 const DIRECT_READ_BYTES_MIN: usize = 1 << 10;

@@ -10,7 +10,7 @@
 //! To interrupt a receive the watcher puts an empty message there, too; these are counted.
 //! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
 //! sends one is broken. Both ends can read, write and remove both queues.
-//! Not here: pieces (`packet.rs`).
+//! Not here: fragments (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
@@ -24,12 +24,13 @@ use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
 
 use crate::channel::{Channel, Interest, Readiness};
 use crate::control::Control;
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received};
 use crate::kernel::{Line, Patience, Try};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{Cause, Life, WatchGuard, watch};
 
 /// One end.
@@ -59,7 +60,7 @@ impl Drop for Queues {
         let _ = sysv::remove(self.inward);
         let is_empty = sysv::stat(self.outward).is_ok_and(|stat| stat.messages == 0);
         let interest = poll::Interest::HangUp;
-        let is_gone = || poll_one(&*self.control, interest, Some(Duration::ZERO));
+        let is_gone = || poll_one(&*self.control, interest, Deadline::NOW);
         if is_empty || !matches!(is_gone(), Ok(None)) {
             let _ = sysv::remove(self.outward);
         }
@@ -67,8 +68,8 @@ impl Drop for Queues {
 }
 
 impl Line for SysvLine {
-    fn wait_for(&mut self, _interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
-        clock::pause(timeout.map_or(self.pause, |timeout| timeout.min(self.pause)));
+    fn wait_for(&mut self, _interest: Interest, deadline: Deadline) -> io::Result<bool> {
+        clock::pause(deadline.remaining().map_or(self.pause, |left| left.min(self.pause)));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(false)
     }
@@ -256,7 +257,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
     };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.

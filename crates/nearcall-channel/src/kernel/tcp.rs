@@ -6,7 +6,7 @@
 //! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still
 //! there first, because the kernel would answer unread bytes with a reset that overtakes what was
 //! sent. An end that is killed with unread bytes may still lose the last of what it sent that way.
-//! Not here: pieces (`stream.rs`), the system calls (`unix.rs`).
+//! Not here: fragments (`stream.rs`), the system calls (`unix.rs`).
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use nearcall_os::socket::{self, Half};
 
 use crate::channel::Channel;
+use crate::fragments::FragmentChannel;
 use crate::kernel::Try;
 use crate::kernel::stream::{ByteLine, StreamWay};
 use crate::kernel::unix::SocketLine;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::watch::{Life, WatchGuard, watch};
 
@@ -114,7 +114,7 @@ fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, Ope
     let life = Arc::clone(&settings.life);
     let line = TcpLine { socket: SocketLine::new(socket), life, _watch: guard };
     let way = StreamWay::new(line, settings.wait);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Smallest buffers that are asked for, in bytes. The loopback interface has segments of 64 KiB;

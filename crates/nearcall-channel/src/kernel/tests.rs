@@ -84,7 +84,7 @@ fn check_echo(buffer_bytes: u32, until: fn() -> Deadline) {
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn messages_of_all_sizes_come_back() {
-    check_echo(256 << 10, || Deadline::Never);
+    check_echo(256 << 10, || Deadline::NEVER);
 }
 
 #[test]
@@ -99,18 +99,18 @@ fn both_ends_send_at_once_without_waiting() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
         let long = message(1 << 20, 7);
-        one.send(&long, Deadline::Now).unwrap();
-        other.send(&long, Deadline::Now).unwrap();
+        one.send(&long, Deadline::NOW).unwrap();
+        other.send(&long, Deadline::NOW).unwrap();
         let (mut received, started) = ([false, false], clock::now());
         while received != [true, true] {
             assert!(started.elapsed() < Duration::from_secs(20), "{mechanism} {wait} hangs");
             for (end, received) in [&mut one, &mut other].into_iter().zip(&mut received) {
-                match end.flush(Deadline::Now) {
+                match end.flush(Deadline::NOW) {
                     Ok(()) | Err(SendError::Full) => {}
                     Err(error) => panic!("{mechanism} {wait} {error}"),
                 }
                 let mut bytes = Vec::new();
-                match end.receive(Deadline::Now) {
+                match end.receive(Deadline::NOW) {
                     Ok(mut message) => {
                         message.read_to_end(&mut bytes).unwrap();
                         assert!(bytes == long, "{mechanism} {wait}");
@@ -130,7 +130,7 @@ fn a_full_way_refuses_and_delivers_what_it_took() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
         let (mut sent, mut received) = (0_usize, 0_usize);
-        while one.send(&message(1000, sent), Deadline::Now).is_ok() {
+        while one.send(&message(1000, sent), Deadline::NOW).is_ok() {
             sent += 1;
             assert!(sent < 100_000, "{mechanism} {wait} never fills");
         }
@@ -145,7 +145,7 @@ fn a_full_way_refuses_and_delivers_what_it_took() {
         assert!(matches!(refused, SendError::Full), "{mechanism} {wait} {refused:?}");
         while received < sent {
             let mut bytes = Vec::new();
-            let _ = one.flush(Deadline::Now);
+            let _ = one.flush(Deadline::NOW);
             other.receive(soon()).unwrap().read_to_end(&mut bytes).unwrap();
             assert!(bytes == message(1000, received), "{mechanism} {wait} {received}");
             received += 1;
@@ -161,21 +161,21 @@ fn what_was_sent_before_the_end_arrives_then_the_end() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
         for at in 0..5 {
-            one.send(&message(100, at), Deadline::Never).unwrap();
+            one.send(&message(100, at), Deadline::NEVER).unwrap();
         }
         drop(one);
         // So late that the watcher has done its part, too.
         clock::pause(Duration::from_millis(5));
         for at in 0..5 {
             let mut bytes = Vec::new();
-            other.receive(Deadline::Never).unwrap().read_to_end(&mut bytes).unwrap();
+            other.receive(Deadline::NEVER).unwrap().read_to_end(&mut bytes).unwrap();
             assert!(bytes == message(100, at), "{mechanism} {wait} {at}");
         }
-        for until in [Deadline::Never, Deadline::Now, soon()] {
+        for until in [Deadline::NEVER, Deadline::NOW, soon()] {
             let end = other.receive(until).err();
             assert!(matches!(end, Some(ReceiveError::PeerGone)), "{mechanism} {wait} {end:?}");
         }
-        let end = other.send(&[1], Deadline::Never);
+        let end = other.send(&[1], Deadline::NEVER);
         assert!(matches!(end, Err(SendError::PeerGone)), "{mechanism} {wait} {end:?}");
     });
 }
@@ -184,7 +184,7 @@ fn what_was_sent_before_the_end_arrives_then_the_end() {
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_sleeping_end_wakes_up_when_the_other_closes() {
     each(|mechanism, wait| {
-        for until in [|| Deadline::Never, soon] {
+        for until in [|| Deadline::NEVER, soon] {
             let (one, mut other) = pair(mechanism, wait, 64 << 10);
             let asleep = thread::spawn(move || other.receive(until()).err());
             clock::pause(Duration::from_millis(2));
@@ -215,16 +215,16 @@ fn a_message_that_nobody_read_to_its_end_does_not_spoil_the_next() {
         let (mut one, mut other) = pair(mechanism, wait, 256 << 10);
         let sender = thread::spawn(move || {
             for at in 0..4 {
-                one.send(&message(150_000, at), Deadline::Never).unwrap();
+                one.send(&message(150_000, at), Deadline::NEVER).unwrap();
             }
             one
         });
         let mut start = [0; 10];
-        other.receive(Deadline::Never).unwrap().read(&mut start).unwrap();
-        drop(other.receive(Deadline::Never).unwrap());
-        drop(other.receive(Deadline::Never).unwrap());
+        other.receive(Deadline::NEVER).unwrap().read(&mut start).unwrap();
+        drop(other.receive(Deadline::NEVER).unwrap());
+        drop(other.receive(Deadline::NEVER).unwrap());
         let mut bytes = Vec::new();
-        other.receive(Deadline::Never).unwrap().read_to_end(&mut bytes).unwrap();
+        other.receive(Deadline::NEVER).unwrap().read_to_end(&mut bytes).unwrap();
         assert!(bytes == message(150_000, 3), "{mechanism} {wait}");
         drop(sender.join().unwrap());
     });

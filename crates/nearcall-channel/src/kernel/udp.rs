@@ -1,7 +1,7 @@
 //! UDP over the loopback interface, with a window of credits so that nothing is lost.
 //!
 //! ```text
-//! data:            | sequence: u64 | piece header: 8 bytes | piece ... |
+//! data:            | sequence: u64 | fragment header: 8 bytes | fragment ... |
 //! acknowledgement: | cost of all packets taken so far: u64 |
 //! ```
 //!
@@ -13,25 +13,25 @@
 //! the sender, who has three quarters left, can run out. An idle connection sends nothing.
 //! Always true: acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
 //! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
-//! Not here: pieces (`packet.rs`).
+//! Not here: fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
 
 use crate::channel::{Channel, Interest, Readiness};
-use crate::error::Misdeed;
+use crate::error::Violation;
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received, found_while_sending};
 use crate::kernel::{Line, Patience, Try, not_now};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end.
@@ -44,7 +44,7 @@ struct UdpLine {
 /// What this end sends.
 struct Outward {
     socket: Arc<OwnedFd>,
-    /// Sequence number, header and piece.
+    /// Sequence number, header and fragment.
     buffer: Box<[u8]>,
     next_sequence: u64,
     window: u64,
@@ -115,12 +115,12 @@ impl Outward {
             Some(PREFIX_BYTES) => {
                 let acknowledged = u64::from_le_bytes(word);
                 if !(self.acknowledged..=self.sent).contains(&acknowledged) {
-                    return Err(found_while_sending(Misdeed::BadIndex));
+                    return Err(found_while_sending(Violation::BadIndex));
                 }
                 self.acknowledged = acknowledged;
                 Ok(Some(()))
             }
-            Some(_) => Err(found_while_sending(Misdeed::BadHeader)),
+            Some(_) => Err(found_while_sending(Violation::BadHeader)),
         }
     }
 }
@@ -132,14 +132,14 @@ impl Inward {
             return Ok(Some(Received::WakeUp));
         }
         if bytes > self.buffer.len() {
-            let misdeed = Misdeed::PieceTooLarge { piece_bytes: bytes as u64 };
-            return Ok(Some(Received::Nonsense(misdeed)));
+            let violation = Violation::FragmentTooLarge { fragment_bytes: bytes as u64 };
+            return Ok(Some(Received::Nonsense(violation)));
         }
         let Some((sequence, _)) = self.buffer[..bytes].split_first_chunk() else {
-            return Ok(Some(Received::Nonsense(Misdeed::BadHeader)));
+            return Ok(Some(Received::Nonsense(Violation::BadHeader)));
         };
         if u64::from_le_bytes(*sequence) != self.next_sequence {
-            return Ok(Some(Received::Nonsense(Misdeed::LostPacket)));
+            return Ok(Some(Received::Nonsense(Violation::LostPacket)));
         }
         self.next_sequence += 1;
         self.taken += cost(bytes);
@@ -169,13 +169,13 @@ impl Inward {
 }
 
 impl Line for UdpLine {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let socket = match interest {
             Interest::Receive => &self.inward.socket,
             // Only asked for while the window is used up: then an acknowledgement helps.
             Interest::Send => &self.outward.socket,
         };
-        Ok(poll_one(&**socket, poll::Interest::Readable, timeout)?.is_some())
+        Ok(poll_one(&**socket, poll::Interest::Readable, deadline)?.is_some())
     }
 }
 
@@ -310,7 +310,7 @@ fn channel(
     };
     let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
     let way = PacketWay::new(line, patience);
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// The sequence number in front of each packet, in bytes; also an acknowledgement.

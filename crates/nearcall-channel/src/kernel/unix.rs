@@ -4,25 +4,25 @@
 //! end may set, a call that must not wait says so itself (MSG_DONTWAIT).
 //! A datagram socket does not tell its receiver that the other end is gone; there the watcher
 //! closes our own socket for reading, which ends every sleep on it.
-//! Not here: pieces (`stream.rs`, `packet.rs`).
+//! Not here: fragments (`stream.rs`, `packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::poll_one;
 use nearcall_os::socket::{self, Half, Kind};
 
 use crate::channel::{Channel, Interest, Readiness};
-use crate::error::Misdeed;
+use crate::error::Violation;
+use crate::fragment::HEADER_BYTES;
+use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketLine, PacketWay, Received};
 use crate::kernel::stream::{ByteLine, StreamWay};
 use crate::kernel::{Line, Patience, Try, not_now, poll_interest};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::HEADER_BYTES;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::wait::Deadline;
 use crate::watch::{WatchGuard, watch};
 
 /// One end of a stream socket, unix or TCP.
@@ -103,8 +103,8 @@ impl UnixPackets {
 }
 
 impl Line for UnixPackets {
-    fn wait_for(&mut self, interest: Interest, timeout: Option<Duration>) -> io::Result<bool> {
-        Ok(poll_one(&*self.socket, poll_interest(interest), timeout)?.is_some())
+    fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
+        Ok(poll_one(&*self.socket, poll_interest(interest), deadline)?.is_some())
     }
 }
 
@@ -151,7 +151,7 @@ impl PacketLine for UnixPackets {
             0 if self.empty_is_end => Received::End,
             0 => Received::WakeUp,
             _ if bytes > self.incoming.len() => {
-                Received::Nonsense(Misdeed::PieceTooLarge { piece_bytes: bytes as u64 })
+                Received::Nonsense(Violation::FragmentTooLarge { fragment_bytes: bytes as u64 })
             }
             _ => Received::Packet(0..bytes),
         }))
@@ -223,12 +223,12 @@ fn channel(
 ) -> Result<Box<dyn Channel>, OpenError> {
     if kind == Kind::Stream {
         let way = StreamWay::new(SocketLine::new(socket), settings.wait);
-        return Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)));
+        return Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)));
     }
     let line = UnixPackets::new(socket, kind, settings)?;
     let life = (kind == Kind::Datagram).then(|| Arc::clone(&settings.life));
     let way = PacketWay::new(line, Patience { wait: settings.wait, life });
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Longest packet with its header, in bytes; also the receive buffer. The kernel takes nearly as

@@ -3,9 +3,9 @@
 //! A blocking send or receive of a small message is one `io_uring_enter`. Spinning looks at the
 //! completion queue, and makes a system call only when the kernel has work for this thread.
 //! Always true: one send and one receive are under way at most; a buffer that the kernel uses is
-//! not touched; what came in is judged in our own buffer. A piece that did not go out in time stays
+//! not touched; what came in is judged in our own buffer. A fragment that did not go out in time stays
 //! under way, and nothing else is sent before it is done.
-//! Not here: the ring and its memory (`nearcall_os::uring`), whole messages (`pieces.rs`).
+//! Not here: the ring and its memory (`nearcall_os::uring`), whole messages (`fragments.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -19,13 +19,13 @@ use nearcall_os::{eventfd, poll, socket, uring};
 
 use crate::channel::{Channel, Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
+use crate::fragments::FragmentChannel;
 use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::{HEADER_BYTES, PieceHeader};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::way::PieceWay;
 
 /// One end.
 struct UringWay {
@@ -33,15 +33,15 @@ struct UringWay {
     /// Counts completions, for whoever sleeps on a descriptor. Made when first asked for.
     bell: OnceLock<OwnedFd>,
     wait: WaitPolicy,
-    /// Length of the reserved piece. It lies in the send buffer, behind its header.
+    /// Length of the reserved fragment. It lies in the send buffer, behind its header.
     reserved_bytes: usize,
     /// The part of the send buffer that the socket has not taken yet.
     unsent: Range<usize>,
     /// The part of the receive buffer that has come and was not consumed.
     buffered: Range<usize>,
-    /// What is left of the current piece.
-    piece_left_bytes: usize,
-    /// What is left of a piece that was finished before all of it had come.
+    /// What is left of the current fragment.
+    fragment_left_bytes: usize,
+    /// What is left of a fragment that was finished before all of it had come.
     skip_bytes: usize,
     /// The other end has closed.
     ended: bool,
@@ -76,7 +76,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
 }
 
 fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
-    let ring = StreamRing::create(socket, HEADER_BYTES + PIECE_BYTES_MAX, RECEIVE_BYTES);
+    let ring = StreamRing::create(socket, HEADER_BYTES + FRAGMENT_BYTES_MAX, RECEIVE_BYTES);
     let ring = ring.map_err(|refusal| match refusal {
         Refusal::Os(error) => OpenError::Os { doing: "making an io_uring", error },
         refusal => OpenError::Unsupported(refusal.to_string()),
@@ -88,14 +88,14 @@ fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenEr
         reserved_bytes: 0,
         unsent: 0..0,
         buffered: 0..0,
-        piece_left_bytes: 0,
+        fragment_left_bytes: 0,
         skip_bytes: 0,
         ended: false,
     };
     if settings.wait == WaitPolicy::Poll {
         way.bell().map_err(OpenError::doing("making an eventfd for an io_uring"))?;
     }
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 impl UringWay {
@@ -116,13 +116,13 @@ impl UringWay {
             return Ok(true);
         }
         match self.wait {
-            WaitPolicy::Block if until != Deadline::Now => {
-                return self.ring.wait(direction, until.timeout());
+            WaitPolicy::Block if until != Deadline::NOW => {
+                return self.ring.wait(direction, until);
             }
             _ => self.ring.submit()?,
         }
         match self.wait {
-            _ if until == Deadline::Now => Ok(self.ring.is_done(direction)),
+            _ if until == Deadline::NOW => Ok(self.ring.is_done(direction)),
             WaitPolicy::Spin => Ok(self.spin(direction, until)),
             _ => self.sleep(direction, until),
         }
@@ -149,7 +149,7 @@ impl UringWay {
             if self.ring.is_done(direction) {
                 return Ok(true);
             }
-            if poll_one(self.bell()?, poll::Interest::Readable, until.timeout())?.is_none() {
+            if poll_one(self.bell()?, poll::Interest::Readable, until)?.is_none() {
                 return Ok(self.ring.is_done(direction));
             }
         }
@@ -236,7 +236,7 @@ impl UringWay {
             Interest::Send if self.unsent.is_empty() => return Ok(false),
             Interest::Send => Direction::Send,
             Interest::Receive => {
-                let inside = self.piece_left_bytes > 0 || self.skip_bytes > 0;
+                let inside = self.fragment_left_bytes > 0 || self.skip_bytes > 0;
                 let want_bytes = if inside { 1 } else { HEADER_BYTES };
                 if self.ended || self.buffered.len() >= want_bytes {
                     return Ok(false);
@@ -273,24 +273,24 @@ impl UringWay {
     }
 }
 
-impl PieceWay for UringWay {
+impl Transport for UringWay {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(socket::buffer_bytes(self.ring.socket())?.send)
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        PIECE_BYTES_MAX
+    fn fragment_bytes_max(&self) -> usize {
+        FRAGMENT_BYTES_MAX
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
-        // The kernel does not tell how much of a second piece the socket would take.
-        message_bytes <= PIECE_BYTES_MAX && self.unsent.is_empty()
+        // The kernel does not tell how much of a second fragment the socket would take.
+        message_bytes <= FRAGMENT_BYTES_MAX && self.unsent.is_empty()
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         self.send_rest(until)?;
-        self.reserved_bytes = piece_bytes;
+        self.reserved_bytes = fragment_bytes;
         Ok(())
     }
 
@@ -299,13 +299,13 @@ impl PieceWay for UringWay {
         let end = HEADER_BYTES + self.reserved_bytes;
         match self.ring.send_buffer() {
             Some(buffer) => &mut buffer[HEADER_BYTES..end],
-            // Not while a piece is reserved: `reserve` waited for the end of the send.
+            // Not while a fragment is reserved: `reserve` waited for the end of the send.
             None => &mut [],
         }
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
         if let Some(buffer) = self.ring.send_buffer() {
             buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
         }
@@ -332,7 +332,7 @@ impl PieceWay for UringWay {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         self.skip(until)?;
         self.fill(HEADER_BYTES, until)?;
         let start = self.buffered.start;
@@ -340,20 +340,20 @@ impl PieceWay for UringWay {
             let (header, _) = buffer[start..].split_first_chunk::<HEADER_BYTES>()?;
             Some(*header)
         });
-        let header = PieceHeader::decode(header.ok_or(ReceiveError::Empty)?)?;
+        let header = FragmentHeader::decode(header.ok_or(ReceiveError::Empty)?)?;
         self.buffered.start += HEADER_BYTES;
-        self.piece_left_bytes = header.piece_bytes as usize;
+        self.fragment_left_bytes = header.fragment_bytes as usize;
         Ok(header)
     }
 
-    fn is_whole(&mut self, piece_bytes: usize) -> bool {
-        piece_bytes <= self.buffered.len()
+    fn is_whole(&mut self, fragment_bytes: usize) -> bool {
+        fragment_bytes <= self.buffered.len()
     }
 
     #[inline]
     fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         self.fill(1, until)?;
-        let end = self.buffered.start + self.buffered.len().min(self.piece_left_bytes);
+        let end = self.buffered.start + self.buffered.len().min(self.fragment_left_bytes);
         let here = self.ring.receive_buffer().map(|buffer| &buffer[self.buffered.start..end]);
         Ok(SharedBytes::from_slice(here.ok_or(ReceiveError::Empty)?))
     }
@@ -361,13 +361,13 @@ impl PieceWay for UringWay {
     #[inline]
     fn consume(&mut self, bytes: usize) {
         self.buffered.start += bytes;
-        self.piece_left_bytes -= bytes;
+        self.fragment_left_bytes -= bytes;
     }
 
     #[inline]
     fn finish(&mut self) {
-        self.skip_bytes += self.piece_left_bytes;
-        self.piece_left_bytes = 0;
+        self.skip_bytes += self.fragment_left_bytes;
+        self.fragment_left_bytes = 0;
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
@@ -381,8 +381,8 @@ impl PieceWay for UringWay {
     }
 }
 
-/// The longest piece, in bytes: with its header it fills the send buffer's pages.
-const PIECE_BYTES_MAX: usize = (64 << 10) - HEADER_BYTES;
+/// The longest fragment, in bytes: with its header it fills the send buffer's pages.
+const FRAGMENT_BYTES_MAX: usize = (64 << 10) - HEADER_BYTES;
 
 /// How much is received at once at most, in bytes.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -405,14 +405,14 @@ mod tests {
         let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
         let beginner = std::thread::spawn(move || {
             let mut endpoint = accept_over(here, &Options::default()).unwrap();
-            assert!(matches!(endpoint.receive(Deadline::Now), Err(ReceiveError::Empty)));
+            assert!(matches!(endpoint.receive(Deadline::NOW), Err(ReceiveError::Empty)));
             endpoint
         });
         let mut sender = connect_over(there, Mechanism::Uring, &Options::default()).unwrap();
         let mut receiver = beginner.join().unwrap();
-        sender.send(b"still there", Deadline::Never).unwrap();
+        sender.send(b"still there", Deadline::NEVER).unwrap();
         let mut bytes = [0; 11];
-        let mut message = receiver.receive(Deadline::Never).unwrap();
+        let mut message = receiver.receive(Deadline::NEVER).unwrap();
         message.read(&mut bytes).unwrap();
         assert_eq!(&bytes, b"still there");
     }

@@ -1,7 +1,7 @@
 //! Two pipes that refer to the sender's pages instead of holding copies; only the receiver copies.
 //!
 //! ```text
-//! two buffers, filled in turn, frames without gaps: | header | piece | header | piece | ...
+//! two buffers, filled in turn, frames without gaps: | header | fragment | header | fragment | ...
 //! vmsplice(2) hands each frame to the pipe, read(2) at the other end copies it out
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! all slots can refer to, so when the second is full, nothing of the first is queued any more;
 //! all waiting is for a slot.
 //! Always true: bytes that are queued are never written.
-//! Not here: the pages (`nearcall_os::vmsplice`), whole messages (`pieces.rs`).
+//! Not here: the pages (`nearcall_os::vmsplice`), whole messages (`fragments.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -24,14 +24,14 @@ use nearcall_os::vmsplice::SpliceBuffer;
 use nearcall_os::{pipe, poll};
 
 use crate::channel::{Channel, Interest, Readiness};
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
+use crate::fragments::FragmentChannel;
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::{HEADER_BYTES, PieceHeader};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
+use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::way::PieceWay;
 
 /// One end.
 struct SpliceWay {
@@ -46,7 +46,7 @@ struct Sender {
     buffers: [SpliceBuffer; 2],
     /// Which of them is being filled.
     filling: usize,
-    /// Length of the reserved piece. It lies behind what was handed over, after its header.
+    /// Length of the reserved fragment. It lies behind what was handed over, after its header.
     reserved_bytes: usize,
     /// Published bytes that the pipe has not taken yet.
     unsent: Range<usize>,
@@ -58,9 +58,9 @@ struct Receiver {
     buffer: Box<[u8]>,
     /// The part of `buffer` that has come and was not consumed.
     buffered: Range<usize>,
-    /// What is left of the current piece.
-    piece_left_bytes: usize,
-    /// What is left of a piece that was finished before all of it had come.
+    /// What is left of the current fragment.
+    fragment_left_bytes: usize,
+    /// What is left of a fragment that was finished before all of it had come.
     skip_bytes: usize,
 }
 
@@ -138,11 +138,11 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
             wait: settings.wait,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             buffered: 0..0,
-            piece_left_bytes: 0,
+            fragment_left_bytes: 0,
             skip_bytes: 0,
         },
     };
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 impl Sender {
@@ -159,7 +159,7 @@ impl Sender {
         let queued_bytes = pipe::queued_bytes(&self.pipe)?;
         if queued_bytes > self.at() {
             // More than our slots can refer to: the other end has enlarged the pipe.
-            return Err(Misdeed::BadIndex.into());
+            return Err(Violation::BadIndex.into());
         }
         let read_bytes = self.buffers[other].handed_over();
         self.buffers[other].release(read_bytes);
@@ -173,7 +173,7 @@ impl Sender {
         while !self.unsent.is_empty() {
             let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
             let taken = match (self.wait, until) {
-                (WaitPolicy::Block, Deadline::Never) => Some(buffer.splice(&self.pipe, range)?),
+                (WaitPolicy::Block, Deadline::NEVER) => Some(buffer.splice(&self.pipe, range)?),
                 _ => buffer.splice_now(&self.pipe, range)?,
             };
             match taken {
@@ -185,11 +185,11 @@ impl Sender {
     }
 
     fn wait_for_slot(&self, until: Deadline) -> Result<(), SendError> {
-        if self.wait == WaitPolicy::Spin || until == Deadline::Now {
+        if self.wait == WaitPolicy::Spin || until == Deadline::NOW {
             std::hint::spin_loop();
             return if until.has_passed() { Err(SendError::Full) } else { Ok(()) };
         }
-        match poll_one(&self.pipe, poll::Interest::Writable, until.timeout())? {
+        match poll_one(&self.pipe, poll::Interest::Writable, until)? {
             Some(_) => Ok(()),
             None => Err(SendError::Full),
         }
@@ -205,7 +205,7 @@ impl Receiver {
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if wait == WaitPolicy::Block && until == Deadline::Never {
+        if wait == WaitPolicy::Block && until == Deadline::NEVER {
             match pipe::read(pipe, into) {
                 Ok(0) => return Err(ReceiveError::PeerGone),
                 Ok(bytes) => return Ok(bytes),
@@ -215,8 +215,8 @@ impl Receiver {
             }
         }
         loop {
-            if wait != WaitPolicy::Spin && until != Deadline::Now {
-                let ready = poll_one(pipe, poll::Interest::Readable, until.timeout())?;
+            if wait != WaitPolicy::Spin && until != Deadline::NOW {
+                let ready = poll_one(pipe, poll::Interest::Readable, until)?;
                 ready.ok_or(ReceiveError::Empty)?;
             }
             match pipe::read_now(pipe, into)? {
@@ -252,7 +252,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes what is buffered of the piece, at most as much as fits.
+    /// Takes what is buffered of the fragment, at most as much as fits.
     #[inline]
     fn take_buffered(&mut self, into: &mut [u8]) -> usize {
         let bytes = self.buffered.len().min(into.len());
@@ -263,29 +263,29 @@ impl Receiver {
     }
 }
 
-impl PieceWay for SpliceWay {
+impl Transport for SpliceWay {
     fn room_bytes(&self) -> io::Result<usize> {
         pipe::size_bytes(&self.sender.pipe)
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        PIECE_BYTES_MAX
+    fn fragment_bytes_max(&self) -> usize {
+        FRAGMENT_BYTES_MAX
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
         // The kernel does not tell how many slots are free.
-        message_bytes <= PIECE_BYTES_MAX && self.sender.unsent.is_empty()
+        message_bytes <= FRAGMENT_BYTES_MAX && self.sender.unsent.is_empty()
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         self.sender.send_rest(until)?;
-        let frame_bytes = HEADER_BYTES + piece_bytes;
+        let frame_bytes = HEADER_BYTES + fragment_bytes;
         let capacity = self.sender.buffers[self.sender.filling].capacity();
         if frame_bytes > capacity - self.sender.at() {
             self.sender.change_buffers()?;
         }
-        self.sender.reserved_bytes = piece_bytes;
+        self.sender.reserved_bytes = fragment_bytes;
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl PieceWay for SpliceWay {
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
         let sender = &mut self.sender;
         let start = sender.at();
         let place = sender.buffers[sender.filling].slice_mut(start..start + HEADER_BYTES);
@@ -305,7 +305,7 @@ impl PieceWay for SpliceWay {
         sender.unsent = start..start + HEADER_BYTES + sender.reserved_bytes;
         sender.reserved_bytes = 0;
         match sender.send_rest(until) {
-            // The rest stays in our pages and goes out before the next piece.
+            // The rest stays in our pages and goes out before the next fragment.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
         }
@@ -320,38 +320,38 @@ impl PieceWay for SpliceWay {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         self.receiver.skip(until)?;
         self.receiver.fill(HEADER_BYTES, until)?;
         let mut header = [0; HEADER_BYTES];
         self.receiver.take_buffered(&mut header);
-        let header = PieceHeader::decode(header)?;
-        self.receiver.piece_left_bytes = header.piece_bytes as usize;
+        let header = FragmentHeader::decode(header)?;
+        self.receiver.fragment_left_bytes = header.fragment_bytes as usize;
         Ok(header)
     }
 
-    fn is_whole(&mut self, piece_bytes: usize) -> bool {
-        piece_bytes <= self.receiver.buffered.len()
+    fn is_whole(&mut self, fragment_bytes: usize) -> bool {
+        fragment_bytes <= self.receiver.buffered.len()
     }
 
     fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let receiver = &mut self.receiver;
         receiver.fill(1, until)?;
         let Range { start, .. } = receiver.buffered;
-        let end = start + receiver.buffered.len().min(receiver.piece_left_bytes);
+        let end = start + receiver.buffered.len().min(receiver.fragment_left_bytes);
         Ok(SharedBytes::from_slice(&receiver.buffer[start..end]))
     }
 
     fn consume(&mut self, bytes: usize) {
         self.receiver.buffered.start += bytes;
-        self.receiver.piece_left_bytes -= bytes;
+        self.receiver.fragment_left_bytes -= bytes;
     }
 
     #[inline]
     fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
         let receiver = &mut self.receiver;
         let mut done = receiver.take_buffered(into);
-        receiver.piece_left_bytes -= done;
+        receiver.fragment_left_bytes -= done;
         while done < into.len() {
             let rest = &mut into[done..];
             let bytes = match rest.len() >= DIRECT_BYTES_MIN {
@@ -362,15 +362,15 @@ impl PieceWay for SpliceWay {
                 }
             };
             done += bytes;
-            receiver.piece_left_bytes -= bytes;
+            receiver.fragment_left_bytes -= bytes;
         }
         Ok(())
     }
 
     #[inline]
     fn finish(&mut self) {
-        self.receiver.skip_bytes += self.receiver.piece_left_bytes;
-        self.receiver.piece_left_bytes = 0;
+        self.receiver.skip_bytes += self.receiver.fragment_left_bytes;
+        self.receiver.fragment_left_bytes = 0;
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
@@ -386,15 +386,15 @@ impl PieceWay for SpliceWay {
             Interest::Send => !self.sender.unsent.is_empty(),
             Interest::Receive => {
                 let receiver = &self.receiver;
-                let inside = receiver.piece_left_bytes > 0 || receiver.skip_bytes > 0;
+                let inside = receiver.fragment_left_bytes > 0 || receiver.skip_bytes > 0;
                 receiver.buffered.len() < if inside { 1 } else { HEADER_BYTES }
             }
         }
     }
 }
 
-/// The longest piece, in bytes: with its header it fills whole pages.
-const PIECE_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
+/// The longest fragment, in bytes: with its header it fills whole pages.
+const FRAGMENT_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
 
 /// The longest frame, in bytes.
 const FRAME_BYTES_MAX: usize = 64 << 10;
@@ -431,14 +431,14 @@ mod tests {
         let fill = |sender: &mut Sender| {
             for start in [0, FRAME_BYTES_MAX] {
                 sender.unsent = start..start + FRAME_BYTES_MAX;
-                sender.send_rest(Deadline::Now).unwrap();
+                sender.send_rest(Deadline::NOW).unwrap();
             }
         };
         fill(&mut sender);
         sender.change_buffers().unwrap();
         fill(&mut sender);
         let error = sender.change_buffers().unwrap_err();
-        assert!(matches!(error, SendError::PeerBroken(Misdeed::BadIndex)), "{error}");
+        assert!(matches!(error, SendError::PeerBroken(Violation::BadIndex)), "{error}");
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
         let mut receiver = server.join().unwrap();
         let reader = std::thread::spawn(move || {
             for round in 0..ROUNDS {
-                let mut message = receiver.receive(Deadline::Never).unwrap();
+                let mut message = receiver.receive(Deadline::NEVER).unwrap();
                 let mut bytes = vec![0; message.len()];
                 while message.left_bytes() > 0 {
                     let from = bytes.len() - message.left_bytes();
@@ -462,7 +462,7 @@ mod tests {
         });
         for round in 0..ROUNDS {
             let bytes = vec![mark(round); round * 7919 % 200_000];
-            sender.send(&bytes, Deadline::Never).unwrap();
+            sender.send(&bytes, Deadline::NEVER).unwrap();
         }
         reader.join().unwrap();
     }

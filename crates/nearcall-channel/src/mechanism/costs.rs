@@ -1,7 +1,7 @@
 //! What a short message costs by design: system calls, sleeps, copies. Declared here, counted by
 //! `nearcall profile`, and compared in a test of `nearcall-bench`.
 //!
-//! Short means that it travels in one piece and that there is room for it. Data only; what costs
+//! Short means that it travels in one fragment and that there is room for it. Data only; what costs
 //! nothing is not listed.
 
 use super::Mechanism;

@@ -23,13 +23,13 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
+use crate::wait::Deadline;
 
 pub(crate) mod either;
 pub(crate) mod eventfd;
@@ -79,10 +79,10 @@ pub(crate) trait Doorbell: Send {
     }
 
     /// Sleeps until the other end rings, something else happens, or the time is over.
-    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()>;
+    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()>;
 
     /// As `sleep`, on the descriptor, for a doorbell that has both.
-    fn sleep_on_descriptor(&self, _timeout: Option<Duration>) -> io::Result<()> {
+    fn sleep_on_descriptor(&self, _deadline: Deadline) -> io::Result<()> {
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `shm-condvar`: the bounded buffer of the textbooks, a ring of bytes under a mutex.
 //!
-//! A piece lies there as its 8-byte header and its bytes, wrapped around at the end. Both positions
+//! A fragment lies there as its 8-byte header and its bytes, wrapped around at the end. Both positions
 //! are counted from the start, each end stores its own, all under the lock.
 //! Always true: this end's position is its own number; the other's is judged at each look, because
 //! the memory may hold anything.
@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use nearcall_os::region::SharedRegion;
 
-use crate::error::Misdeed;
-use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::error::Violation;
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::shm::layout::Capacity;
 use crate::shm::monitor::way::Buffer;
 
@@ -74,28 +74,28 @@ impl Buffer for BoundedBuffer {
         self.capacity.bytes()
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        self.capacity.piece_bytes_max()
+    fn fragment_bytes_max(&self) -> usize {
+        self.capacity.fragment_bytes_max()
     }
 
     #[inline]
     fn had_room(&self, message_bytes: usize) -> bool {
-        let pieces = message_bytes.div_ceil(self.piece_bytes_max()).max(1);
-        let bytes = message_bytes + pieces * HEADER_BYTES;
+        let fragments = message_bytes.div_ceil(self.fragment_bytes_max()).max(1);
+        let bytes = message_bytes + fragments * HEADER_BYTES;
         self.own + bytes as u64 <= self.other + self.capacity.bytes() as u64
     }
 
-    fn look(&mut self) -> Result<(), Misdeed> {
+    fn look(&mut self) -> Result<(), Violation> {
         let taken = self.load(TAKEN);
         if taken < self.other || taken > self.own {
-            return Err(Misdeed::BadIndex);
+            return Err(Violation::BadIndex);
         }
         self.other = taken;
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, header: PieceHeader, bytes: &[u8]) -> Result<(), Misdeed> {
+    fn put(&mut self, header: FragmentHeader, bytes: &[u8]) -> Result<(), Violation> {
         self.write(self.own, &header.encode());
         self.write(self.own + HEADER_BYTES as u64, bytes);
         self.advance(PUT, HEADER_BYTES + bytes.len());
@@ -103,10 +103,10 @@ impl Buffer for BoundedBuffer {
     }
 
     #[inline]
-    fn take(&mut self, into: &mut [u8]) -> Result<Option<PieceHeader>, Misdeed> {
+    fn take(&mut self, into: &mut [u8]) -> Result<Option<FragmentHeader>, Violation> {
         let put = self.load(PUT);
         if put < self.other || put < self.own || put - self.own > self.capacity.bytes() as u64 {
-            return Err(Misdeed::BadIndex);
+            return Err(Violation::BadIndex);
         }
         self.other = put;
         if put == self.own {
@@ -114,13 +114,15 @@ impl Buffer for BoundedBuffer {
         }
         let mut header = [0; HEADER_BYTES];
         self.read(self.own, &mut header);
-        let header = PieceHeader::decode(header)?;
-        let piece_bytes = header.piece_bytes as usize;
-        let whole = HEADER_BYTES + piece_bytes;
-        if piece_bytes > self.piece_bytes_max() || whole as u64 > put - self.own {
-            return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
+        let header = FragmentHeader::decode(header)?;
+        let fragment_bytes = header.fragment_bytes as usize;
+        let whole = HEADER_BYTES + fragment_bytes;
+        if fragment_bytes > self.fragment_bytes_max() || whole as u64 > put - self.own {
+            return Err(Violation::FragmentTooLarge {
+                fragment_bytes: header.fragment_bytes.into(),
+            });
         }
-        self.read(self.own + HEADER_BYTES as u64, &mut into[..piece_bytes]);
+        self.read(self.own + HEADER_BYTES as u64, &mut into[..fragment_bytes]);
         self.advance(TAKEN, whole);
         Ok(Some(header))
     }
@@ -150,17 +152,17 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn pieces_survive_the_wrap() {
+    fn fragments_survive_the_wrap() {
         let (mut sender, mut receiver) = two_ends();
         let mut into = [0; 1024];
         for turn in 0..100u8 {
-            let piece = vec![turn; 100 + usize::from(turn)];
-            let header = PieceHeader::data(piece.len(), piece.len(), 0);
+            let fragment = vec![turn; 100 + usize::from(turn)];
+            let header = FragmentHeader::data(fragment.len(), fragment.len(), 0);
             sender.look().unwrap();
-            assert!(sender.had_room(piece.len()));
-            sender.put(header, &piece).unwrap();
+            assert!(sender.had_room(fragment.len()));
+            sender.put(header, &fragment).unwrap();
             assert_eq!(receiver.take(&mut into), Ok(Some(header)));
-            assert_eq!(into[..piece.len()], piece);
+            assert_eq!(into[..fragment.len()], fragment);
             assert_eq!(receiver.take(&mut into), Ok(None));
         }
     }
@@ -168,27 +170,27 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn positions_that_cannot_be_are_refused() {
-        for (put, misdeed) in [
-            (4097, Misdeed::BadIndex),
-            (u64::MAX, Misdeed::BadIndex),
-            (7, Misdeed::PieceTooLarge { piece_bytes: 0 }),
+        for (put, violation) in [
+            (4097, Violation::BadIndex),
+            (u64::MAX, Violation::BadIndex),
+            (7, Violation::FragmentTooLarge { fragment_bytes: 0 }),
         ] {
             let (sender, mut receiver) = two_ends();
             sender.region.word64(PUT).store(put, Ordering::Relaxed);
-            assert_eq!(receiver.take(&mut [0; 1024]), Err(misdeed));
+            assert_eq!(receiver.take(&mut [0; 1024]), Err(violation));
         }
         let (mut sender, _receiver) = two_ends();
         sender.region.word64(TAKEN).store(1, Ordering::Relaxed);
-        assert_eq!(sender.look(), Err(Misdeed::BadIndex));
+        assert_eq!(sender.look(), Err(Violation::BadIndex));
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn a_piece_longer_than_what_was_put_in_is_refused() {
+    fn a_fragment_longer_than_what_was_put_in_is_refused() {
         let (sender, mut receiver) = two_ends();
-        sender.write(0, &PieceHeader::data(900, 900, 0).encode());
+        sender.write(0, &FragmentHeader::data(900, 900, 0).encode());
         sender.region.word64(PUT).store(16, Ordering::Relaxed);
-        let misdeed = Misdeed::PieceTooLarge { piece_bytes: 900 };
-        assert_eq!(receiver.take(&mut [0; 1024]), Err(misdeed));
+        let violation = Violation::FragmentTooLarge { fragment_bytes: 900 };
+        assert_eq!(receiver.take(&mut [0; 1024]), Err(violation));
     }
 }

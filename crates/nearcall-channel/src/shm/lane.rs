@@ -1,17 +1,17 @@
-//! The lane: where the pieces of long messages lie, so that the ring stays as small as short
+//! The lane: where the fragments of long messages lie, so that the ring stays as small as short
 //! messages need it.
 //!
-//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one piece each. A piece in it is
-//! a note in the ring, a frame of one cache line that says where the piece lies:
+//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one fragment each. A fragment in it is
+//! a note in the ring, a frame of one cache line that says where the fragment lies:
 //!
 //! ```text
-//! | word: as of a piece, with PAD | segment: u16, slot: u16, 0: u32 | ... |
+//! | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
 //! ```
 //!
 //! Slots go round. One is free again when the other end has read the ring past its note, so the
 //! lane needs no word of its own.
-//! The sender makes its lane with the first long piece; where there is no memory or no room on the
-//! control line, pieces go through the ring as ever. It takes the lane back when it was not used
+//! The sender makes its lane with the first long fragment; where there is no memory or no room on the
+//! control line, fragments go through the ring as ever. It takes the lane back when it was not used
 //! for [`LANE_IDLE`], at a sleep after that. A thread that sleeps in its call wakes once for it; an
 //! event loop does not, it does so when it next goes to sleep. The reader lets go in the same way.
 //! Always true: a note is judged before anything of it is used; an end without a lane works.
@@ -25,11 +25,11 @@ use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::control::Control;
-use crate::error::{Misdeed, ReceiveError};
-use crate::limits::PIECE_BYTES;
+use crate::error::{ReceiveError, Violation};
+use crate::limits::FRAGMENT_BYTES;
 use crate::shm::segments::{OwnSegments, PeerSegments, SegmentId};
 
-/// Pieces in flight: the reader copies one out while the next are written, and neither waits.
+/// Fragments in flight: the reader copies one out while the next are written, and neither waits.
 pub(crate) const LANE_SLOTS: usize = 8;
 
 /// Where the first slot begins. Half a page off the users' buffers, which usually begin at a page
@@ -38,14 +38,14 @@ pub(crate) const LANE_SLOTS: usize = 8;
 const SLOTS_AT: usize = 2 << 10;
 
 /// Size of a lane, in bytes.
-const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * PIECE_BYTES;
+const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
 
 /// Bytes of a note in the ring, behind the word.
 pub(crate) const NOTE_BYTES: usize = 8;
 
-/// A piece up to here goes through the ring: eight of them fit the pages that it has anyway. Above,
+/// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway. Above,
 /// a second cache line for the note costs less than the ring's frames, which begin anywhere.
-pub(crate) const RING_PIECE_BYTES_MAX: usize = 1 << 10;
+pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
 
 /// How long a lane is kept that nobody uses. Making one takes some tens of microseconds, so who
 /// needs one each second does not feel it.
@@ -54,8 +54,8 @@ pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
 /// How often a reader wakes up to see whether the lane was taken back.
 const LOOKS_MAX: u32 = 4;
 
-/// Pieces that go through the ring before a lane is asked for again that could not be had.
-const PIECES_BEFORE_RETRY: u32 = 64;
+/// Fragments that go through the ring before a lane is asked for again that could not be had.
+const FRAGMENTS_BEFORE_RETRY: u32 = 64;
 
 /// When a lane was last seen in use. The clock is read at sleeps only.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Rest {
 pub(crate) struct LaneOut {
     segments: OwnSegments,
     lane: Option<Lane>,
-    pieces_until_retry: u32,
+    fragments_until_retry: u32,
 }
 
 #[derive(Debug)]
@@ -94,10 +94,10 @@ struct Lane {
 
 impl LaneOut {
     pub(crate) fn new(control: &Arc<Control>) -> Self {
-        Self { segments: OwnSegments::new(control), lane: None, pieces_until_retry: 0 }
+        Self { segments: OwnSegments::new(control), lane: None, fragments_until_retry: 0 }
     }
 
-    /// Whether a piece may go through the lane; makes it if there is none. Never waits.
+    /// Whether a fragment may go through the lane; makes it if there is none. Never waits.
     #[inline]
     pub(crate) fn open(&mut self) -> bool {
         self.lane.is_some() || self.make()
@@ -105,12 +105,12 @@ impl LaneOut {
 
     #[cold]
     fn make(&mut self) -> bool {
-        if self.pieces_until_retry > 0 {
-            self.pieces_until_retry -= 1;
+        if self.fragments_until_retry > 0 {
+            self.fragments_until_retry -= 1;
             return false;
         }
         let Ok((id, region)) = self.segments.create(LANE_BYTES) else {
-            self.pieces_until_retry = PIECES_BEFORE_RETRY;
+            self.fragments_until_retry = FRAGMENTS_BEFORE_RETRY;
             return false;
         };
         let (busy_until, next, rest) = ([0; LANE_SLOTS], 0, Rest::default());
@@ -140,7 +140,7 @@ impl LaneOut {
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         match &mut self.lane {
             Some(lane) => {
-                let start = SLOTS_AT + lane.next * PIECE_BYTES;
+                let start = SLOTS_AT + lane.next * FRAGMENT_BYTES;
                 lane.region.slice_mut(start..start + bytes)
             }
             None => &mut [],
@@ -179,7 +179,7 @@ pub(crate) struct LaneIn {
     segments: PeerSegments,
     lane: Option<(SegmentId, Arc<PeerRegion>)>,
     rest: Rest,
-    /// Looks since the last piece whether it was taken back.
+    /// Looks since the last fragment whether it was taken back.
     looks: u32,
 }
 
@@ -188,28 +188,28 @@ impl LaneIn {
         Self { segments: PeerSegments::new(control), lane: None, rest: Rest::default(), looks: 0 }
     }
 
-    /// Where the piece of `piece_bytes` lies that `note` names: one load of the note, given here.
+    /// Where the fragment of `fragment_bytes` lies that `note` names: one load of the note, given here.
     #[inline]
     pub(crate) fn find(
         &mut self,
         note: u64,
-        piece_bytes: usize,
+        fragment_bytes: usize,
     ) -> Result<Range<usize>, ReceiveError> {
         #[allow(clippy::cast_possible_truncation, reason = "the two fields of the note")]
         let (id, slot) = (SegmentId(note as u16), usize::from((note >> 16) as u16));
-        if note >> 32 != 0 || slot >= LANE_SLOTS || piece_bytes > PIECE_BYTES {
-            return Err(Misdeed::BadSegment.into());
+        if note >> 32 != 0 || slot >= LANE_SLOTS || fragment_bytes > FRAGMENT_BYTES {
+            return Err(Violation::BadSegment.into());
         }
         if self.lane.as_ref().is_none_or(|(known, _)| *known != id) {
             let region = self.segments.get(id)?;
             if region.len() != LANE_BYTES {
-                return Err(Misdeed::BadSegment.into());
+                return Err(Violation::BadSegment.into());
             }
             self.lane = Some((id, Arc::clone(region)));
         }
         (self.rest.used, self.looks) = (true, 0);
-        let start = SLOTS_AT + slot * PIECE_BYTES;
-        Ok(start..start + piece_bytes)
+        let start = SLOTS_AT + slot * FRAGMENT_BYTES;
+        Ok(start..start + fragment_bytes)
     }
 
     /// What `find` found is in here.

@@ -13,8 +13,8 @@
 //! A frame begins at a multiple of 64 bytes and is contiguous:
 //!
 //! ```text
-//! | word: u64 | piece_bytes bytes | up to the next multiple of 64 |
-//!   word: bits 0..32 length of the message, 32..59 of the piece, 59 LAP, 60 READY, 61 PAD,
+//! | word: u64 | fragment_bytes bytes | up to the next multiple of 64 |
+//!   word: bits 0..32 length of the message, 32..59 of the fragment, 59 LAP, 60 READY, 61 PAD,
 //!         62 ABORT, 63 LAST. PAD without lengths: nothing; with them: a note, see `lane.rs`
 //! ```
 //!
@@ -42,7 +42,7 @@ const LAYOUT_VERSION: u32 = 2;
 /// Alignment of frames: a cache line.
 pub(crate) const FRAME_ALIGN: usize = 64;
 
-/// Size of the word in front of a piece.
+/// Size of the word in front of a fragment.
 pub(crate) const FRAME_WORD_BYTES: usize = 8;
 
 /// In the frame's word: the parity of the lap in which it was written.
@@ -51,7 +51,7 @@ pub(crate) const LAP: u64 = 1 << 59;
 /// In the frame's word: a frame is there.
 pub(crate) const READY: u64 = 1 << 60;
 
-/// In the frame's word: nothing but the way to the ring's start, or a note of a piece elsewhere.
+/// In the frame's word: nothing but the way to the ring's start, or a note of a fragment elsewhere.
 pub(crate) const PAD: u64 = 1 << 61;
 
 /// Pages that a ring has from the start, in bytes: the words and the window of small messages.
@@ -128,9 +128,9 @@ impl Capacity {
         FRAMES + self.0
     }
 
-    /// The longest piece: four of them fit, so that writer and reader work side by side.
-    pub(crate) fn piece_bytes_max(self) -> usize {
-        limits::PIECE_BYTES.min(self.0 / 4 - 2 * FRAME_ALIGN)
+    /// The longest fragment: four of them fit, so that writer and reader work side by side.
+    pub(crate) fn fragment_bytes_max(self) -> usize {
+        limits::FRAGMENT_BYTES.min(self.0 / 4 - 2 * FRAME_ALIGN)
     }
 
     /// Where in the region the frame at `position` begins, counted from the ring's first byte ever.
@@ -154,16 +154,16 @@ impl Capacity {
     }
 }
 
-/// How much of the ring a piece takes.
+/// How much of the ring a fragment takes.
 #[inline(always)]
-pub(crate) const fn frame_bytes(piece_bytes: usize) -> usize {
-    (FRAME_WORD_BYTES + piece_bytes).next_multiple_of(FRAME_ALIGN)
+pub(crate) const fn frame_bytes(fragment_bytes: usize) -> usize {
+    (FRAME_WORD_BYTES + fragment_bytes).next_multiple_of(FRAME_ALIGN)
 }
 
-/// Where the bytes of the piece lie whose frame begins at `place`.
+/// Where the bytes of the fragment lie whose frame begins at `place`.
 #[inline(always)]
-pub(crate) const fn piece_range(place: usize, piece_bytes: usize) -> Range<usize> {
-    place + FRAME_WORD_BYTES..place + FRAME_WORD_BYTES + piece_bytes
+pub(crate) const fn fragment_range(place: usize, fragment_bytes: usize) -> Range<usize> {
+    place + FRAME_WORD_BYTES..place + FRAME_WORD_BYTES + fragment_bytes
 }
 
 /// How much of a ring has pages from the start.

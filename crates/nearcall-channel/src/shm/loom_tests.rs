@@ -20,8 +20,8 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use crate::channel::Interest;
+use crate::fragment::FragmentHeader;
 use crate::limits;
-use crate::piece::PieceHeader;
 use crate::shm::bell::{Ringer, SleepOn, Sleeper};
 use crate::shm::layout::{
     BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, frame_bytes,
@@ -165,12 +165,12 @@ fn capacity() -> Capacity {
 fn push(producer: &mut Producer, own: &Words, peer: &Words, value: u64) {
     let place = producer.try_reserve(own, peer, 8).unwrap().expect("the ring is never full here");
     own.payload(place).store(value, Ordering::Relaxed);
-    producer.publish(own, PieceHeader::data(8, 8, 0));
+    producer.publish(own, FragmentHeader::data(8, 8, 0));
 }
 
 fn try_pop(consumer: &mut Consumer, own: &Words, peer: &Words) -> Option<u64> {
     let (header, place) = consumer.try_next(own, peer).unwrap()?;
-    assert_eq!(header.piece_bytes, 8);
+    assert_eq!(header.fragment_bytes, 8);
     let value = peer.payload(place).load(Ordering::Relaxed);
     consumer.finish(own);
     Some(value)

@@ -19,9 +19,9 @@
 //! Always true: a death is noticed within `SLICE`, or `STUCK` and a few milliseconds if it left a
 //! variable broken. The robust mutex goes to the survivor.
 //! An end that is stopped while it holds the mutex, or writes nonsense into it, stops the other
-//! end, too: no isolation is claimed. For the same reason `Deadline::Now` may wait for one copy of
+//! end, too: no isolation is claimed. For the same reason `Deadline::NOW` may wait for one copy of
 //! the other end, at most a slice.
-//! Not here: what the mutex guards (`condvar.rs`, `queue.rs`), whole pieces (`monitor/way.rs`).
+//! Not here: what the mutex guards (`condvar.rs`, `queue.rs`), whole fragments (`monitor/way.rs`).
 
 use std::cell::Cell;
 use std::io;
@@ -33,7 +33,7 @@ use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
 use nearcall_os::region::SharedRegion;
 use nearcall_os::{clock, futex};
 
-use crate::error::Misdeed;
+use crate::error::Violation;
 use crate::wait::Deadline;
 use crate::watch::Life;
 
@@ -96,12 +96,12 @@ impl Monitor {
     /// Enters, asks `attempt` until it gives something, and leaves, waiting for `condition` in
     /// between. Then wakes who waits for `wakes`. `None`: too late, or the other end is gone.
     #[inline]
-    pub(crate) fn enter<T, E: From<io::Error> + From<Misdeed>>(
+    pub(crate) fn enter<T, E: From<io::Error> + From<Violation>>(
         &self,
         condition: Condition,
         wakes: Option<Condition>,
         until: Deadline,
-        mut attempt: impl FnMut() -> Result<Option<T>, Misdeed>,
+        mut attempt: impl FnMut() -> Result<Option<T>, Violation>,
     ) -> Result<Option<T>, E> {
         let Some(mut guard) = self.lock(until)? else { return Ok(None) };
         loop {
@@ -271,11 +271,9 @@ fn renew(region: &Arc<SharedRegion>, at: usize) {
 }
 
 /// The next slice of a wait until `until`; whole if `until` is now, see the file's head.
-fn slice(until: Deadline) -> Duration {
-    match until {
-        Deadline::At(_) => until.timeout().map_or(SLICE, |left| left.min(SLICE)),
-        Deadline::Now | Deadline::Never => SLICE,
-    }
+fn slice(until: Deadline) -> Deadline {
+    let slice = Deadline::after(SLICE);
+    if until == Deadline::NOW { slice } else { until.min(slice) }
 }
 
 const MUTEX: usize = 0;
@@ -318,10 +316,10 @@ mod tests {
 
     fn receive(
         monitor: &Monitor,
-        attempt: impl FnMut() -> Result<Option<u8>, Misdeed>,
+        attempt: impl FnMut() -> Result<Option<u8>, Violation>,
     ) -> Option<u8> {
         let entered: Result<_, ReceiveError> =
-            monitor.enter(Condition::NotEmpty, None, Deadline::Never, attempt);
+            monitor.enter(Condition::NotEmpty, None, Deadline::NEVER, attempt);
         entered.unwrap()
     }
 
@@ -367,7 +365,7 @@ mod tests {
             let signaller = scope.spawn(|| {
                 let (for_room, wakes) = (Condition::NotFull, Some(Condition::NotEmpty));
                 let entered: Result<_, ReceiveError> =
-                    monitor.enter(for_room, wakes, Deadline::Never, || Ok(Some(5)));
+                    monitor.enter(for_room, wakes, Deadline::NEVER, || Ok(Some(5)));
                 entered.unwrap()
             });
             while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {

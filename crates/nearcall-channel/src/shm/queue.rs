@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 
 use nearcall_os::region::SharedRegion;
 
-use crate::error::Misdeed;
-use crate::limits::PIECE_BYTES;
-use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::error::Violation;
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
+use crate::limits::FRAGMENT_BYTES;
 use crate::shm::layout::Capacity;
 use crate::shm::monitor::way::Buffer;
 
@@ -47,9 +47,9 @@ struct State {
 }
 
 impl Shape {
-    /// Slots of a piece each, at least [`SLOTS_MIN`], that hold `capacity` together.
+    /// Slots of a fragment each, at least [`SLOTS_MIN`], that hold `capacity` together.
     fn new(capacity: Capacity) -> Self {
-        let payload_bytes = PIECE_BYTES.min(capacity.bytes() / SLOTS_MIN);
+        let payload_bytes = FRAGMENT_BYTES.min(capacity.bytes() / SLOTS_MIN);
         let slots = u32::try_from(capacity.bytes() / payload_bytes);
         Self { slots: slots.expect("rooms are below 2^32 bytes"), payload_bytes }
     }
@@ -77,14 +77,14 @@ impl Shape {
 }
 
 impl SlotQueue {
-    fn load_state(&self) -> Result<State, Misdeed> {
+    fn load_state(&self) -> Result<State, Violation> {
         // The lock orders everything.
         let word = self.region.word64(self.at + STATE).load(Ordering::Relaxed);
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (first, count) = ((word >> 32) as u32, word as u32);
         match first < self.shape.slots && count <= self.shape.slots {
             true => Ok(State { first, count }),
-            false => Err(Misdeed::BadIndex),
+            false => Err(Violation::BadIndex),
         }
     }
 
@@ -94,9 +94,9 @@ impl SlotQueue {
     }
 
     /// The number of a slot, read at `at`.
-    fn load_slot(&self, at: usize) -> Result<u32, Misdeed> {
+    fn load_slot(&self, at: usize) -> Result<u32, Violation> {
         let slot = self.region.word32(self.at + at).load(Ordering::Relaxed);
-        if slot < self.shape.slots { Ok(slot) } else { Err(Misdeed::BadIndex) }
+        if slot < self.shape.slots { Ok(slot) } else { Err(Violation::BadIndex) }
     }
 
     fn store_slot(&self, at: usize, slot: u32) {
@@ -125,7 +125,7 @@ impl Buffer for SlotQueue {
         self.shape.slots as usize * self.shape.payload_bytes
     }
 
-    fn piece_bytes_max(&self) -> usize {
+    fn fragment_bytes_max(&self) -> usize {
         self.shape.payload_bytes
     }
 
@@ -134,17 +134,17 @@ impl Buffer for SlotQueue {
         message_bytes.div_ceil(self.shape.payload_bytes).max(1) <= self.free as usize
     }
 
-    fn look(&mut self) -> Result<(), Misdeed> {
+    fn look(&mut self) -> Result<(), Violation> {
         self.free = self.shape.slots - self.load_state()?.count;
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, header: PieceHeader, bytes: &[u8]) -> Result<(), Misdeed> {
+    fn put(&mut self, header: FragmentHeader, bytes: &[u8]) -> Result<(), Violation> {
         let State { first, count } = self.load_state()?;
         let free = self.shape.slots - count;
         // There was room, and only we fill it.
-        let top = free.checked_sub(1).ok_or(Misdeed::BadIndex)?;
+        let top = free.checked_sub(1).ok_or(Violation::BadIndex)?;
         let slot = self.load_slot(self.shape.free(top))?;
         let at = self.at + self.shape.slot(slot);
         self.region.write(at, &header.encode());
@@ -156,7 +156,7 @@ impl Buffer for SlotQueue {
     }
 
     #[inline]
-    fn take(&mut self, into: &mut [u8]) -> Result<Option<PieceHeader>, Misdeed> {
+    fn take(&mut self, into: &mut [u8]) -> Result<Option<FragmentHeader>, Violation> {
         let State { first, count } = self.load_state()?;
         if count == 0 {
             return Ok(None);
@@ -165,12 +165,14 @@ impl Buffer for SlotQueue {
         let at = self.at + self.shape.slot(slot);
         let mut header = [0; HEADER_BYTES];
         self.region.read(at, &mut header);
-        let header = PieceHeader::decode(header)?;
-        let piece_bytes = header.piece_bytes as usize;
-        if piece_bytes > self.shape.payload_bytes {
-            return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
+        let header = FragmentHeader::decode(header)?;
+        let fragment_bytes = header.fragment_bytes as usize;
+        if fragment_bytes > self.shape.payload_bytes {
+            return Err(Violation::FragmentTooLarge {
+                fragment_bytes: header.fragment_bytes.into(),
+            });
         }
-        self.region.read(at + HEADER_BYTES, &mut into[..piece_bytes]);
+        self.region.read(at + HEADER_BYTES, &mut into[..fragment_bytes]);
         self.store_slot(self.shape.free(self.shape.slots - count), slot);
         self.store_state(State { first: (first + 1) % self.shape.slots, count: count - 1 });
         Ok(Some(header))
@@ -203,8 +205,8 @@ mod tests {
         (new(), new())
     }
 
-    fn header(piece: &[u8]) -> PieceHeader {
-        PieceHeader::data(piece.len(), piece.len(), 0)
+    fn header(fragment: &[u8]) -> FragmentHeader {
+        FragmentHeader::data(fragment.len(), fragment.len(), 0)
     }
 
     #[test]
@@ -213,8 +215,8 @@ mod tests {
         let (mut sender, mut receiver) = two_ends();
         let mut into = [0; 1024];
         for turn in 0..50u8 {
-            for piece in [[turn; 3], [turn + 1; 3], [turn + 2; 3]] {
-                sender.put(header(&piece), &piece).unwrap();
+            for fragment in [[turn; 3], [turn + 1; 3], [turn + 2; 3]] {
+                sender.put(header(&fragment), &fragment).unwrap();
             }
             for expected in [[turn; 3], [turn + 1; 3], [turn + 2; 3]] {
                 assert_eq!(receiver.take(&mut into), Ok(Some(header(&expected))));
@@ -233,7 +235,7 @@ mod tests {
             sender.put(header(b"x"), b"x").unwrap();
         }
         assert!(!sender.had_room(0));
-        assert_eq!(sender.put(header(b"x"), b"x"), Err(Misdeed::BadIndex));
+        assert_eq!(sender.put(header(b"x"), b"x"), Err(Violation::BadIndex));
         receiver.take(&mut [0; 1024]).unwrap();
         sender.look().unwrap();
         assert!(sender.had_room(1024) && !sender.had_room(1025));
@@ -246,14 +248,14 @@ mod tests {
         for word in bad_state {
             let (mut sender, mut receiver) = two_ends();
             sender.region.word64(STATE).store(word, Ordering::Relaxed);
-            assert_eq!(receiver.take(&mut [0; 1024]), Err(Misdeed::BadIndex));
-            assert_eq!(sender.look(), Err(Misdeed::BadIndex));
+            assert_eq!(receiver.take(&mut [0; 1024]), Err(Violation::BadIndex));
+            assert_eq!(sender.look(), Err(Violation::BadIndex));
         }
         let (mut sender, mut receiver) = two_ends();
         sender.put(header(b"x"), b"x").unwrap();
         sender.store_slot(sender.shape.index(0), 4);
-        assert_eq!(receiver.take(&mut [0; 1024]), Err(Misdeed::BadIndex));
+        assert_eq!(receiver.take(&mut [0; 1024]), Err(Violation::BadIndex));
         sender.store_slot(sender.shape.free(2), u32::MAX);
-        assert_eq!(sender.put(header(b"x"), b"x"), Err(Misdeed::BadIndex));
+        assert_eq!(sender.put(header(b"x"), b"x"), Err(Violation::BadIndex));
     }
 }

@@ -12,12 +12,12 @@
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
 //! Not here: the payload (whoever calls writes and reads it in place), sleeping and waking
-//! (`bell.rs`), what headers mean together (`piece.rs`).
+//! (`bell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
 
-use crate::error::Misdeed;
-use crate::piece::PieceHeader;
+use crate::error::Violation;
+use crate::fragment::FragmentHeader;
 use crate::shm::layout::{
     CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, Pages, READY, frame_bytes,
 };
@@ -29,16 +29,16 @@ use crate::sync::{Ordering, Own, Peer};
 /// messages does not show.
 pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
-/// How many pieces of one size follow each other before they wrap early. A long message rotates
+/// How many fragments of one size follow each other before they wrap early. A long message rotates
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
-const WINDOW_PIECES: usize = 8;
+const WINDOW_FRAGMENTS: usize = 8;
 
-/// How many bytes of a ring that takes its pages late get pages at once: a piece of a long message
+/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long message
 /// and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
 
-/// In the frame's word: the length of the piece.
-const PIECE_LENGTH: u64 = (LAP - 1) & !(u32::MAX as u64);
+/// In the frame's word: the length of the fragment.
+const FRAGMENT_LENGTH: u64 = (LAP - 1) & !(u32::MAX as u64);
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
@@ -56,14 +56,14 @@ pub(crate) struct Producer {
     plain_until: u64,
     /// From here on the producer looks whether it can go back to the ring's start.
     wrap_at: u64,
-    /// No piece is longer.
-    piece_bytes_max: usize,
+    /// No fragment is longer.
+    fragment_bytes_max: usize,
     present: Present,
 }
 
 impl Producer {
     pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
-        let piece_bytes_max = capacity.piece_bytes_max();
+        let fragment_bytes_max = capacity.fragment_bytes_max();
         Self {
             capacity,
             tail: 0,
@@ -71,16 +71,16 @@ impl Producer {
             consumed: 0,
             plain_until: 0,
             wrap_at: WINDOW_BYTES as u64,
-            piece_bytes_max,
+            fragment_bytes_max,
             present: Present::new(capacity, pages),
         }
     }
 
-    /// Room for a piece where nothing has to be asked or done for it: the commonest case of
+    /// Room for a fragment where nothing has to be asked or done for it: the commonest case of
     /// [`try_reserve`](Self::try_reserve), in one comparison.
     #[inline(always)]
-    pub(crate) fn reserve_plain(&self, piece_bytes: usize) -> Option<usize> {
-        let next = self.tail + frame_bytes(piece_bytes) as u64;
+    pub(crate) fn reserve_plain(&self, fragment_bytes: usize) -> Option<usize> {
+        let next = self.tail + frame_bytes(fragment_bytes) as u64;
         (next <= self.plain_until).then(|| self.capacity.place(self.tail))
     }
 
@@ -90,19 +90,19 @@ impl Producer {
         self.plain_until = (self.limit() - ALIGN).min(end).min(self.wrap_at);
     }
 
-    /// Room for a piece of `piece_bytes`, which is at most the capacity's `piece_bytes_max`: where
+    /// Room for a fragment of `fragment_bytes`, which is at most the capacity's `fragment_bytes_max`: where
     /// its frame begins in the region. `None`: no room now.
     #[inline(never)]
     pub(crate) fn try_reserve(
         &mut self,
         own: &impl Own,
         peer: &impl Peer,
-        piece_bytes: usize,
-    ) -> Result<Option<usize>, Misdeed> {
-        if !self.has_room(peer, self.bytes_for(piece_bytes))? {
+        fragment_bytes: usize,
+    ) -> Result<Option<usize>, Violation> {
+        if !self.has_room(peer, self.bytes_for(fragment_bytes))? {
             return Ok(None);
         }
-        let frame = frame_bytes(piece_bytes);
+        let frame = frame_bytes(fragment_bytes);
         if self.tail >= self.wrap_at {
             self.wrap_early(own, peer, frame)?;
         }
@@ -120,17 +120,17 @@ impl Producer {
         Ok(Some(self.capacity.place(self.tail)))
     }
 
-    /// Whether a look with `try_reserve` would give room or a misdeed.
+    /// Whether a look with `try_reserve` would give room or a violation.
     #[inline(always)]
-    pub(crate) fn may_reserve(&mut self, peer: &impl Peer, piece_bytes: usize) -> bool {
-        let bytes = self.bytes_for(piece_bytes);
+    pub(crate) fn may_reserve(&mut self, peer: &impl Peer, fragment_bytes: usize) -> bool {
+        let bytes = self.bytes_for(fragment_bytes);
         self.tail + bytes + ALIGN <= self.limit() || self.has_room(peer, bytes).unwrap_or(true)
     }
 
-    /// What a piece takes here and now: its frame, and the pad in front of it if it must wrap.
+    /// What a fragment takes here and now: its frame, and the pad in front of it if it must wrap.
     #[inline(always)]
-    fn bytes_for(&self, piece_bytes: usize) -> u64 {
-        let frame = frame_bytes(piece_bytes);
+    fn bytes_for(&self, fragment_bytes: usize) -> u64 {
+        let frame = frame_bytes(fragment_bytes);
         let to_end = self.capacity.bytes_to_end(self.tail);
         let pad = if frame <= to_end { 0 } else { to_end };
         (pad + frame) as u64
@@ -143,10 +143,10 @@ impl Producer {
         own: &impl Own,
         peer: &impl Peer,
         frame: usize,
-    ) -> Result<(), Misdeed> {
+    ) -> Result<(), Violation> {
         let to_end = self.capacity.bytes_to_end(self.tail);
         let offset = self.capacity.bytes() - to_end;
-        let window = WINDOW_BYTES.max(WINDOW_PIECES * frame);
+        let window = WINDOW_BYTES.max(WINDOW_FRAGMENTS * frame);
         self.wrap_at = self.tail + WINDOW_BYTES as u64;
         if offset < window {
             self.wrap_at = self.tail + (window - offset) as u64;
@@ -160,34 +160,34 @@ impl Producer {
 
     /// Whether the consumer has left `bytes` and the place behind them free.
     #[inline(always)]
-    pub(crate) fn has_room(&mut self, peer: &impl Peer, bytes: u64) -> Result<bool, Misdeed> {
+    pub(crate) fn has_room(&mut self, peer: &impl Peer, bytes: u64) -> Result<bool, Violation> {
         if self.tail + bytes + ALIGN <= self.limit() {
             return Ok(true);
         }
         // One load: the peer may change the word at any moment, so it is read once, then judged.
         let consumed = peer.load64(CONSUMED, Ordering::Acquire);
         if consumed < self.consumed || consumed > self.tail {
-            return Err(Misdeed::BadIndex);
+            return Err(Violation::BadIndex);
         }
         self.consumed = consumed;
         Ok(self.tail + bytes + ALIGN <= self.limit())
     }
 
-    /// Whether a message of `message_bytes`, in pieces of at most `piece_bytes_max`, fits now.
-    /// If so its pieces can be reserved one after the other without waiting.
+    /// Whether a message of `message_bytes`, in fragments of at most `fragment_bytes_max`, fits now.
+    /// If so its fragments can be reserved one after the other without waiting.
     pub(crate) fn has_room_for(
         &mut self,
         peer: &impl Peer,
         message_bytes: usize,
-    ) -> Result<bool, Misdeed> {
-        let largest = self.piece_bytes_max;
+    ) -> Result<bool, Violation> {
+        let largest = self.fragment_bytes_max;
         let frames = (message_bytes / largest) as u64 * frame_bytes(largest) as u64
             + frame_bytes(message_bytes % largest) as u64;
         // At most one pad at the ring's end, shorter than the longest frame.
         let bytes = frames + frame_bytes(largest) as u64;
         let fits = self.has_room(peer, bytes)?;
         if fits {
-            // An early wrap between the pieces would take room that was just promised.
+            // An early wrap between the fragments would take room that was just promised.
             self.wrap_at = self.wrap_at.max(self.tail + bytes);
         }
         Ok(fits)
@@ -199,15 +199,15 @@ impl Producer {
 
     /// Publishes the reserved frame, whose bytes have been written.
     #[inline(always)]
-    pub(crate) fn publish(&mut self, own: &impl Own, header: PieceHeader) {
+    pub(crate) fn publish(&mut self, own: &impl Own, header: FragmentHeader) {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32 | READY;
-        self.publish_word(own, word, frame_bytes(header.piece_bytes as usize));
+        self.publish_word(own, word, frame_bytes(header.fragment_bytes as usize));
     }
 
-    /// Publishes the reserved frame, in which it says where the piece lies. How far the consumer
+    /// Publishes the reserved frame, in which it says where the fragment lies. How far the consumer
     /// has read once it is done with that.
     #[inline]
-    pub(crate) fn publish_note(&mut self, own: &impl Own, header: PieceHeader) -> u64 {
+    pub(crate) fn publish_note(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32;
         self.publish_word(own, word | READY | PAD, FRAME_ALIGN);
         self.tail
@@ -215,7 +215,7 @@ impl Producer {
 
     /// Whether the consumer has read as far as `position`, which we have published.
     #[inline]
-    pub(crate) fn was_read(&mut self, peer: &impl Peer, position: u64) -> Result<bool, Misdeed> {
+    pub(crate) fn was_read(&mut self, peer: &impl Peer, position: u64) -> Result<bool, Violation> {
         if position > self.consumed {
             // Looks at the consumer: so much room there never is.
             self.has_room(peer, u64::MAX / 2)?;
@@ -244,10 +244,10 @@ impl Producer {
         self.tail = next;
     }
 
-    /// Forgets a reserved frame of a piece of `piece_bytes`, some of which may have been written.
-    pub(crate) fn forget(&mut self, piece_bytes: usize) {
+    /// Forgets a reserved frame of a fragment of `fragment_bytes`, some of which may have been written.
+    pub(crate) fn forget(&mut self, fragment_bytes: usize) {
         let place = self.capacity.place(self.tail);
-        self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(piece_bytes));
+        self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(fragment_bytes));
     }
 
     /// Bytes of the ring.
@@ -255,10 +255,10 @@ impl Producer {
         self.capacity.bytes()
     }
 
-    /// The longest piece that can be reserved.
+    /// The longest fragment that can be reserved.
     #[inline]
-    pub(crate) fn piece_bytes_max(&self) -> usize {
-        self.piece_bytes_max
+    pub(crate) fn fragment_bytes_max(&self) -> usize {
+        self.fragment_bytes_max
     }
 }
 
@@ -303,10 +303,10 @@ impl Present {
     }
 }
 
-/// Whether a word that is there says that the piece lies elsewhere.
+/// Whether a word that is there says that the fragment lies elsewhere.
 #[inline]
 fn is_note(word: u64) -> bool {
-    word & PAD != 0 && word & PIECE_LENGTH != 0
+    word & PAD != 0 && word & FRAGMENT_LENGTH != 0
 }
 
 /// A set of frame places, one bit each. Private to the producer.
@@ -361,10 +361,10 @@ pub(crate) struct Consumer {
     head: u64,
     /// Length of the frame that is being read; it ends at `head + frame`.
     frame: u64,
-    /// No piece is longer.
-    piece_bytes_max: usize,
+    /// No fragment is longer.
+    fragment_bytes_max: usize,
     present: Present,
-    /// Whether pieces may lie elsewhere.
+    /// Whether fragments may lie elsewhere.
     takes_notes: bool,
     /// The frame that is being read is a note of one.
     is_note: bool,
@@ -372,10 +372,18 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
-        let (piece_bytes_max, present) =
-            (capacity.piece_bytes_max(), Present::new(capacity, pages));
+        let (fragment_bytes_max, present) =
+            (capacity.fragment_bytes_max(), Present::new(capacity, pages));
         let takes_notes = pages == Pages::First;
-        Self { capacity, head: 0, frame: 0, piece_bytes_max, present, takes_notes, is_note: false }
+        Self {
+            capacity,
+            head: 0,
+            frame: 0,
+            fragment_bytes_max,
+            present,
+            takes_notes,
+            is_note: false,
+        }
     }
 
     /// The word of the next frame: zero while nothing is there.
@@ -388,28 +396,28 @@ impl Consumer {
         if of_this_lap { word & !LAP } else { 0 }
     }
 
-    /// The next piece, if the word from [`look`](Self::look) is of the plain kind: data, not a pad,
+    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a pad,
     /// sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
     #[inline(always)]
-    pub(crate) fn try_plain(&mut self, word: u64) -> Option<(PieceHeader, usize)> {
+    pub(crate) fn try_plain(&mut self, word: u64) -> Option<(FragmentHeader, usize)> {
         let place = self.capacity.place(self.head);
-        let header = PieceHeader::plain(word)?;
-        let piece_bytes = header.piece_bytes as usize;
-        let frame = frame_bytes(piece_bytes);
-        if piece_bytes > self.piece_bytes_max || frame > self.present.bytes_from(place) {
+        let header = FragmentHeader::plain(word)?;
+        let fragment_bytes = header.fragment_bytes as usize;
+        let frame = frame_bytes(fragment_bytes);
+        if fragment_bytes > self.fragment_bytes_max || frame > self.present.bytes_from(place) {
             return None;
         }
         self.frame = frame as u64;
         Some((header, place))
     }
 
-    /// The next piece and where its frame begins in the peer's region, if one is there.
+    /// The next fragment and where its frame begins in the peer's region, if one is there.
     #[inline(never)]
     pub(crate) fn try_next(
         &mut self,
         own: &impl Own,
         peer: &impl Peer,
-    ) -> Result<Option<(PieceHeader, usize)>, Misdeed> {
+    ) -> Result<Option<(FragmentHeader, usize)>, Violation> {
         let word = self.look(peer);
         self.is_note = self.takes_notes && is_note(word);
         if self.is_note {
@@ -421,7 +429,7 @@ impl Consumer {
         // A pad reaches to the end and is followed by a frame; two in a row would never end.
         let pad = self.capacity.bytes_to_end(self.head);
         if word != READY | PAD || pad == self.capacity.bytes() {
-            return Err(Misdeed::BadHeader);
+            return Err(Violation::BadHeader);
         }
         self.frame = pad as u64;
         self.finish(own);
@@ -431,57 +439,64 @@ impl Consumer {
                 self.is_note = true;
                 self.judge_note(peer, word).map(Some)
             }
-            word if word & PAD != 0 => Err(Misdeed::BadHeader),
+            word if word & PAD != 0 => Err(Violation::BadHeader),
             word => self.judge(peer, word).map(Some),
         }
     }
 
-    /// Whether the piece that `try_next` gave is not here, and what is here says where.
+    /// Whether the fragment that `try_next` gave is not here, and what is here says where.
     #[inline]
     pub(crate) fn is_note(&self) -> bool {
         self.is_note
     }
 
-    /// The piece's own length is for whoever finds it to judge.
-    fn judge_note(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
+    /// The fragment's own length is for whoever finds it to judge.
+    fn judge_note(
+        &mut self,
+        peer: &impl Peer,
+        word: u64,
+    ) -> Result<(FragmentHeader, usize), Violation> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY & !PAD) >> 32) as u32);
-        let header = PieceHeader::from_words(low, high)?;
+        let header = FragmentHeader::from_words(low, high)?;
         Ok((header, self.take_frame(peer, FRAME_ALIGN)?))
     }
 
-    fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(PieceHeader, usize), Misdeed> {
+    fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(FragmentHeader, usize), Violation> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY) >> 32) as u32);
-        let header = PieceHeader::from_words(low, high)?;
-        let piece_bytes = header.piece_bytes as usize;
-        let frame = frame_bytes(piece_bytes);
-        if piece_bytes > self.piece_bytes_max || frame > self.capacity.bytes_to_end(self.head) {
-            return Err(Misdeed::PieceTooLarge { piece_bytes: header.piece_bytes.into() });
+        let header = FragmentHeader::from_words(low, high)?;
+        let fragment_bytes = header.fragment_bytes as usize;
+        let frame = frame_bytes(fragment_bytes);
+        if fragment_bytes > self.fragment_bytes_max || frame > self.capacity.bytes_to_end(self.head)
+        {
+            return Err(Violation::FragmentTooLarge {
+                fragment_bytes: header.fragment_bytes.into(),
+            });
         }
         Ok((header, self.take_frame(peer, frame)?))
     }
 
     /// The next frame, which ends inside the ring, is so long: where it begins. From here on it has
     /// pages, and so has the word behind it.
-    fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Misdeed> {
+    fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Violation> {
         let place = self.capacity.place(self.head);
         if frame > self.present.bytes_from(place)
             && !self.present.grow(place + frame, |pages| peer.make_present(pages))
         {
             // An honest end has asked for them before.
-            return Err(Misdeed::BadIndex);
+            return Err(Violation::BadIndex);
         }
         self.frame = frame as u64;
         Ok(place)
     }
 
-    /// Ends the piece that was read and gives its room back.
+    /// Ends the fragment that was read and gives its room back.
     #[inline(always)]
     pub(crate) fn finish(&mut self, own: &impl Own) {
         self.head += self.frame;
         self.frame = 0;
-        // Release: our reads of the piece come before the producer's next writes there.
+        // Release: our reads of the fragment come before the producer's next writes there.
         own.store64(CONSUMED, self.head, Ordering::Release);
     }
 

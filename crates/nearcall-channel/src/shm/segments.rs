@@ -33,7 +33,7 @@ use std::sync::Arc;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion, RegionError};
 
 use crate::control::Control;
-use crate::error::{Misdeed, ReceiveError};
+use crate::error::{ReceiveError, Violation};
 use crate::limits::{PASSED_DESCRIPTORS_KEPT_MAX, SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
 use crate::shm::arena::COUNTS_BYTES;
 
@@ -225,7 +225,7 @@ impl PeerSegments {
         let inbox = self.control.inbox();
         let live = &inbox.segments.live;
         self.known.retain(|(known, _)| live.iter().any(|(id, _)| id == known));
-        let found = live.iter().find(|(live, _)| *live == id).ok_or(Misdeed::BadSegment)?;
+        let found = live.iter().find(|(live, _)| *live == id).ok_or(Violation::BadSegment)?;
         self.known.push((id, Arc::clone(&found.1)));
         Ok(&self.known[self.known.len() - 1].1)
     }
@@ -262,7 +262,7 @@ impl Inbox {
     /// A packet that begins with `MADE`, `RETIRED` or `COUNTS`, and what came with it.
     pub(crate) fn put(&mut self, packet: &[u8], fds: Vec<OwnedFd>) -> Result<(), ReceiveError> {
         match (packet, <[OwnedFd; 1]>::try_from(fds)) {
-            _ if !self.expected => Err(Misdeed::BadPacket.into()),
+            _ if !self.expected => Err(Violation::BadPacket.into()),
             (&[MADE, a, b, c, d, e, f], Ok([fd])) => {
                 let id = SegmentId(u16::from_le_bytes([a, b]));
                 self.made(id, u32::from_le_bytes([c, d, e, f]) as usize, &fd)
@@ -271,7 +271,7 @@ impl Inbox {
                 let id = SegmentId(u16::from_le_bytes([a, b]));
                 let bytes = u32::from_le_bytes([c, d, e, f]) as usize;
                 if bytes < COUNTS_BYTES {
-                    return Err(Misdeed::BadSegment.into());
+                    return Err(Violation::BadSegment.into());
                 }
                 self.made(id, bytes, &fd)?;
                 self.counts = self.live.last().map(|(_, region)| Arc::clone(region));
@@ -280,10 +280,10 @@ impl Inbox {
             (&[RETIRED, a, b], Err(fds)) if fds.is_empty() => {
                 let id = SegmentId(u16::from_le_bytes([a, b]));
                 let at = self.live.iter().position(|(live, _)| *live == id);
-                self.live.swap_remove(at.ok_or(Misdeed::BadSegment)?);
+                self.live.swap_remove(at.ok_or(Violation::BadSegment)?);
                 Ok(())
             }
-            _ => Err(Misdeed::BadPacket.into()),
+            _ => Err(Violation::BadPacket.into()),
         }
     }
 
@@ -293,7 +293,7 @@ impl Inbox {
             || self.live.len() >= SEGMENTS_PER_END_MAX
             || bytes > SEGMENT_BYTES_PER_END_MAX - in_use
         {
-            return Err(Misdeed::BadSegment.into());
+            return Err(Violation::BadSegment.into());
         }
         match PeerRegion::open(fd, bytes..=bytes) {
             Ok(region) => {
@@ -303,7 +303,7 @@ impl Inbox {
             }
             // Ours, not the other end's: no memory, or too many mappings.
             Err(RegionError::Os(errno)) => Err(ReceiveError::Os(errno.into())),
-            Err(_) => Err(Misdeed::BadSegment.into()),
+            Err(_) => Err(Violation::BadSegment.into()),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address, Deadline, Endpoint, Listener, Mechanism, MeetError, Misdeed, Options, ReceiveError,
-    Refusal, VERSION, Version, WaitPolicy, accept_over, connect, connect_over,
+    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, Options, ReceiveError,
+    Refusal, VERSION, Version, Violation, WaitPolicy, accept_over, connect, connect_over,
 };
 use nearcall_os::clock;
 use nearcall_os::socket::{self, Kind, UnixAddress};
@@ -15,7 +15,7 @@ use nearcall_os::socket::{self, Kind, UnixAddress};
 use crate::support::patient;
 use crate::support::raw::{OFFER, REFUSAL, RawLine, good_hello, hello};
 
-type Met = (Result<Endpoint, MeetError>, Result<Endpoint, MeetError>);
+type Met = (Result<Endpoint, HandshakeError>, Result<Endpoint, HandshakeError>);
 
 /// Lets a server and a client meet within this process.
 fn meet(server: &Options, client: &Options, mechanism: Mechanism) -> Met {
@@ -57,11 +57,11 @@ fn a_wait_policy_that_cannot_be_had_is_named() {
     let poll = Options { wait: Some(WaitPolicy::Poll), ..Options::default() };
     let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
-    assert!(matches!(error, MeetError::BadOptions(_)), "{error:?}");
+    assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
     assert!(error.to_string().contains("only by block"), "{error}");
     let (server, client) = meet(&poll, &Options::default(), Mechanism::ShmFutex);
-    assert!(matches!(server, Err(MeetError::BadOptions(_))));
-    let Err(MeetError::Refused { text, .. }) = client else { panic!("not refused") };
+    assert!(matches!(server, Err(HandshakeError::BadOptions(_))));
+    let Err(HandshakeError::Refused { text, .. }) = client else { panic!("not refused") };
     assert!(text.contains("only by block"), "{text}");
 }
 
@@ -75,12 +75,12 @@ fn an_older_or_newer_minor_version_is_welcome() {
         line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
         assert_eq!(line.receive().0[0], OFFER);
         drop(line);
-        assert!(matches!(server.join().unwrap(), Err(MeetError::PeerGone)));
+        assert!(matches!(server.join().unwrap(), Err(HandshakeError::PeerGone)));
     }
 }
 
 /// What a client says of a server that answers its greeting with `answer`.
-fn client_of(answer: &[u8], fds: &[OwnedFd]) -> MeetError {
+fn client_of(answer: &[u8], fds: &[OwnedFd]) -> HandshakeError {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let answer = answer.to_vec();
     std::thread::scope(|scope| {
@@ -105,7 +105,8 @@ fn offer(version: Version, limit: u32, buffer: u32) -> Vec<u8> {
 
 #[test]
 fn a_client_judges_what_a_server_says() {
-    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
+    let broken =
+        |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
     for answer in [
         offer(VERSION, 5001, 4096),
         offer(VERSION, 5000, 1 << 30),
@@ -122,10 +123,10 @@ fn a_client_judges_what_a_server_says() {
     let text = error.to_string();
     assert!(text.contains("3.1") && text.contains("1.0"), "{text}");
     let error = client_of(&offer(VERSION, 5000, 4096), &[]);
-    assert!(matches!(error, MeetError::Open(Mechanism::ShmFutex, _)), "{error:?}");
+    assert!(matches!(error, HandshakeError::Open(Mechanism::ShmFutex, _)), "{error:?}");
     let error = client_of(&[REFUSAL, 77, b'n', b'o'], &[]);
     assert!(
-        matches!(&error, MeetError::Refused { code: Refusal::Other, text } if text == "no"),
+        matches!(&error, HandshakeError::Refused { code: Refusal::Other, text } if text == "no"),
         "{error:?}"
     );
     // What it says does not act on a terminal.
@@ -142,7 +143,7 @@ fn a_server_that_says_nothing_is_given_up() {
     let options = Options { handshake_timeout: timeout, ..Options::default() };
     let started = clock::now();
     let error = connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap();
-    assert!(matches!(error, MeetError::TimedOut), "{error:?}");
+    assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
     let took = clock::now() - started;
     assert!((timeout..timeout * 40).contains(&took), "{took:?}");
 }
@@ -151,12 +152,12 @@ fn a_server_that_says_nothing_is_given_up() {
 fn an_address_has_one_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
     let nobody = connect(&address, Mechanism::ShmFutex, &Options::default()).err().unwrap();
-    assert!(matches!(nobody, MeetError::NobodyListens(_)), "{nobody:?}");
+    assert!(matches!(nobody, HandshakeError::NoListener(_)), "{nobody:?}");
     let first = Listener::bind(&address).unwrap();
     let second = Listener::bind(&address).err().unwrap();
-    assert!(matches!(second, MeetError::AddressInUse(_)), "{second:?}");
-    let nobody = first.accept(Deadline::Now, &Options::default()).err().unwrap();
-    assert!(matches!(nobody, MeetError::TimedOut), "{nobody:?}");
+    assert!(matches!(second, HandshakeError::AddressInUse(_)), "{second:?}");
+    let nobody = first.accept(Deadline::NOW, &Options::default()).err().unwrap();
+    assert!(matches!(nobody, HandshakeError::TimedOut), "{nobody:?}");
     drop(first);
     drop(Listener::bind(&address).unwrap());
 }
@@ -170,7 +171,7 @@ fn the_path_of_a_dead_server_is_taken_over_and_nothing_else() {
     assert!(path.exists());
     let listener = Listener::bind(&address).unwrap();
     let taken = Listener::bind(&address).err().unwrap();
-    assert!(matches!(taken, MeetError::AddressInUse(_)), "{taken:?}");
+    assert!(matches!(taken, HandshakeError::AddressInUse(_)), "{taken:?}");
     drop(listener);
     assert!(!path.exists());
     std::fs::write(&path, "not a socket").unwrap();
@@ -206,7 +207,7 @@ fn a_silent_client_holds_nobody_but_the_thread_that_meets_it() {
     let waiting = listener.accept_socket().unwrap().unwrap();
     let credentials = socket::peer_credentials(&waiting).unwrap();
     assert_eq!(credentials.uid, nearcall_os::process::user_id());
-    let meeting = listener.meeting();
+    let meeting = listener.rendezvous();
     let timeout = Duration::from_millis(300);
     let options = Options { handshake_timeout: timeout, ..Options::default() };
     let silent = std::thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
@@ -215,7 +216,7 @@ fn a_silent_client_holds_nobody_but_the_thread_that_meets_it() {
         drop(listener.accept(patient(), &Options::default()).unwrap());
     });
     let error = silent.join().unwrap();
-    assert!(matches!(error, MeetError::TimedOut), "{error:?}");
+    assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
 }
 
 fn address_name(address: &Address) -> &[u8] {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Endpoint, Interrupter, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
+    Deadline, Endpoint, Interrupt, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
     accept_over, connect_over,
 };
 use nearcall_os::socket::{self, Kind};
@@ -36,7 +36,7 @@ fn sleepers() -> impl Iterator<Item = Mechanism> {
 struct Pair {
     endpoint: Endpoint,
     partner: Endpoint,
-    interrupter: Interrupter,
+    interrupt: Interrupt,
     bell: OwnedFd,
 }
 
@@ -53,8 +53,8 @@ fn pair_that_waits(mechanism: Mechanism, wait: Option<WaitPolicy>) -> Pair {
         (server.join().unwrap(), client)
     });
     let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
-    let interrupter = endpoint.interrupt_when_readable(bell.as_fd()).unwrap();
-    Pair { endpoint, partner, interrupter, bell }
+    let interrupt = endpoint.interrupt_when_readable(bell.as_fd()).unwrap();
+    Pair { endpoint, partner, interrupt, bell }
 }
 
 fn is_empty<T>(outcome: &Result<T, ReceiveError>) -> bool {
@@ -75,15 +75,15 @@ fn the_mechanisms_without_a_descriptor_are_those_that_can_be_interrupted() {
         let mut pair = pair(mechanism);
         let second = pair.endpoint.interrupt_when_readable(pair.bell.as_fd()).unwrap_err();
         assert_eq!(second.kind(), std::io::ErrorKind::AlreadyExists, "{mechanism}");
-        drop(pair.interrupter);
-        pair.interrupter = pair.endpoint.interrupt_when_readable(pair.bell.as_fd()).unwrap();
+        drop(pair.interrupt);
+        pair.interrupt = pair.endpoint.interrupt_when_readable(pair.bell.as_fd()).unwrap();
     }
 }
 
 #[test]
 fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
     for mechanism in sleepers() {
-        let Pair { mut endpoint, partner, mut interrupter, bell } = pair(mechanism);
+        let Pair { mut endpoint, partner, mut interrupt, bell } = pair(mechanism);
         let (ended, next_turn) = mpsc::channel::<()>();
         let ringer = bell.try_clone().unwrap();
         let partner = thread::spawn(move || {
@@ -103,16 +103,16 @@ fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
         let mut into = [0; 8];
         for turn in 0..ROUNDS {
             let outcome = match turn % 2 {
-                0 => endpoint.receive_into(&mut into, Deadline::Never).map(drop),
+                0 => endpoint.receive_into(&mut into, Deadline::NEVER).map(drop),
                 _ => endpoint.receive(patient()).map(drop),
             };
             ends.push(clock::now());
             assert!(is_empty(&outcome), "{mechanism}: {outcome:?}");
             // It stays so until it is armed again.
-            assert!(interrupter.has_fired(), "{mechanism}");
-            assert!(is_empty(&endpoint.receive(Deadline::Never).map(drop)), "{mechanism}");
+            assert!(interrupt.has_fired(), "{mechanism}");
+            assert!(is_empty(&endpoint.receive(Deadline::NEVER).map(drop)), "{mechanism}");
             assert_eq!(eventfd::read_now(&bell).unwrap(), Some(1));
-            interrupter.rearm().unwrap();
+            interrupt.rearm().unwrap();
             ended.send(()).unwrap();
         }
         let rung = partner.join().unwrap();
@@ -127,11 +127,11 @@ fn a_sleeping_receive_is_ended_and_sleeps_again_when_armed() {
 fn a_spinning_receive_is_ended_too() {
     let spins = |mechanism: &Mechanism| mechanism.waits().contains(&WaitPolicy::Spin);
     for mechanism in sleepers().filter(spins) {
-        let Pair { mut endpoint, partner, interrupter, bell } =
+        let Pair { mut endpoint, partner, interrupt, bell } =
             pair_that_waits(mechanism, Some(WaitPolicy::Spin));
         let ringer = thread::spawn(move || eventfd::add_one(&bell).unwrap());
         let outcome = endpoint.receive(patient()).map(drop);
-        assert!(is_empty(&outcome) && interrupter.has_fired(), "{mechanism}: {outcome:?}");
+        assert!(is_empty(&outcome) && interrupt.has_fired(), "{mechanism}: {outcome:?}");
         ringer.join().unwrap();
         drop(partner);
     }
@@ -140,7 +140,7 @@ fn a_spinning_receive_is_ended_too() {
 #[test]
 fn a_message_that_comes_with_an_interruption_is_received() {
     for mechanism in sleepers() {
-        let Pair { mut endpoint, mut partner, mut interrupter, bell } = pair(mechanism);
+        let Pair { mut endpoint, mut partner, mut interrupt, bell } = pair(mechanism);
         let ringer = bell.try_clone().unwrap();
         let sender = thread::spawn(move || {
             let mut random = fastrand::Rng::with_seed(7);
@@ -176,7 +176,7 @@ fn a_message_that_comes_with_an_interruption_is_received() {
             .collect();
         while number < ROUNDS {
             bytes.clear();
-            match endpoint.receive(Deadline::Never) {
+            match endpoint.receive(Deadline::NEVER) {
                 Ok(mut message) => {
                     message.read_to_end(&mut bytes).unwrap();
                     drop(message);
@@ -185,7 +185,7 @@ fn a_message_that_comes_with_an_interruption_is_received() {
                 }
                 Err(ReceiveError::Empty) => {
                     let _ = eventfd::read_now(&bell).unwrap();
-                    interrupter.rearm().unwrap();
+                    interrupt.rearm().unwrap();
                 }
                 Err(error) => panic!("{mechanism}: {error:?}"),
             }
@@ -198,12 +198,12 @@ fn a_message_that_comes_with_an_interruption_is_received() {
 fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
     const LONG: usize = 100_000;
     for mechanism in sleepers() {
-        let Pair { mut endpoint, mut partner, mut interrupter, bell } = pair(mechanism);
+        let Pair { mut endpoint, mut partner, mut interrupt, bell } = pair(mechanism);
         let mut sent = 0;
         // Rung all the time: every wait that may be ended is.
         eventfd::add_one(&bell).unwrap();
         loop {
-            match endpoint.send(&pattern(sent, 100), Deadline::Never) {
+            match endpoint.send(&pattern(sent, 100), Deadline::NEVER) {
                 Ok(()) => sent += 1,
                 Err(SendError::Full) => break,
                 Err(error) => panic!("{mechanism}: {error:?}"),
@@ -228,8 +228,8 @@ fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
         let long = pattern(sent, LONG);
         let end = clock::now() + PATIENCE;
         loop {
-            interrupter.rearm().unwrap();
-            match endpoint.send(&long, Deadline::Never) {
+            interrupt.rearm().unwrap();
+            match endpoint.send(&long, Deadline::NEVER) {
                 Ok(()) => break,
                 Err(SendError::Full) => assert!(clock::now() < end, "{mechanism}"),
                 Err(error) => panic!("{mechanism}: {error:?}"),
@@ -242,13 +242,13 @@ fn a_wait_for_room_is_ended_and_a_long_message_is_not_cut_off() {
 #[test]
 fn waiting_for_an_interruption_costs_no_wake_ups() {
     for mechanism in sleepers() {
-        let Pair { mut endpoint, mut partner, interrupter: _interrupter, bell: _bell } =
+        let Pair { mut endpoint, mut partner, interrupt: _interrupter, bell: _bell } =
             pair(mechanism);
         let (tell, told) = mpsc::channel();
         let sleeper = thread::spawn(move || {
             tell.send(process::tid()).unwrap();
             let mut into = [0; 8];
-            endpoint.receive_into(&mut into, Deadline::Never).unwrap();
+            endpoint.receive_into(&mut into, Deadline::NEVER).unwrap();
             endpoint
         });
         let tid = told.recv().unwrap();

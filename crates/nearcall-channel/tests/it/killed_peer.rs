@@ -66,13 +66,13 @@ fn talk(endpoint: &mut Endpoint, seed: u64, survives: bool) {
         if sends {
             let len =
                 if random.bool() { random.usize(0..200) } else { random.usize(0..bytes.len()) };
-            match endpoint.send(&bytes[..len], Deadline::Never) {
+            match endpoint.send(&bytes[..len], Deadline::NEVER) {
                 Ok(()) => {}
                 Err(SendError::PeerGone) => return,
                 Err(error) => panic!("{traffic:?}: {error:?}"),
             }
         } else {
-            let received = endpoint.receive(Deadline::Never).and_then(|mut it| it.read(&mut bytes));
+            let received = endpoint.receive(Deadline::NEVER).and_then(|mut it| it.read(&mut bytes));
             match received {
                 Ok(_) => {}
                 Err(ReceiveError::PeerGone) => return,

@@ -2,7 +2,7 @@
 //!
 //! Always true: a case runs in two processes of its own, everything started has a deadline and
 //! is killed by its number, and a mechanism that is not to be had here passes and says why.
-//! Not here: parsing, judging of pieces and the like, which are tested beside the code.
+//! Not here: parsing, judging of fragments and the like, which are tested beside the code.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod conformance;

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address, Deadline, Endpoint, Listener, Mechanism, MeetError, Misdeed, Options, Peer,
-    ReceiveError, Refusal, SendError, WaitPolicy, connect,
+    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, Options, Peer, ReceiveError,
+    Refusal, SendError, Violation, WaitPolicy, connect,
 };
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, eventfd, process};
@@ -52,12 +52,12 @@ fn messages_of_all_sizes_go_both_ways_under_each_policy() {
                 for _ in sizes {
                     bytes.clear();
                     server.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
-                    server.send(&bytes, Deadline::Never).unwrap();
+                    server.send(&bytes, Deadline::NEVER).unwrap();
                 }
             });
             for (number, size) in (0..).zip(sizes) {
                 let mut bytes = Vec::new();
-                client.send(&pattern(number, size), Deadline::Never).unwrap();
+                client.send(&pattern(number, size), Deadline::NEVER).unwrap();
                 client.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
                 expect_pattern(&bytes, number, size);
             }
@@ -81,7 +81,7 @@ fn an_end_knows_where_the_other_is_and_no_more() {
         let refused = endpoint.pass_descriptors(&[bell.as_fd()]).unwrap_err();
         assert!(matches!(refused, SendError::Os(_)), "{refused:?}");
         assert!(refused.to_string().contains("do not travel over tcp://"), "{refused}");
-        let refused = endpoint.take_descriptors(Deadline::Never).unwrap_err();
+        let refused = endpoint.take_descriptors(Deadline::NEVER).unwrap_err();
         assert!(matches!(refused, ReceiveError::Os(_)), "{refused:?}");
     }
     let hung_up = |timeout| poll_one(client.control_fd(), Interest::HangUp, Some(timeout)).unwrap();
@@ -97,7 +97,7 @@ fn names_and_ipv6_addresses_work_where_the_machine_has_them() {
         let listener = match Listener::bind(&address) {
             Ok(listener) => listener,
             // Without IPv6 or without a hosts file.
-            Err(MeetError::Os(_)) => continue,
+            Err(HandshakeError::Os(_)) => continue,
             Err(error) => panic!("{error}"),
         };
         let address: Address = listener.address().to_string().parse().unwrap();
@@ -113,15 +113,15 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
     let listener = listen("127.0.0.1");
     let options = Options::default();
     let error = connect(listener.address(), Mechanism::ShmFutex, &options).err().unwrap();
-    assert!(matches!(error, MeetError::BadOptions(_)), "{error:?}");
+    assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
     assert!(error.to_string().contains("only the mechanism tcp"), "{error}");
     assert!(listener.accept_socket().unwrap().is_none());
     let taken = Listener::bind(listener.address()).err().unwrap();
-    assert!(matches!(taken, MeetError::AddressInUse(_)), "{taken:?}");
+    assert!(matches!(taken, HandshakeError::AddressInUse(_)), "{taken:?}");
     let address = listener.address().clone();
     drop(listener);
     let nobody = connect(&address, Mechanism::Tcp, &options).err().unwrap();
-    assert!(matches!(nobody, MeetError::NobodyListens(_)), "{nobody:?}");
+    assert!(matches!(nobody, HandshakeError::NoListener(_)), "{nobody:?}");
     assert!(nobody.to_string().contains("start its server"), "{nobody}");
 }
 
@@ -142,7 +142,7 @@ fn a_server_judges_strangers_and_goes_on() {
     let options = Options { handshake_timeout: Duration::from_millis(100), ..Options::default() };
     let mut random = fastrand::Rng::with_seed(11);
     let noise: Vec<u8> = (0..5000).map(|_| random.u8(..)).collect();
-    let check = |bytes: &[u8], stays: bool, expected: &dyn Fn(&MeetError) -> bool| {
+    let check = |bytes: &[u8], stays: bool, expected: &dyn Fn(&HandshakeError) -> bool| {
         let mut stranger = TcpStream::connect(("127.0.0.1", port(&listener))).unwrap();
         stranger.write_all(bytes).unwrap();
         let stranger = stays.then_some(stranger);
@@ -150,9 +150,10 @@ fn a_server_judges_strangers_and_goes_on() {
         assert!(expected(&error), "{error:?} after {bytes:?}");
         drop(stranger);
     };
-    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
-    let gone = |error: &MeetError| matches!(error, MeetError::PeerGone);
-    let late = |error: &MeetError| matches!(error, MeetError::TimedOut);
+    let broken =
+        |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
+    let gone = |error: &HandshakeError| matches!(error, HandshakeError::PeerGone);
+    let late = |error: &HandshakeError| matches!(error, HandshakeError::TimedOut);
     check(b"GET / HTTP/1.1\r\n\r\n", true, &broken);
     check(&noise, true, &broken);
     check(&[0x16, 3, 1], true, &broken);
@@ -162,10 +163,9 @@ fn a_server_judges_strangers_and_goes_on() {
         check(&hello(1, 4096, 4096)[..cut], false, &gone);
         check(&hello(1, 4096, 4096)[..cut], true, &late);
     }
-    let version =
-        |error: &MeetError| matches!(error, MeetError::Version { theirs, .. } if theirs.major == 9);
+    let version = |error: &HandshakeError| matches!(error, HandshakeError::Version { theirs, .. } if theirs.major == 9);
     check(&hello(9, 4096, 4096), true, &version);
-    let limits = |error: &MeetError| matches!(error, MeetError::BadOptions(_));
+    let limits = |error: &HandshakeError| matches!(error, HandshakeError::BadOptions(_));
     check(&hello(1, u32::MAX, 4096), true, &limits);
     check(&hello(1, 4096, 0), true, &limits);
     let mut odd = hello(1, 4096, 4096);
@@ -188,7 +188,7 @@ fn a_server_judges_strangers_and_goes_on() {
 }
 
 /// What a client says of a server that answers with these bytes.
-fn client_of(answer: &[u8]) -> MeetError {
+fn client_of(answer: &[u8]) -> HandshakeError {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::scope(|scope| {
@@ -216,7 +216,8 @@ fn answer(major: u16, limit: u32, buffer: u32, refusal: u32) -> Vec<u8> {
 
 #[test]
 fn a_client_judges_its_server() {
-    let broken = |error: &MeetError| matches!(error, MeetError::PeerBroken(Misdeed::BadPacket));
+    let broken =
+        |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
     for bytes in [
         hello(1, 5000, 4096),
         answer(1, 5001, 4096, 0),
@@ -228,13 +229,13 @@ fn a_client_judges_its_server() {
         let error = client_of(&bytes);
         assert!(broken(&error), "{error:?} after {bytes:?}");
     }
-    assert!(matches!(client_of(&answer(1, 5000, 4096, 0)[..23]), MeetError::TimedOut));
+    assert!(matches!(client_of(&answer(1, 5000, 4096, 0)[..23]), HandshakeError::TimedOut));
     let error = client_of(&answer(3, 5000, 4096, 1));
-    assert!(matches!(error, MeetError::Version { .. }), "{error:?}");
+    assert!(matches!(error, HandshakeError::Version { .. }), "{error:?}");
     let error = client_of(&answer(1, 5000, 4096, 2));
-    assert!(matches!(error, MeetError::Refused { code: Refusal::Limits, .. }), "{error:?}");
+    assert!(matches!(error, HandshakeError::Refused { code: Refusal::Limits, .. }), "{error:?}");
     let error = client_of(&answer(1, 5000, 4096, 77));
-    assert!(matches!(error, MeetError::Refused { code: Refusal::Other, .. }), "{error:?}");
+    assert!(matches!(error, HandshakeError::Refused { code: Refusal::Other, .. }), "{error:?}");
 }
 
 /// Where the address is for the process that will be killed.
@@ -268,10 +269,10 @@ fn a_killed_peer_is_noticed() {
         });
         if sends {
             while endpoint.send(&[5; 10_000], patient()).is_ok() {}
-            let error = endpoint.send(b"x", Deadline::Never).unwrap_err();
+            let error = endpoint.send(b"x", Deadline::NEVER).unwrap_err();
             assert!(matches!(error, SendError::PeerGone), "{error:?}");
         } else {
-            let error = endpoint.receive(Deadline::Never).map(drop).unwrap_err();
+            let error = endpoint.receive(Deadline::NEVER).map(drop).unwrap_err();
             assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
         }
         let noticed = clock::now();

@@ -84,13 +84,13 @@ fn send(endpoint: &mut Endpoint, waits: Waits, number: u64, message: &[u8]) {
         return endpoint.send(message, patient()).unwrap();
     }
     loop {
-        match endpoint.send(message, Deadline::Now) {
+        match endpoint.send(message, Deadline::NOW) {
             Ok(()) => break,
             Err(SendError::Full) => sleep(endpoint, Interest::Send),
             Err(error) => panic!("{error:?}"),
         }
     }
-    while let Err(error) = endpoint.flush(Deadline::Now) {
+    while let Err(error) = endpoint.flush(Deadline::NOW) {
         assert!(matches!(error, SendError::Full), "{error:?}");
         sleep(endpoint, Interest::Send);
     }
@@ -103,7 +103,7 @@ fn receive(endpoint: &mut Endpoint, waits: Waits, number: u64) -> Vec<u8> {
         return bytes;
     }
     loop {
-        match endpoint.receive(Deadline::Now) {
+        match endpoint.receive(Deadline::NOW) {
             Ok(mut message) => {
                 message.read_to_end(&mut bytes).unwrap();
                 return bytes;
@@ -218,7 +218,7 @@ fn who_asks_now_and_then_hears_of_a_death() {
     for waits in WAYS {
         time_to_notice(waits, |client| {
             clock::pause(Duration::from_millis(1));
-            let outcome = client.receive(Deadline::Now).map(drop);
+            let outcome = client.receive(Deadline::NOW).map(drop);
             matches!(outcome, Err(ReceiveError::PeerGone))
         });
     }
@@ -230,7 +230,7 @@ fn who_only_sends_hears_of_a_death() {
         for bytes in [8, 3_000] {
             time_to_notice(waits, |client| {
                 clock::pause(Duration::from_micros(100));
-                let outcome = client.send(&pattern(0, bytes), Deadline::Now);
+                let outcome = client.send(&pattern(0, bytes), Deadline::NOW);
                 matches!(outcome, Err(SendError::PeerGone))
             });
         }
@@ -250,7 +250,7 @@ fn a_flood_of_rings_wakes_a_loop_a_few_times() {
             break;
         }
         wake_ups += 1;
-        assert!(matches!(server.receive(Deadline::Now), Err(ReceiveError::Empty)));
+        assert!(matches!(server.receive(Deadline::NOW), Err(ReceiveError::Empty)));
     }
     assert!(wake_ups < 10, "{wake_ups} wake-ups for {flood} bytes");
 }

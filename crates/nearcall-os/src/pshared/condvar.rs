@@ -9,12 +9,11 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::Duration;
 
 use libc::{pthread_cond_t, pthread_condattr_t};
 
 use super::{MutexGuard, Place, c_timespec, check};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
 /// A place to sleep until the other side says that something under the mutex has changed.
@@ -90,7 +89,7 @@ impl Condvar {
         guard.retaken(result)
     }
 
-    /// As [`wait`](Self::wait), at most for `timeout` (monotonic).
+    /// As [`wait`](Self::wait), at most until `deadline`.
     ///
     /// # Errors
     ///
@@ -98,9 +97,9 @@ impl Condvar {
     pub fn wait_timeout(
         &self,
         guard: &mut MutexGuard<'_>,
-        timeout: Duration,
+        deadline: impl Into<Deadline>,
     ) -> io::Result<CondvarWait> {
-        let end = c_timespec(clock::deadline(timeout));
+        let end = c_timespec(deadline.into().absolute_timespec());
         let (condvar, mutex) = (self.place.as_ptr(), guard.as_ptr());
         // SAFETY: as in `wait`; `end` is a valid time that lives during the call.
         match unsafe { libc::pthread_cond_timedwait(condvar, mutex, &raw const end) } {

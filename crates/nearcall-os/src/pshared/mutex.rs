@@ -10,12 +10,11 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
 use super::{Place, c_timespec, check};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
 /// A lock that threads of both processes take in turn.
@@ -115,13 +114,16 @@ impl Mutex {
         }
     }
 
-    /// Takes the lock, and sleeps at most for `timeout` (monotonic). `Ok(None)`: time is over.
+    /// Takes the lock, and sleeps at most until `deadline`. `Ok(None)`: time is over.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock).
-    pub fn lock_timeout(&self, timeout: Duration) -> io::Result<Option<MutexGuard<'_>>> {
-        let end = c_timespec(clock::deadline(timeout));
+    pub fn lock_timeout(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> io::Result<Option<MutexGuard<'_>>> {
+        let end = c_timespec(deadline.into().absolute_timespec());
         let mutex = self.place.as_ptr();
         // SAFETY: as in `lock`; `end` is a valid time that lives during the call.
         match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, &raw const end) } {

@@ -6,12 +6,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use libc::{c_int, clockid_t, sem_t, timespec};
 
 use super::{Place, c_timespec};
-use crate::clock;
+use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
 /// A counter that [`wait`](Self::wait) takes one from and [`post`](Self::post) adds one to.
@@ -75,13 +74,13 @@ impl Semaphore {
         }
     }
 
-    /// Takes one, and sleeps at most for `timeout` (monotonic). `Ok(false)`: there was none.
+    /// Takes one, and sleeps at most until `deadline`. `Ok(false)`: there was none.
     ///
     /// # Errors
     ///
     /// When the memory holds no semaphore.
-    pub fn wait_timeout(&self, timeout: Duration) -> io::Result<bool> {
-        let end = c_timespec(clock::deadline(timeout));
+    pub fn wait_timeout(&self, deadline: impl Into<Deadline>) -> io::Result<bool> {
+        let end = c_timespec(deadline.into().absolute_timespec());
         loop {
             let semaphore = self.place.as_ptr();
             // SAFETY: as in `wait`; `end` is a valid time that lives during the call.

@@ -84,10 +84,10 @@ impl Reactor {
         let mut clocks = 0;
         loop {
             if self.sweep() {
-                self.hot.spinner.borrow_mut().found(plan);
+                self.hot.spinner.borrow_mut().record_hit(plan);
                 return Ok(true);
             }
-            if self.hot.is_empty() || !plan.goes_on(&mut self.hot.spinner.borrow_mut()) {
+            if self.hot.is_empty() || !plan.should_spin(&mut self.hot.spinner.borrow_mut()) {
                 self.hot.slept.set(Some(plan));
                 return Ok(false);
             }
@@ -95,7 +95,7 @@ impl Reactor {
             if plan.is_at_clock() {
                 clocks += 1;
                 if self.is_interrupted(clocks, until)? {
-                    self.hot.spinner.borrow_mut().gave_up(plan);
+                    self.hot.spinner.borrow_mut().record_timeout(plan);
                     return Ok(true);
                 }
             }
@@ -145,14 +145,14 @@ impl Reactor {
     /// One turn of a hot connection. Whether there was anything.
     #[inline]
     fn serve_hot(&self, link: &Rc<Link>) -> bool {
-        let had_room = link.wants_room() && link.flush(Deadline::Now);
+        let had_room = link.wants_room() && link.flush(Deadline::NOW);
         for count in 0..MESSAGES_PER_TURN_MAX {
             // A service may have waited in rounds that armed it, and looking ends that.
             self.used(link);
             if !link.has_come(1) {
                 return had_room || count > 0;
             }
-            match link.take_message(Deadline::Now) {
+            match link.take_message(Deadline::NOW) {
                 Took::Message if link.is_gone() => return true,
                 Took::Message => {}
                 Took::Nothing => return had_room || count > 0,
@@ -193,7 +193,7 @@ impl Reactor {
         if let Some(plan) = self.hot.slept.take() {
             let ready = self.ready.borrow();
             if ready.iter().any(|link| link.wait == WaitPolicy::Adaptive) {
-                self.hot.spinner.borrow_mut().woke(plan);
+                self.hot.spinner.borrow_mut().record_wake(plan);
             }
         }
     }

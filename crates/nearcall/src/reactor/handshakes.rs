@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, Mechanism, MeetError, Meeting, Options, connect,
+    Address as Place, Endpoint, HandshakeError, Mechanism, Options, Rendezvous, connect,
 };
 use nearcall_os::socket;
 use nearcall_wire::{Time, Timeout};
@@ -55,7 +55,7 @@ struct Stranger {
     which: usize,
     user: User,
     socket: OwnedFd,
-    meeting: Meeting,
+    meeting: Rendezvous,
 }
 
 /// A handshake with a client.
@@ -65,11 +65,11 @@ struct Serving {
     user: User,
     since: Time,
     /// A duplicate, to end the handshake with. None: it was ended, and its thread will tell soon.
-    line: Option<(OwnedFd, Meeting)>,
+    line: Option<(OwnedFd, Rendezvous)>,
 }
 
 /// The outcome of connecting, once it is there.
-pub(crate) type Connected = Rc<Cell<Option<Result<Endpoint, MeetError>>>>;
+pub(crate) type Connected = Rc<Cell<Option<Result<Endpoint, HandshakeError>>>>;
 
 enum Purpose {
     Serve(Serving),
@@ -111,19 +111,19 @@ impl Meetings {
         server: &Rc<ServerCore>,
         which: usize,
         socket: OwnedFd,
-        meeting: Meeting,
+        meeting: Rendezvous,
     ) {
         let user = match meeting {
-            Meeting::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
-            Meeting::Remote => None,
+            Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
+            Rendezvous::Remote => None,
         };
         if let Err(text) = server.may_join(user) {
-            return meeting.turn_away(socket, &text);
+            return meeting.reject(socket, &text);
         }
         let of_user = |stranger: &&Stranger| stranger.user == user;
         if self.strangers.borrow().iter().filter(of_user).count() >= STRANGERS_PER_UID_MAX {
             let text = "too many clients of this user wait for a handshake; try again";
-            return meeting.turn_away(socket, text);
+            return meeting.reject(socket, text);
         }
         let server = Rc::downgrade(server);
         self.strangers.borrow_mut().push_back(Stranger { server, which, user, socket, meeting });
@@ -196,7 +196,7 @@ impl Meetings {
         if let Some((line, meeting)) = oldest.line.take() {
             // Its thread, which waits at the same socket, wakes up by that.
             let end = line.try_clone();
-            meeting.turn_away(line, "the handshake took long, and others wait; try again");
+            meeting.reject(line, "the handshake took long, and others wait; try again");
             let _ = end.and_then(|end| socket::shutdown(end, socket::Half::Both));
         }
         true
@@ -225,7 +225,7 @@ impl Meetings {
         &self,
         reactor: &Reactor,
         purpose: Purpose,
-        meet: impl FnOnce() -> Result<Endpoint, MeetError> + Send + 'static,
+        meet: impl FnOnce() -> Result<Endpoint, HandshakeError> + Send + 'static,
     ) -> io::Result<()> {
         let number = self.last.get() + 1;
         self.last.set(number);

@@ -8,14 +8,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use nearcall_channel::{Endpoint, MeetError};
+use nearcall_channel::{Endpoint, HandshakeError};
 use nearcall_os::eventfd;
 
 /// How a meeting on a helper thread came out.
 pub(crate) struct Met {
     /// Which meeting.
     pub(crate) number: u64,
-    pub(crate) outcome: Result<Endpoint, MeetError>,
+    pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
 /// Shared with helper threads.

@@ -48,7 +48,7 @@ pub(super) struct Tokens {
 /// The connection that the loop sleeps in.
 pub(super) struct Native {
     link: Rc<Link>,
-    interrupter: nearcall_channel::Interrupter,
+    interrupter: nearcall_channel::Interrupt,
     /// Messages since the last look at everything else.
     messages: u32,
 }
@@ -256,7 +256,7 @@ impl Reactor {
     /// A connection without a descriptor cannot tell of room: look again soon.
     fn watch_native_for_room(&self, link: &Rc<Link>, wanted: bool) {
         if wanted {
-            let _ = link.flush(Deadline::Now);
+            let _ = link.flush(Deadline::NOW);
             let now = options::now();
             // If there was room, somebody may wait for just that: no sleep.
             let next = if link.wants_room() { now.after(ROOM_LOOK_INTERVAL) } else { now };
@@ -276,7 +276,7 @@ impl Reactor {
         };
         let wanted_room = link.wants_room();
         if wanted_room {
-            link.flush(Deadline::Now);
+            link.flush(Deadline::NOW);
         }
         let until = match (wanted_room, link.wants_room()) {
             (false, _) => until,
@@ -289,11 +289,7 @@ impl Reactor {
             true => until.min(options::now().after(SIGNAL_LOOK_INTERVAL)),
             false => until,
         };
-        let deadline = match options::instant_of(until) {
-            Some(_) if until == Time::from_ns(0) => Deadline::Now,
-            Some(moment) => Deadline::At(moment),
-            None => Deadline::Never,
-        };
+        let deadline = Deadline::from_ns(until.as_ns());
         let took = link.take_message(deadline);
         let look = match &mut *self.native.borrow_mut() {
             Some(native) if native.messages >= SPIN_TURNS_PER_LOOK => {

@@ -50,7 +50,7 @@ fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
         let mut ticks = 0;
         let mut written = false;
         loop {
-            match event_loop.next(nearcall::Deadline::Never).unwrap() {
+            match event_loop.next(nearcall::Deadline::NEVER).unwrap() {
                 Some(Event::Timer(due)) if due == timer => ticks += 1,
                 Some(Event::Descriptor(..)) => break,
                 event => panic!("{event:?}"),
@@ -62,7 +62,7 @@ fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
         }
         stop.store(true, Ordering::Relaxed);
         while !caller.is_finished() {
-            event_loop.next(nearcall::Deadline::At(nearcall_os::clock::now() + every)).unwrap();
+            event_loop.next(nearcall::Deadline::at(nearcall_os::clock::now() + every)).unwrap();
         }
         assert!(caller.join().unwrap() > 0);
     });
@@ -95,7 +95,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
             }
         });
         for _ in 0..ROUNDS {
-            let Some(Event::Descriptor(..)) = event_loop.next(nearcall::Deadline::Never).unwrap()
+            let Some(Event::Descriptor(..)) = event_loop.next(nearcall::Deadline::NEVER).unwrap()
             else {
                 panic!("nothing else concerns the user")
             };
@@ -104,7 +104,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
         }
         let pause = Duration::from_millis(1);
         while !caller.is_finished() {
-            event_loop.next(nearcall::Deadline::At(nearcall_os::clock::now() + pause)).unwrap();
+            event_loop.next(nearcall::Deadline::at(nearcall_os::clock::now() + pause)).unwrap();
         }
         caller.join().unwrap();
     });

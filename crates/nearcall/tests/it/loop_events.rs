@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_millis(2);
 
 /// The next event, which must come.
 fn next(event_loop: &EventLoop) -> Event {
-    let until = Deadline::At(clock::now() + PATIENCE);
+    let until = Deadline::at(clock::now() + PATIENCE);
     event_loop.next(until).unwrap().expect("no event came")
 }
 
@@ -41,7 +41,7 @@ fn next_descriptor(event_loop: &EventLoop) -> DescriptorId {
 }
 
 fn nothing_more(event_loop: &EventLoop) {
-    let event = event_loop.next(Deadline::At(clock::now() + 5 * SOON)).unwrap();
+    let event = event_loop.next(Deadline::at(clock::now() + 5 * SOON)).unwrap();
     assert!(event.is_none(), "{event:?}");
 }
 
@@ -165,7 +165,7 @@ fn a_loop_is_stopped_from_another_thread_or_from_a_service() {
         });
         event_loop.run().unwrap();
         assert_eq!(client.join().unwrap(), Ok(1));
-        assert!(matches!(event_loop.next(Deadline::Now), Ok(None)), "stopped once");
+        assert!(matches!(event_loop.next(Deadline::NOW), Ok(None)), "stopped once");
     });
 }
 
@@ -185,7 +185,7 @@ fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
                 })
             });
             while !client.is_finished() {
-                assert!(event_loop.next(Deadline::Now).unwrap().is_none());
+                assert!(event_loop.next(Deadline::NOW).unwrap().is_none());
                 thread::yield_now();
             }
             assert_eq!(client.join().unwrap(), Ok(()), "{way}");

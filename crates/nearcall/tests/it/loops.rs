@@ -279,7 +279,7 @@ fn oneways_within_a_loop_are_served_later() {
         echo.note(&words(number)).unwrap();
     }
     assert_eq!(service.notes.get(), 0, "they are not calls of a function");
-    event_loop.next(Deadline::Now).unwrap();
+    event_loop.next(Deadline::NOW).unwrap();
     assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
     // Nobody takes more than a channel would hold.
     let refused = Cell::new(None);
@@ -290,7 +290,7 @@ fn oneways_within_a_loop_are_served_later() {
         }
     }
     assert_eq!(refused.take().unwrap().code(), Code::ResourceExhausted);
-    event_loop.next(Deadline::Now).unwrap();
+    event_loop.next(Deadline::NOW).unwrap();
     echo.note(&words(0)).unwrap();
 }
 

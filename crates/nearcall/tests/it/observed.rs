@@ -57,7 +57,7 @@ impl Observed {
             let address = server.listen(&address).unwrap();
             give.send((event_loop.stopper(), address.to_string())).unwrap();
             event_loop.add_timer(Duration::ZERO, Some(Duration::from_millis(1)));
-            while !matches!(event_loop.next(Deadline::Never).unwrap(), Some(Event::Stopped)) {
+            while !matches!(event_loop.next(Deadline::NEVER).unwrap(), Some(Event::Stopped)) {
                 tell.tell(&server, &service);
             }
         });

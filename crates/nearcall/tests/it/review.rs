@@ -138,7 +138,7 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
         far.later_with(&words(0), &until(20 * beat)).unwrap_err();
         let mut seen = 0;
         let end = clock::now() + beat;
-        while let Some(event) = event_loop.next(Deadline::Now).unwrap() {
+        while let Some(event) = event_loop.next(Deadline::NOW).unwrap() {
             assert!(matches!(event, Event::Timer(due) if due == timer), "{event:?}");
             seen += 1;
             assert!(seen <= 3 || clock::now() > end, "{seen} reports");
@@ -299,7 +299,7 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
         let woken = || count.0.load(Ordering::Acquire);
         let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
         assert!(started.as_mut().poll(&mut task).is_pending());
-        event_loop.next(Deadline::Now).unwrap();
+        event_loop.next(Deadline::NOW).unwrap();
         assert_eq!(woken(), 0, "nothing has happened");
         let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
         responder.finish(Ok(words(8)));
@@ -363,7 +363,7 @@ fn a_loop_that_waits_for_room_sleeps() {
             let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n), &options)).collect();
             let spent = cpu(|| {
                 let soon = clock::now() + Duration::from_millis(200);
-                event_loop.next(Deadline::At(soon)).unwrap();
+                event_loop.next(Deadline::at(soon)).unwrap();
             });
             assert!(spent < Duration::from_millis(60), "{mechanism}: {spent:?}");
             drop(go);
@@ -472,7 +472,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         });
         let (near, _) = between.accept().unwrap();
         let far = std::net::TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();
-        event_loop.next(Deadline::Now).unwrap();
+        event_loop.next(Deadline::NOW).unwrap();
         server.drain();
         let pass = |from: &std::net::TcpStream, to: &std::net::TcpStream| {
             let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
@@ -571,7 +571,7 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
             let call = [&frame.encode()[..], &body].concat();
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
         }
-        endpoint.abandon();
+        endpoint.discard_unsent();
         drop(endpoint);
         assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
     });

@@ -38,7 +38,7 @@ pub(crate) fn turn_until(event_loop: &EventLoop, mut done: impl FnMut() -> bool)
     let until = nearcall_os::clock::now() + PATIENCE;
     while !done() {
         let soon = nearcall_os::clock::now() + Duration::from_millis(5);
-        event_loop.next(Deadline::At(soon)).unwrap();
+        event_loop.next(Deadline::at(soon)).unwrap();
         assert!(nearcall_os::clock::now() < until, "not done within {PATIENCE:?}");
     }
 }

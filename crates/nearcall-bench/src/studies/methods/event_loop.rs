@@ -68,7 +68,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
     loop {
-        match event_loop.next(Deadline::Never)? {
+        match event_loop.next(Deadline::NEVER)? {
             Some(Event::Descriptor(..)) if obey(orders, &meeting, &service)? => return Ok(()),
             _ => {}
         }

@@ -94,13 +94,13 @@ impl QueueLine {
 impl Line for QueueLine {
     #[inline]
     fn tell(&mut self, _segment: &Segment, notice: Notice) -> Result<(), Failure> {
-        Ok(self.0.send(&notice.to_bytes(), Deadline::Never)?)
+        Ok(self.0.send(&notice.to_bytes(), Deadline::NEVER)?)
     }
 
     #[inline]
     fn hear(&mut self, _segment: &Segment) -> Result<Notice, Failure> {
         let mut bytes = [0; Notice::BYTES];
-        match self.0.receive_into(&mut bytes, Deadline::Never)? {
+        match self.0.receive_into(&mut bytes, Deadline::NEVER)? {
             Notice::BYTES => Ok(Notice::from_bytes(bytes)),
             length => Err(Failure::other(format!("a notice of {length} bytes"))),
         }

@@ -108,7 +108,7 @@ impl Line for ServerLine {
     fn hear(&mut self, segment: &Segment) -> Result<Notice, Failure> {
         // The queue may have been read already when its event comes out, so it is asked each time.
         loop {
-            match self.event_loop.next(Deadline::Never)? {
+            match self.event_loop.next(Deadline::NEVER)? {
                 Some(Event::Descriptor(_, ready)) => {
                     if mqueue::receive_now(&self.queue, &mut self.message)?.is_some() {
                         break;

@@ -1,7 +1,7 @@
 //! The socket between two ends of cross-memory attach: records of 16 bytes, both ways.
 //!
 //! ```text
-//! | header of the piece: 8 bytes | offset: u32 | freed pieces: u16 | 1 if there is a piece: u16 |
+//! | header of the fragment: 8 bytes | offset: u32 | freed fragments: u16 | 1 if there is a fragment: u16 |
 //! ```
 //!
 //! Always true: at most one record waits to be sent; what came in is decoded here and nowhere else.
@@ -10,22 +10,21 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket;
 
-use crate::error::{Misdeed, ReceiveError, SendError};
-use crate::piece::{HEADER_BYTES, PieceHeader};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// What one end tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
-    /// So many pieces of the receiver of this record were read since the last one.
+    /// So many fragments of the receiver of this record were read since the last one.
     pub(super) freed: u16,
-    /// A piece and where it lies.
-    pub(super) piece: Option<(PieceHeader, usize)>,
+    /// A fragment and where it lies.
+    pub(super) fragment: Option<(FragmentHeader, usize)>,
 }
 
 /// One end of the socket.
@@ -80,7 +79,7 @@ impl Line {
 
     /// Decodes the next record that came whole.
     #[inline]
-    pub(super) fn next_record(&mut self) -> Result<Option<Record>, Misdeed> {
+    pub(super) fn next_record(&mut self) -> Result<Option<Record>, Violation> {
         let came = &self.inbox[self.came.clone()];
         let Some((bytes, _)) = came.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
         let record = Record::decode(*bytes)?;
@@ -102,9 +101,9 @@ impl Line {
             let socket = self.socket.as_ref().ok_or(SendError::PeerGone)?;
             match socket::send_now(socket, &self.outbox[self.unsent.clone()])? {
                 Some(bytes) => self.unsent.start += bytes,
-                None if until == Deadline::Now => return Err(SendError::Full),
+                None if until == Deadline::NOW => return Err(SendError::Full),
                 None => {
-                    let ready = poll_one(socket, poll::Interest::Writable, until.timeout())?;
+                    let ready = poll_one(socket, poll::Interest::Writable, until)?;
                     ready.ok_or(SendError::Full)?;
                 }
             }
@@ -130,7 +129,7 @@ impl Line {
     /// Whether the other end has closed, as the kernel says. One system call.
     pub(super) fn has_hung_up(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        let ready = poll_one(socket, poll::Interest::HangUp, Some(Duration::ZERO));
+        let ready = poll_one(socket, poll::Interest::HangUp, Deadline::NOW);
         self.ended || ready.is_ok_and(|ready| ready.is_some())
     }
 
@@ -158,7 +157,7 @@ impl Line {
 impl Record {
     fn encode(self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
-        if let Some((header, offset)) = self.piece {
+        if let Some((header, offset)) = self.fragment {
             bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
             // An offset of ours lies within BUFFER_BYTES_MAX.
             let offset = u32::try_from(offset).unwrap_or(u32::MAX);
@@ -169,17 +168,17 @@ impl Record {
         bytes
     }
 
-    fn decode(bytes: [u8; RECORD_BYTES]) -> Result<Self, Misdeed> {
+    fn decode(bytes: [u8; RECORD_BYTES]) -> Result<Self, Violation> {
         let [h0, h1, h2, h3, h4, h5, h6, h7, o0, o1, o2, o3, f0, f1, kind, zero] = bytes;
         let freed = u16::from_le_bytes([f0, f1]);
         match (kind, zero) {
-            (0, 0) if bytes[..12] == [0; 12] => Ok(Self { freed, piece: None }),
+            (0, 0) if bytes[..12] == [0; 12] => Ok(Self { freed, fragment: None }),
             (1, 0) => {
-                let header = PieceHeader::decode([h0, h1, h2, h3, h4, h5, h6, h7])?;
+                let header = FragmentHeader::decode([h0, h1, h2, h3, h4, h5, h6, h7])?;
                 let offset = u32::from_le_bytes([o0, o1, o2, o3]) as usize;
-                Ok(Self { freed, piece: Some((header, offset)) })
+                Ok(Self { freed, fragment: Some((header, offset)) })
             }
-            _ => Err(Misdeed::BadHeader),
+            _ => Err(Violation::BadHeader),
         }
     }
 }
@@ -191,7 +190,7 @@ fn receive_some(
     into: &mut [u8],
     until: Deadline,
 ) -> io::Result<usize> {
-    if wait == WaitPolicy::Block && until == Deadline::Never {
+    if wait == WaitPolicy::Block && until == Deadline::NEVER {
         match socket::recv(socket, into) {
             // Who keeps a copy of our end can make it non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -199,8 +198,8 @@ fn receive_some(
         }
     }
     loop {
-        if wait != WaitPolicy::Spin && until != Deadline::Now {
-            let ready = poll_one(socket, poll::Interest::Readable, until.timeout())?;
+        if wait != WaitPolicy::Spin && until != Deadline::NOW {
+            let ready = poll_one(socket, poll::Interest::Readable, until)?;
             ready.ok_or(io::ErrorKind::TimedOut)?;
         }
         match socket::recv_now(socket, into)? {
@@ -224,9 +223,9 @@ mod tests {
     #[test]
     fn records_survive_the_way() {
         for record in [
-            Record { freed: 7, piece: None },
-            Record { freed: 0, piece: Some((PieceHeader::data(9, 9, 0), 4096)) },
-            Record { freed: u16::MAX, piece: Some((PieceHeader::aborted(5), 0)) },
+            Record { freed: 7, fragment: None },
+            Record { freed: 0, fragment: Some((FragmentHeader::data(9, 9, 0), 4096)) },
+            Record { freed: u16::MAX, fragment: Some((FragmentHeader::aborted(5), 0)) },
         ] {
             assert_eq!(Record::decode(record.encode()), Ok(record));
         }
@@ -234,9 +233,9 @@ mod tests {
 
     #[test]
     fn meaningless_records_are_refused() {
-        let mut record = Record { freed: 1, piece: None }.encode();
+        let mut record = Record { freed: 1, fragment: None }.encode();
         record[3] = 1;
-        assert_eq!(Record::decode(record), Err(Misdeed::BadHeader));
-        assert_eq!(Record::decode([0xff; RECORD_BYTES]), Err(Misdeed::BadHeader));
+        assert_eq!(Record::decode(record), Err(Violation::BadHeader));
+        assert_eq!(Record::decode([0xff; RECORD_BYTES]), Err(Violation::BadHeader));
     }
 }

@@ -10,10 +10,10 @@ use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
 
 use crate::channel::Channel;
+use crate::fragments::FragmentChannel;
 use crate::kernel::cma::{CmaWay, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 
 /// Whether we can read our own memory this way; the other end's is tried in the handshake.
@@ -53,7 +53,7 @@ fn open(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let way = CmaWay::new(socket, pages, peer, settings);
     let way = way.map_err(OpenError::doing("watching the other end"))?;
-    Ok(Box::new(PieceChannel::new(way, settings.message_bytes_max)))
+    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
 }
 
 /// Pages that begin with a number which nobody can have by chance, and what to tell the peer.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Misdeed;
+use crate::error::Violation;
 
 /// A ring of parts, freed in the order in which they were taken.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Room {
     }
 
     /// The longest part for which room always comes back.
-    pub(super) fn piece_bytes_max(&self) -> usize {
+    pub(super) fn fragment_bytes_max(&self) -> usize {
         self.bytes / 4 / ALIGNMENT * ALIGNMENT
     }
 
@@ -62,9 +62,9 @@ impl Room {
 
     /// Frees the oldest `parts`, as the peer says.
     #[inline]
-    pub(super) fn release(&mut self, parts: usize) -> Result<(), Misdeed> {
+    pub(super) fn release(&mut self, parts: usize) -> Result<(), Violation> {
         if parts > self.taken.len() {
-            return Err(Misdeed::BadIndex);
+            return Err(Violation::BadIndex);
         }
         self.taken.drain(..parts);
         Ok(())
@@ -95,7 +95,7 @@ mod tests {
         let mut refused = 0;
         let (steps, refused_min) = if cfg!(miri) { (500, 2) } else { (20_000, 100) };
         for _ in 0..steps {
-            let bytes = next(room.piece_bytes_max() + 1);
+            let bytes = next(room.fragment_bytes_max() + 1);
             match room.place(bytes) {
                 Some(offset) if next(3) > 0 => {
                     let end = offset + Room::takes_bytes(bytes);
@@ -114,10 +114,10 @@ mod tests {
             // What the protocol relies on: with less than a quarter unreported there is room.
             let taken: usize = model.iter().map(|(from, to)| to - from).sum();
             if taken < 1024 && model.len() < 4 {
-                assert!(room.place(room.piece_bytes_max()).is_some(), "{model:?}");
+                assert!(room.place(room.fragment_bytes_max()).is_some(), "{model:?}");
             }
         }
         assert!(refused > refused_min);
-        assert_eq!(room.release(model.len() + 1), Err(Misdeed::BadIndex));
+        assert_eq!(room.release(model.len() + 1), Err(Violation::BadIndex));
     }
 }

@@ -32,9 +32,9 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
     (CmaWay::new(line, pages, peer, &settings).unwrap(), raw, other)
 }
 
-fn record(piece_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
+fn record(fragment_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
     let mut bytes =
-        PieceHeader::data(piece_bytes as usize, piece_bytes as usize, 0).encode().to_vec();
+        FragmentHeader::data(fragment_bytes as usize, fragment_bytes as usize, 0).encode().to_vec();
     bytes.extend(offset.to_le_bytes());
     bytes.extend(freed.to_le_bytes());
     bytes.extend([1, 0]);
@@ -42,23 +42,23 @@ fn record(piece_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
 }
 
 #[track_caller]
-fn check(records: &[Vec<u8>], expected: Misdeed) {
+fn check(records: &[Vec<u8>], expected: Violation) {
     let theirs = Pages::create(4096).unwrap();
     let (mut way, raw, _control) = end_with_raw_peer(theirs.address(), theirs.len());
     socket::send(&raw, &records.concat()).unwrap();
-    let outcome = way.next(Deadline::Now);
+    let outcome = way.next(Deadline::NOW);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == expected));
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn hostile_records_are_named() {
-    check(&[record(1, 4096, 0)], Misdeed::BadAddress);
-    check(&[record(4097, 0, 0)], Misdeed::BadAddress);
-    check(&[record(9, u32::MAX, 0)], Misdeed::BadAddress);
-    check(&[record(9, 0, 1)], Misdeed::BadIndex);
-    check(&vec![record(9, 0, 0); PIECES_MAX + 1], Misdeed::BadIndex);
-    check(&[vec![0xff; 16]], Misdeed::BadHeader);
+    check(&[record(1, 4096, 0)], Violation::BadAddress);
+    check(&[record(4097, 0, 0)], Violation::BadAddress);
+    check(&[record(9, u32::MAX, 0)], Violation::BadAddress);
+    check(&[record(9, 0, 1)], Violation::BadIndex);
+    check(&vec![record(9, 0, 0); FRAGMENTS_MAX + 1], Violation::BadIndex);
+    check(&[vec![0xff; 16]], Violation::BadHeader);
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn memory_that_is_not_there_is_the_peers_misdeed() {
     // The first page of a process is never mapped.
     let (mut way, raw, _control) = end_with_raw_peer(64, 4096);
     socket::send(&raw, &record(9, 0, 0)).unwrap();
-    way.next(Deadline::Never).unwrap();
-    let outcome = way.read(&mut [0; 9], Deadline::Never);
-    assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Misdeed::BadAddress))), "{outcome:?}");
+    way.next(Deadline::NEVER).unwrap();
+    let outcome = way.read(&mut [0; 9], Deadline::NEVER);
+    assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Violation::BadAddress))), "{outcome:?}");
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn what_was_sent_can_be_read_after_the_sender_closed() {
     let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
     let mut sender = connect_over(there, Mechanism::Cma, &Options::default()).unwrap();
     let mut receiver = server.join().unwrap();
-    sender.send(b"farewell", Deadline::Never).unwrap();
+    sender.send(b"farewell", Deadline::NEVER).unwrap();
     drop(sender);
     let mut bytes = [0; 8];
-    receiver.receive(Deadline::Never).unwrap().read(&mut bytes).unwrap();
+    receiver.receive(Deadline::NEVER).unwrap().read(&mut bytes).unwrap();
     assert_eq!(&bytes, b"farewell");
-    assert!(matches!(receiver.receive(Deadline::Never), Err(ReceiveError::PeerGone)));
+    assert!(matches!(receiver.receive(Deadline::NEVER), Err(ReceiveError::PeerGone)));
 }

@@ -12,7 +12,7 @@ use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedByte
 
 use super::{COUNTS_BYTES, Place, counter_at};
 use crate::control::Control;
-use crate::error::{Misdeed, ReceiveError};
+use crate::error::{ReceiveError, Violation};
 use crate::limits::{BORROWS_PER_TENDING, SLOTS_PER_END_MAX};
 use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError, SegmentId};
 
@@ -64,7 +64,7 @@ impl Borrower {
     pub fn borrow(&mut self, place: Place) -> Result<Borrowed, ReceiveError> {
         let Place { slot, segment, offset, bytes } = place;
         if usize::from(slot) >= SLOTS_PER_END_MAX {
-            return Err(Misdeed::BadSegment.into());
+            return Err(Violation::BadSegment.into());
         }
         if self.borrows % BORROWS_PER_TENDING == BORROWS_PER_TENDING - 1 {
             self.segments.tend()?;
@@ -73,7 +73,7 @@ impl Borrower {
         let (start, bytes) = (offset as usize, bytes as usize);
         let range = start..start.saturating_add(bytes);
         if bytes == 0 || region.get(range).is_none() {
-            return Err(Misdeed::BadSegment.into());
+            return Err(Violation::BadSegment.into());
         }
         let region = PeerRegion::clone(region);
         let counts = Arc::clone(self.counts()?);

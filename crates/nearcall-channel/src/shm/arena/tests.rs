@@ -8,7 +8,7 @@ use nearcall_os::socket::{self, Kind};
 
 use super::*;
 use crate::control::Control;
-use crate::error::{Misdeed, ReceiveError};
+use crate::error::{ReceiveError, Violation};
 use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_PER_END_MAX};
 
 fn ends() -> (Lender, Borrower) {
@@ -160,8 +160,8 @@ fn every_lie_about_a_place_is_refused() {
         Place { bytes: 0, ..place },
     ] {
         let refused = borrower.borrow(lie);
-        let Err(ReceiveError::PeerBroken(misdeed)) = refused else { panic!("{lie:?}") };
-        assert_eq!(misdeed, Misdeed::BadSegment);
+        let Err(ReceiveError::PeerBroken(violation)) = refused else { panic!("{lie:?}") };
+        assert_eq!(violation, Violation::BadSegment);
     }
     assert!(borrower.borrow(place).is_ok());
 }

@@ -10,7 +10,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Kind};
@@ -20,6 +19,7 @@ use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::futex::Futex;
 use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ, SleepOn};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 use crate::watch::Life;
 
@@ -71,13 +71,13 @@ impl Doorbell for Either {
     }
 
     #[inline]
-    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()> {
-        Futex.sleep(memory, ticket, timeout)
+    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()> {
+        Futex.sleep(memory, ticket, deadline)
     }
 
     #[inline]
-    fn sleep_on_descriptor(&self, timeout: Option<Duration>) -> io::Result<()> {
-        if poll_one(&self.socket, Interest::Readable, timeout)?.is_some() {
+    fn sleep_on_descriptor(&self, deadline: Deadline) -> io::Result<()> {
+        if poll_one(&self.socket, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())

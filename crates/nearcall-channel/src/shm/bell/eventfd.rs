@@ -9,7 +9,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, eventfd};
@@ -18,6 +17,7 @@ use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
 /// Reads our eventfd, adds to the other end's.
@@ -29,11 +29,11 @@ pub(crate) struct Eventfd {
 
 impl Doorbell for Eventfd {
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
-        if self.wait == WaitPolicy::Block && timeout.is_none() {
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
+        if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             return eventfd::read(&self.ours).map(drop);
         }
-        if poll_one(&self.ours, Interest::Readable, timeout)?.is_some() {
+        if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())

@@ -4,7 +4,6 @@
 //! works through the sleeper's read-only mapping, so nobody writes another's memory.
 
 use std::io;
-use std::time::Duration;
 
 use nearcall_os::futex;
 
@@ -14,6 +13,7 @@ use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
 use crate::shm::layout::BELL;
 use crate::sync::Ordering;
+use crate::wait::Deadline;
 
 /// Waits on the other end's bell word, wakes whoever waits on ours.
 pub(crate) struct Futex;
@@ -27,8 +27,8 @@ impl Doorbell for Futex {
     }
 
     #[inline]
-    fn sleep(&self, memory: &Memory, ticket: u32, timeout: Option<Duration>) -> io::Result<()> {
-        futex::wait(memory.peer.futex_word(BELL), ticket, timeout);
+    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()> {
+        futex::wait(memory.peer.futex_word(BELL), ticket, deadline);
         Ok(())
     }
 

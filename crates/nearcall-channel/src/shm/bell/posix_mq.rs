@@ -6,7 +6,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, mqueue};
@@ -15,6 +14,7 @@ use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
 /// Length of a queue's messages, in bytes: the shortest there is.
@@ -37,12 +37,12 @@ pub(crate) fn probe() -> Result<(), String> {
 
 impl Doorbell for PosixMq {
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
-        if self.wait == WaitPolicy::Block && timeout.is_none() {
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
+        if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             return mqueue::receive(&self.ours, &mut [0; RING_BYTES]).map(drop);
         }
         // The queue's own time-out counts on the wall clock, so poll comes first.
-        if poll_one(&self.ours, Interest::Readable, timeout)?.is_some() {
+        if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())

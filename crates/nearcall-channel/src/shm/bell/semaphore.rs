@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::pshared::Semaphore;
 use nearcall_os::region::{Backing, SharedRegion};
@@ -15,6 +14,7 @@ use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
+use crate::wait::Deadline;
 
 /// The server waits here.
 const SERVER: usize = 0;
@@ -35,10 +35,10 @@ pub(crate) struct PosixSemaphore {
 
 impl Doorbell for PosixSemaphore {
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
-        match timeout {
-            None => self.ours.wait(),
-            Some(timeout) => self.ours.wait_timeout(timeout).map(drop),
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
+        match deadline {
+            Deadline::NEVER => self.ours.wait(),
+            deadline => self.ours.wait_timeout(deadline).map(drop),
         }
     }
 

@@ -16,7 +16,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process;
@@ -28,6 +27,7 @@ use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
 use crate::shm::layout::THREAD;
 use crate::sync::{Ordering, Own, fence};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
 /// The signal that rings. Ignored by default, and programs that handle it expect false alarms.
@@ -59,15 +59,15 @@ impl Doorbell for Signal {
     }
 
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
         match (&self.descriptor, self.wait) {
             (Some(descriptor), WaitPolicy::Poll) => {
-                if poll_one(descriptor, Interest::Readable, timeout)?.is_some() {
+                if poll_one(descriptor, Interest::Readable, deadline)?.is_some() {
                     self.silence();
                 }
                 Ok(())
             }
-            _ => signal::wait_for(&self.set, timeout).map(drop),
+            _ => signal::wait_for(&self.set, deadline).map(drop),
         }
     }
 
@@ -87,7 +87,7 @@ impl Doorbell for Signal {
     }
 
     fn silence(&self) {
-        let _ = signal::wait_for(&self.set, Some(Duration::ZERO));
+        let _ = signal::wait_for(&self.set, Deadline::NOW);
     }
 
     fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {

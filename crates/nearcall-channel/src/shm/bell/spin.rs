@@ -1,12 +1,12 @@
 //! No doorbell: the waiter spins. The fastest answer, for a whole CPU.
 
 use std::io;
-use std::time::Duration;
 
 use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory};
+use crate::wait::Deadline;
 
 /// Sleeps never and rings never.
 pub(crate) struct Spin;
@@ -14,7 +14,7 @@ pub(crate) struct Spin;
 impl Doorbell for Spin {
     const SLEEPS: bool = false;
 
-    fn sleep(&self, _: &Memory, _: u32, _: Option<Duration>) -> io::Result<()> {
+    fn sleep(&self, _: &Memory, _: u32, _: Deadline) -> io::Result<()> {
         Ok(())
     }
 

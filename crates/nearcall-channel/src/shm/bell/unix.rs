@@ -7,7 +7,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Half, Kind};
@@ -16,6 +15,7 @@ use crate::open::OpenError;
 use crate::settings::{Parts, Settings};
 use crate::shm::Meet;
 use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ};
+use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 use crate::watch::Life;
 
@@ -46,10 +46,10 @@ impl Unix {
 
 impl Doorbell for Unix {
     #[inline]
-    fn sleep(&self, _: &Memory, _: u32, timeout: Option<Duration>) -> io::Result<()> {
-        if self.wait == WaitPolicy::Block && timeout.is_none() {
+    fn sleep(&self, _: &Memory, _: u32, deadline: Deadline) -> io::Result<()> {
+        if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             self.judge(socket::recv(&self.socket, &mut [0; RINGS_PER_READ]).map(Some));
-        } else if poll_one(&self.socket, Interest::Readable, timeout)?.is_some() {
+        } else if poll_one(&self.socket, Interest::Readable, deadline)?.is_some() {
             self.silence();
         }
         Ok(())

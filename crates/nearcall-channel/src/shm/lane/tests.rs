@@ -11,26 +11,26 @@ fn ends() -> (LaneOut, LaneIn, Arc<Control>) {
 }
 
 fn is_bad(found: Result<Range<usize>, ReceiveError>) -> bool {
-    matches!(found, Err(ReceiveError::PeerBroken(Misdeed::BadSegment)))
+    matches!(found, Err(ReceiveError::PeerBroken(Violation::BadSegment)))
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn pieces_are_where_their_notes_say_and_slots_go_round() {
+fn fragments_are_where_their_notes_say_and_slots_go_round() {
     let (mut out, mut incoming, _line) = ends();
     assert!(out.open());
     for number in 0..3 * LANE_SLOTS as u64 {
         let slots = LANE_SLOTS as u64;
         assert_eq!(out.free_at(), if number < slots { 0 } else { number - slots + 1 });
         let byte = u8::try_from(number).unwrap();
-        out.room(PIECE_BYTES).fill(byte);
+        out.room(FRAGMENT_BYTES).fill(byte);
         let note = out.note();
         out.used(number + 1);
-        let place = incoming.find(note, PIECE_BYTES).unwrap();
-        let mut piece = vec![0; PIECE_BYTES];
-        incoming.region().unwrap().bytes(place).copy_to(&mut piece);
-        assert!(piece.iter().all(|found| *found == byte), "piece {number}");
+        let place = incoming.find(note, FRAGMENT_BYTES).unwrap();
+        let mut fragment = vec![0; FRAGMENT_BYTES];
+        incoming.region().unwrap().bytes(place).copy_to(&mut fragment);
+        assert!(fragment.iter().all(|found| *found == byte), "fragment {number}");
     }
     assert_eq!(out.busy_until(), 3 * LANE_SLOTS as u64);
 }
@@ -43,8 +43,8 @@ fn notes_that_lie_are_refused() {
     assert!(is_bad(incoming.find(0, 100)), "a segment that was never handed over");
     assert!(out.open());
     let note = out.note();
-    assert!(incoming.find(note, PIECE_BYTES).is_ok());
-    assert!(is_bad(incoming.find(note, PIECE_BYTES + 1)), "a piece longer than a slot");
+    assert!(incoming.find(note, FRAGMENT_BYTES).is_ok());
+    assert!(is_bad(incoming.find(note, FRAGMENT_BYTES + 1)), "a fragment longer than a slot");
     assert!(is_bad(incoming.find(note | (LANE_SLOTS as u64) << 16, 1)), "a slot behind the last");
     assert!(is_bad(incoming.find(note | 0xFFFF << 16, 1)), "a slot far behind the last");
     assert!(is_bad(incoming.find(note | 1 << 32, 1)), "bits that mean nothing");
@@ -66,7 +66,7 @@ fn a_segment_of_another_size_is_no_lane() {
 fn without_a_line_there_is_no_lane_and_it_is_asked_for_again_later() {
     let (mut out, incoming, line) = ends();
     drop(incoming);
-    for _ in 0..2 * PIECES_BEFORE_RETRY {
+    for _ in 0..2 * FRAGMENTS_BEFORE_RETRY {
         assert!(!out.open() && !out.is_held());
     }
     assert_eq!((out.free_at(), out.busy_until(), out.room(8).len()), (0, 0, 0));

@@ -1,4 +1,4 @@
-//! The way for pieces through memory that a mutex guards, whatever form it has there.
+//! The way for fragments through memory that a mutex guards, whatever form it has there.
 //!
 //! Always true: bytes are copied in and out under the lock, as the textbook has it, between the
 //! memory and a buffer of this end's own; each operation takes effect by one store at its end.
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
 
 use crate::channel::{Channel, Interest, Readiness};
-use crate::error::{Misdeed, ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError, Violation};
+use crate::fragment::FragmentHeader;
+use crate::fragments::FragmentChannel;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::piece::PieceHeader;
-use crate::pieces::PieceChannel;
 use crate::settings::{Parts, Settings};
 use crate::shm::layout::Capacity;
 use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
+use crate::transport::Transport;
 use crate::wait::Deadline;
 use crate::watch::{Cause, Life, WatchGuard, watch};
-use crate::way::PieceWay;
 
 /// One direction's memory, as one end sees it. All but `had_room` is called under the lock.
 pub(crate) trait Buffer: Send + Sized + 'static {
@@ -32,37 +32,37 @@ pub(crate) trait Buffer: Send + Sized + 'static {
     /// Makes an empty buffer of zeroed memory, before the other end attaches.
     fn init(&self) {}
 
-    /// Bytes of pieces that it holds at most.
+    /// Bytes of fragments that it holds at most.
     fn room_bytes(&self) -> usize;
 
-    /// The longest piece.
-    fn piece_bytes_max(&self) -> usize;
+    /// The longest fragment.
+    fn fragment_bytes_max(&self) -> usize;
 
-    /// Whether all pieces of a message had room when last looked. Then they still have: the
+    /// Whether all fragments of a message had room when last looked. Then they still have: the
     /// receiver only makes more.
     fn had_room(&self, message_bytes: usize) -> bool;
 
     /// Looks how much room there is.
-    fn look(&mut self) -> Result<(), Misdeed>;
+    fn look(&mut self) -> Result<(), Violation>;
 
-    /// Puts a piece in, for which there was room.
-    fn put(&mut self, header: PieceHeader, bytes: &[u8]) -> Result<(), Misdeed>;
+    /// Puts a fragment in, for which there was room.
+    fn put(&mut self, header: FragmentHeader, bytes: &[u8]) -> Result<(), Violation>;
 
-    /// Takes the oldest piece out, if there is one; its bytes are at the start of `into`, which
-    /// has room for the longest piece.
-    fn take(&mut self, into: &mut [u8]) -> Result<Option<PieceHeader>, Misdeed>;
+    /// Takes the oldest fragment out, if there is one; its bytes are at the start of `into`, which
+    /// has room for the longest fragment.
+    fn take(&mut self, into: &mut [u8]) -> Result<Option<FragmentHeader>, Violation>;
 }
 
 /// One end: a monitor and a buffer for each direction.
 struct MonitorWay<B> {
     sending: Monitor,
     outgoing: B,
-    /// The reserved piece, written by the user before it is put in.
+    /// The reserved fragment, written by the user before it is put in.
     staged: Box<[u8]>,
     reserved_bytes: usize,
     receiving: Monitor,
     incoming: B,
-    /// The current piece, taken out, and where its unread rest begins and ends.
+    /// The current fragment, taken out, and where its unread rest begins and ends.
     taken: Box<[u8]>,
     unread: (usize, usize),
     life: Arc<Life>,
@@ -85,7 +85,7 @@ pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> 
         answer.expect_nothing_more()?;
         let (sending, receiving) = (places.to_client, places.to_server);
         let way = MonitorWay::<B>::new(&region, sending, receiving, places.capacity, &settings)?;
-        let channel = PieceChannel::new(way, settings.message_bytes_max);
+        let channel = FragmentChannel::new(way, settings.message_bytes_max);
         Ok(Box::new(channel) as Box<dyn Channel>)
     };
     let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
@@ -104,7 +104,7 @@ pub(crate) fn accept<B: Buffer>(
     let (sending, receiving) = (places.to_server, places.to_client);
     let way =
         MonitorWay::<B>::new(&Arc::new(region), sending, receiving, places.capacity, settings)?;
-    let channel = Box::new(PieceChannel::new(way, settings.message_bytes_max));
+    let channel = Box::new(FragmentChannel::new(way, settings.message_bytes_max));
     Ok(Accepted { parts: Parts::default(), channel })
 }
 
@@ -142,7 +142,7 @@ impl<B: Buffer> MonitorWay<B> {
             .map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
         let outgoing = B::new(region, sending + Monitor::BYTES, capacity);
         let incoming = B::new(region, receiving + Monitor::BYTES, capacity);
-        let own_buffer = || vec![0; outgoing.piece_bytes_max()].into_boxed_slice();
+        let own_buffer = || vec![0; outgoing.fragment_bytes_max()].into_boxed_slice();
         let (staged, taken) = (own_buffer(), own_buffer());
         let (rescue, nudge) =
             (rescue(region, [sending, receiving]), nudge(region, sending, receiving));
@@ -176,27 +176,27 @@ impl<B: Buffer> MonitorWay<B> {
     }
 }
 
-impl<B: Buffer> PieceWay for MonitorWay<B> {
+impl<B: Buffer> Transport for MonitorWay<B> {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(self.outgoing.room_bytes())
     }
 
-    fn piece_bytes_max(&self) -> usize {
+    fn fragment_bytes_max(&self) -> usize {
         self.staged.len()
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
         self.outgoing.had_room(message_bytes)
-            || self.wait_for_room(message_bytes, Deadline::Now).unwrap_or(false)
+            || self.wait_for_room(message_bytes, Deadline::NOW).unwrap_or(false)
     }
 
     #[inline]
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
         if self.life.is_gone() {
             return Err(SendError::PeerGone);
         }
-        if self.outgoing.had_room(piece_bytes) || self.wait_for_room(piece_bytes, until)? {
-            self.reserved_bytes = piece_bytes;
+        if self.outgoing.had_room(fragment_bytes) || self.wait_for_room(fragment_bytes, until)? {
+            self.reserved_bytes = fragment_bytes;
             return Ok(());
         }
         Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full })
@@ -208,11 +208,11 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
     }
 
     #[inline]
-    fn publish(&mut self, header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, _until: Deadline) -> Result<(), SendError> {
         let (outgoing, bytes) = (&mut self.outgoing, &self.staged[..self.reserved_bytes]);
         // There is room: only the lock is waited for, as long as its owner copies.
         let wakes = Some(Condition::NotEmpty);
-        let put = self.sending.enter(Condition::NotFull, wakes, Deadline::Never, || {
+        let put = self.sending.enter(Condition::NotFull, wakes, Deadline::NEVER, || {
             outgoing.put(header, bytes).map(Some)
         });
         self.reserved_bytes = 0;
@@ -224,9 +224,9 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         let (incoming, taken) = (&mut self.incoming, &mut self.taken);
-        let mut take = |until| -> Result<Option<PieceHeader>, ReceiveError> {
+        let mut take = |until| -> Result<Option<FragmentHeader>, ReceiveError> {
             let wakes = Some(Condition::NotFull);
             self.receiving.enter(Condition::NotEmpty, wakes, until, || incoming.take(taken))
         };
@@ -234,13 +234,13 @@ impl<B: Buffer> PieceWay for MonitorWay<B> {
             Some(header) => header,
             None if !self.life.is_gone() => return Err(ReceiveError::Empty),
             // It may have put something in between our last look and its end.
-            None => take(Deadline::Now)?.ok_or(ReceiveError::PeerGone)?,
+            None => take(Deadline::NOW)?.ok_or(ReceiveError::PeerGone)?,
         };
-        self.unread = (0, header.piece_bytes as usize);
+        self.unread = (0, header.fragment_bytes as usize);
         Ok(header)
     }
 
-    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, _fragment_bytes: usize) -> bool {
         true
     }
 

@@ -6,7 +6,7 @@ use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
 
 use super::*;
 use crate::limits;
-use crate::shm::layout::piece_range;
+use crate::shm::layout::fragment_range;
 
 /// A small generator, so that a failure is a seed: splitmix64.
 struct Rng(u64);
@@ -44,20 +44,21 @@ impl Pair {
         Self { producer, consumer, frames, frames_read, progress, progress_read }
     }
 
-    fn try_push(&mut self, piece: &[u8]) -> bool {
-        let reserved = self.producer.try_reserve(&self.frames, &self.progress_read, piece.len());
+    fn try_push(&mut self, fragment: &[u8]) -> bool {
+        let reserved = self.producer.try_reserve(&self.frames, &self.progress_read, fragment.len());
         let Some(place) = reserved.unwrap() else { return false };
-        self.frames.slice_mut(piece_range(place, piece.len())).copy_from_slice(piece);
-        self.producer.publish(&self.frames, PieceHeader::data(piece.len(), piece.len(), 0));
+        self.frames.slice_mut(fragment_range(place, fragment.len())).copy_from_slice(fragment);
+        self.producer
+            .publish(&self.frames, FragmentHeader::data(fragment.len(), fragment.len(), 0));
         true
     }
 
-    /// Reserves and writes a piece, then forgets it.
-    fn push_and_forget(&mut self, piece: &[u8]) {
-        let reserved = self.producer.try_reserve(&self.frames, &self.progress_read, piece.len());
+    /// Reserves and writes a fragment, then forgets it.
+    fn push_and_forget(&mut self, fragment: &[u8]) {
+        let reserved = self.producer.try_reserve(&self.frames, &self.progress_read, fragment.len());
         if let Some(place) = reserved.unwrap() {
-            self.frames.slice_mut(piece_range(place, piece.len())).copy_from_slice(piece);
-            self.producer.forget(piece.len());
+            self.frames.slice_mut(fragment_range(place, fragment.len())).copy_from_slice(fragment);
+            self.producer.forget(fragment.len());
         }
     }
 
@@ -67,18 +68,18 @@ impl Pair {
             Some(found) if word != 0 => found,
             _ => self.consumer.try_next(&self.progress, &self.frames_read).unwrap()?,
         };
-        let mut piece = vec![0; header.piece_bytes as usize];
-        self.frames_read.bytes(piece_range(place, piece.len())).copy_to(&mut piece);
+        let mut fragment = vec![0; header.fragment_bytes as usize];
+        self.frames_read.bytes(fragment_range(place, fragment.len())).copy_to(&mut fragment);
         self.consumer.finish(&self.progress);
-        Some(piece)
+        Some(fragment)
     }
 }
 
-/// Random pushes, forgotten pushes and pops against a queue. Pieces look like frame words wherever
+/// Random pushes, forgotten pushes and pops against a queue. Fragments look like frame words wherever
 /// they can, so that old bytes would be taken for frames if the ring ever looked at them.
 fn model(seed: u64, buffer_bytes: u32, steps: usize) {
     let (mut rng, mut pair, mut queue) = (Rng(seed), Pair::new(buffer_bytes), VecDeque::new());
-    let largest = pair.producer.piece_bytes_max();
+    let largest = pair.producer.fragment_bytes_max();
     let mut push_percent = 50;
     for step in 0..steps {
         if step % 200 == 0 {
@@ -89,18 +90,18 @@ fn model(seed: u64, buffer_bytes: u32, steps: usize) {
             let bytes = rng.below(bytes + 1);
             let lap = if rng.below(2) == 0 { LAP } else { 0 };
             let word = (READY | lap | 1 << 63 | 8 << 32 | 8).to_le_bytes();
-            let piece: Vec<u8> = word.iter().copied().cycle().take(bytes).collect();
+            let fragment: Vec<u8> = word.iter().copied().cycle().take(bytes).collect();
             if rng.below(10) == 0 {
-                pair.push_and_forget(&piece);
-            } else if pair.try_push(&piece) {
-                queue.push_back(piece);
+                pair.push_and_forget(&fragment);
+            } else if pair.try_push(&fragment) {
+                queue.push_back(fragment);
             }
         } else {
             assert_eq!(pair.try_pop(), queue.pop_front(), "seed {seed} step {step}");
         }
     }
-    while let Some(piece) = queue.pop_front() {
-        assert_eq!(pair.try_pop(), Some(piece), "seed {seed} at the end");
+    while let Some(fragment) = queue.pop_front() {
+        assert_eq!(pair.try_pop(), Some(fragment), "seed {seed} at the end");
     }
     assert_eq!(pair.try_pop(), None, "seed {seed}");
 }
@@ -132,15 +133,18 @@ fn room_that_was_promised_for_a_message_is_there() {
     let (seeds, steps) = if cfg!(miri) { (1, 10) } else { (40, 200) };
     for seed in 0..seeds {
         let (mut rng, mut pair) = (Rng(seed), Pair::new(256 << 10));
-        let largest = pair.producer.piece_bytes_max();
+        let largest = pair.producer.fragment_bytes_max();
         for _ in 0..steps {
             let message_bytes = largest + rng.below(9 * largest);
             if pair.producer.has_room_for(&pair.progress_read, message_bytes).unwrap() {
                 let mut left = message_bytes;
                 while left > 0 {
-                    let piece = vec![7; left.min(largest)];
-                    assert!(pair.try_push(&piece), "seed {seed}: {left} of {message_bytes} left");
-                    left -= piece.len();
+                    let fragment = vec![7; left.min(largest)];
+                    assert!(
+                        pair.try_push(&fragment),
+                        "seed {seed}: {left} of {message_bytes} left"
+                    );
+                    left -= fragment.len();
                 }
             }
             for _ in 0..rng.below(6) {
@@ -173,7 +177,7 @@ fn a_progress_that_cannot_be_is_a_misdeed() {
         let asked = loop {
             match pair.producer.try_reserve(&pair.frames, &pair.progress_read, 56) {
                 Ok(Some(_)) => {
-                    pair.producer.publish(&pair.frames, PieceHeader::data(56, 56, 0));
+                    pair.producer.publish(&pair.frames, FragmentHeader::data(56, 56, 0));
                 }
                 other => break other,
             }
@@ -181,7 +185,7 @@ fn a_progress_that_cannot_be_is_a_misdeed() {
         // 128 is only a lie as long as less than that was written.
         match lie {
             128 => assert_eq!(asked, Ok(None)),
-            _ => assert_eq!(asked, Err(Misdeed::BadIndex)),
+            _ => assert_eq!(asked, Err(Violation::BadIndex)),
         }
     }
     let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
@@ -190,30 +194,30 @@ fn a_progress_that_cannot_be_is_a_misdeed() {
     assert!(pair.try_push(&[1; 56]));
     pair.progress.store64(CONSUMED, 0, Ordering::Relaxed);
     let backwards = pair.producer.try_reserve(&pair.frames, &pair.progress_read, 56);
-    assert_eq!(backwards, Err(Misdeed::BadIndex));
+    assert_eq!(backwards, Err(Violation::BadIndex));
 }
 
 #[test]
 fn words_that_lie_are_judged() {
-    let check = |word: u64, expected: Result<Option<u32>, Misdeed>| {
+    let check = |word: u64, expected: Result<Option<u32>, Violation>| {
         let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
         pair.frames.store64(FRAMES, word, Ordering::Relaxed);
         if let Some((header, _)) = pair.consumer.try_plain(pair.consumer.look(&pair.frames_read)) {
-            let largest = pair.producer.piece_bytes_max();
-            assert!(header.piece_bytes as usize <= largest, "{word:#x}");
+            let largest = pair.producer.fragment_bytes_max();
+            assert!(header.fragment_bytes as usize <= largest, "{word:#x}");
         }
         let found = pair.consumer.try_next(&pair.progress, &pair.frames_read);
-        let found = found.map(|found| found.map(|(header, _)| header.piece_bytes));
+        let found = found.map(|found| found.map(|(header, _)| header.fragment_bytes));
         assert_eq!(found, expected, "{word:#x}");
     };
     check(0, Ok(None));
     check(u64::from(u32::MAX), Ok(None));
     check(READY | LAP, Ok(None));
     check(READY | 1 << 63 | 8 << 32 | 8, Ok(Some(8)));
-    check(READY | PAD, Err(Misdeed::BadHeader));
-    check(!LAP, Err(Misdeed::BadHeader));
+    check(READY | PAD, Err(Violation::BadHeader));
+    check(!LAP, Err(Violation::BadHeader));
     let much = 2_000_u64;
-    check(READY | much << 32 | much, Err(Misdeed::PieceTooLarge { piece_bytes: much }));
+    check(READY | much << 32 | much, Err(Violation::FragmentTooLarge { fragment_bytes: much }));
 }
 
 #[test]
@@ -226,9 +230,9 @@ fn lies_in_a_ring_that_grows_stay_inside() {
             let consumer = &mut pair.consumer;
             let place = consumer.capacity.place(consumer.head);
             let lap = consumer.capacity.lap(consumer.head);
-            let piece = rng.below(consumer.piece_bytes_max + 2) as u64;
+            let fragment = rng.below(consumer.fragment_bytes_max + 2) as u64;
             let pad = if rng.below(20) == 0 { PAD } else { 0 };
-            let word = if pad == 0 { 1 << 63 | piece << 32 | piece } else { pad };
+            let word = if pad == 0 { 1 << 63 | fragment << 32 | fragment } else { pad };
             pair.frames.store64(place, word | READY | lap, Ordering::Relaxed);
             let found = match consumer.try_plain(consumer.look(&pair.frames_read)) {
                 Some(found) => Ok(Some(found)),
@@ -236,11 +240,13 @@ fn lies_in_a_ring_that_grows_stay_inside() {
             };
             match found {
                 Ok(Some((header, place))) => {
-                    let piece = piece_range(place, header.piece_bytes as usize);
+                    let fragment = fragment_range(place, header.fragment_bytes as usize);
                     // Panics outside the region.
-                    pair.frames_read
-                        .bytes(piece)
-                        .copy_to(&mut vec![0; header.piece_bytes as usize]);
+                    pair.frames_read.bytes(fragment).copy_to(&mut vec![
+                        0;
+                        header.fragment_bytes
+                            as usize
+                    ]);
                     pair.consumer.finish(&pair.progress);
                     assert!(pair.consumer.present.end <= pair.frames_read.len());
                 }
@@ -269,10 +275,10 @@ fn notes_up_to_the_end_of_the_pages_bring_the_next_ones_in() {
         let (next, present) = (FRAMES + (number + 1) * FRAME_ALIGN, pair.consumer.present);
         assert!(next + FRAME_ALIGN <= present.end, "{number}: the next word has a page");
         // A plain frame that reaches past the end is no plain frame.
-        let piece_bytes = pair.consumer.piece_bytes_max;
-        let lie = 1 << 63 | (piece_bytes as u64) << 32 | piece_bytes as u64 | READY;
+        let fragment_bytes = pair.consumer.fragment_bytes_max;
+        let lie = 1 << 63 | (fragment_bytes as u64) << 32 | fragment_bytes as u64 | READY;
         if let Some((_, place)) = pair.consumer.try_plain(lie) {
-            assert!(piece_range(place, piece_bytes).end <= present.end, "{number}");
+            assert!(fragment_range(place, fragment_bytes).end <= present.end, "{number}");
         }
     }
 }
@@ -285,5 +291,5 @@ fn two_pads_in_a_row_are_refused() {
     pair.frames.store64(FRAMES + FRAME_ALIGN, READY | PAD, Ordering::Relaxed);
     pair.frames.store64(FRAMES, READY | PAD | LAP, Ordering::Relaxed);
     let found = pair.consumer.try_next(&pair.progress, &pair.frames_read);
-    assert_eq!(found, Err(Misdeed::BadHeader));
+    assert_eq!(found, Err(Violation::BadHeader));
 }

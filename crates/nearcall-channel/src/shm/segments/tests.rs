@@ -24,8 +24,8 @@ fn made(id: u16, bytes: u32) -> [u8; 7] {
     [MADE, a, b, c, d, e, f]
 }
 
-fn is_misdeed<T>(outcome: Result<T, ReceiveError>, misdeed: Misdeed) -> bool {
-    matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == misdeed)
+fn is_misdeed<T>(outcome: Result<T, ReceiveError>, violation: Violation) -> bool {
+    matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == violation)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_segment_that_was_taken_back_is_unknown() {
     drop(region);
     reader.tend().unwrap();
     assert!(weak.upgrade().is_none(), "unmapped here, too");
-    assert!(is_misdeed(reader.get(first), Misdeed::BadSegment));
+    assert!(is_misdeed(reader.get(first), Violation::BadSegment));
     let (second, _region) = maker.create(4096).unwrap();
     assert_ne!(first, second);
     assert!(reader.get(second).is_ok());
@@ -183,9 +183,9 @@ fn descriptors_of_the_users_are_kept_for_them() {
     ours.pass_descriptors(&[passed.as_fd(), passed.as_fd()]).unwrap();
     let (second, _region) = maker.create(8192).unwrap();
     assert_eq!(reader.get(first).unwrap().len(), 4096);
-    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 1);
-    assert_eq!(theirs.take_descriptors(Deadline::Now).unwrap().len(), 2);
-    assert!(matches!(theirs.take_descriptors(Deadline::Now), Err(ReceiveError::Empty)));
+    assert_eq!(theirs.take_descriptors(Deadline::NOW).unwrap().len(), 1);
+    assert_eq!(theirs.take_descriptors(Deadline::NOW).unwrap().len(), 2);
+    assert!(matches!(theirs.take_descriptors(Deadline::NOW), Err(ReceiveError::Empty)));
     assert_eq!(reader.get(second).unwrap().len(), 8192, "taken while looking for descriptors");
 }
 
@@ -210,7 +210,7 @@ fn who_has_passed_many_descriptors_makes_no_more_segments() {
 fn segments_that_nobody_expects_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
-    assert!(is_misdeed(theirs.take_descriptors(Deadline::Now), Misdeed::BadPacket));
+    assert!(is_misdeed(theirs.take_descriptors(Deadline::NOW), Violation::BadPacket));
 }
 
 #[test]
@@ -223,26 +223,26 @@ fn every_lie_about_a_segment_is_refused() {
     };
     let large = SEGMENT_BYTES_PER_END_MAX + 1;
     let large_said = u32::try_from(large).unwrap();
-    let cases: [(&str, Vec<u8>, Vec<OwnedFd>, Misdeed); 12] = [
-        ("unsealed", made(0, 4096).into(), vec![unsealed()], Misdeed::BadSegment),
-        ("smaller", made(0, 8192).into(), vec![file(4096)], Misdeed::BadSegment),
-        ("larger", made(0, 4096).into(), vec![file(8192)], Misdeed::BadSegment),
-        ("empty", made(0, 0).into(), vec![file(4096)], Misdeed::BadSegment),
-        ("out of turn", made(1, 4096).into(), vec![file(4096)], Misdeed::BadSegment),
-        ("too large", made(0, large_said).into(), vec![file(large)], Misdeed::BadSegment),
-        ("no memory file", made(0, 4096).into(), vec![socket_fd()], Misdeed::BadSegment),
-        ("without file", made(0, 4096).into(), vec![], Misdeed::BadPacket),
-        ("two files", made(0, 4096).into(), vec![file(4096), file(4096)], Misdeed::BadPacket),
-        ("cut off", vec![MADE, 0, 0], vec![file(4096)], Misdeed::BadPacket),
-        ("retired unknown", vec![RETIRED, 0, 0], vec![], Misdeed::BadSegment),
-        ("retired with file", vec![RETIRED, 0, 0], vec![file(4096)], Misdeed::BadPacket),
+    let cases: [(&str, Vec<u8>, Vec<OwnedFd>, Violation); 12] = [
+        ("unsealed", made(0, 4096).into(), vec![unsealed()], Violation::BadSegment),
+        ("smaller", made(0, 8192).into(), vec![file(4096)], Violation::BadSegment),
+        ("larger", made(0, 4096).into(), vec![file(8192)], Violation::BadSegment),
+        ("empty", made(0, 0).into(), vec![file(4096)], Violation::BadSegment),
+        ("out of turn", made(1, 4096).into(), vec![file(4096)], Violation::BadSegment),
+        ("too large", made(0, large_said).into(), vec![file(large)], Violation::BadSegment),
+        ("no memory file", made(0, 4096).into(), vec![socket_fd()], Violation::BadSegment),
+        ("without file", made(0, 4096).into(), vec![], Violation::BadPacket),
+        ("two files", made(0, 4096).into(), vec![file(4096), file(4096)], Violation::BadPacket),
+        ("cut off", vec![MADE, 0, 0], vec![file(4096)], Violation::BadPacket),
+        ("retired unknown", vec![RETIRED, 0, 0], vec![], Violation::BadSegment),
+        ("retired with file", vec![RETIRED, 0, 0], vec![file(4096)], Violation::BadPacket),
     ];
-    for (what, packet, fds, misdeed) in cases {
+    for (what, packet, fds, violation) in cases {
         let (ours, theirs) = lines();
         let mut reader = PeerSegments::new(&theirs);
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         ours.send(&packet, &fds).unwrap();
-        assert!(is_misdeed(reader.get(SegmentId(0)), misdeed), "{what}");
+        assert!(is_misdeed(reader.get(SegmentId(0)), violation), "{what}");
     }
 }
 
@@ -259,7 +259,7 @@ fn more_segments_than_allowed_are_refused() {
     for number in 0..SEGMENTS_PER_END_MAX {
         send(number).unwrap();
     }
-    assert!(is_misdeed(send(SEGMENTS_PER_END_MAX), Misdeed::BadSegment));
+    assert!(is_misdeed(send(SEGMENTS_PER_END_MAX), Violation::BadSegment));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_flood_of_packets_ends_the_look() {
     for _ in 0..20 {
         ours.pass_descriptors(&many).unwrap();
     }
-    assert!(is_misdeed(reader.get(SegmentId(0)), Misdeed::BadSegment));
+    assert!(is_misdeed(reader.get(SegmentId(0)), Violation::BadSegment));
     let mut kept = 0;
     while let Some(fds) = theirs.inbox().pop_passed() {
         kept += fds.len();

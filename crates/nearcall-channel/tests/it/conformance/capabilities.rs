@@ -27,7 +27,7 @@ pub(super) fn claims_of_the_table_hold(play: &mut Play) {
             _ => assert!(!has || claims.pollable, "{interest:?}"),
         }
     }
-    let unit = endpoint.unit_bytes_max();
+    let unit = endpoint.fragment_bytes_max();
     if let Some(max) = claims.atomic_message_bytes_max {
         assert!(unit <= max as usize, "units of {unit} bytes, {max} claimed");
     }
@@ -36,9 +36,9 @@ pub(super) fn claims_of_the_table_hold(play: &mut Play) {
     // One unit and one byte more: the border must not show.
     for (number, len) in (0..).zip([unit, unit + 1, unit - 1]) {
         if play.is_first() {
-            endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, len), Deadline::NEVER).unwrap();
         } else {
-            expect_message(&mut endpoint, number, len, Deadline::Never);
+            expect_message(&mut endpoint, number, len, Deadline::NEVER);
         }
     }
     if play.is_first() {
@@ -54,11 +54,11 @@ pub(super) fn both_ends_on_one_cpu(play: &mut Play) {
     cpu::pin_current(cpu::allowed()[0]).unwrap();
     for number in 0..rounds {
         if play.is_first() {
-            endpoint.send(&pattern(number, 60), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, 60), Deadline::NEVER).unwrap();
             expect_message(&mut endpoint, number, 60, patient());
         } else {
             expect_message(&mut endpoint, number, 60, patient());
-            endpoint.send(&pattern(number, 60), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, 60), Deadline::NEVER).unwrap();
         }
     }
     settle(play);
@@ -69,7 +69,7 @@ pub(super) fn descriptors_pass(play: &mut Play) {
     let mut endpoint = play.meet();
     if play.is_first() {
         let pipe = pipe::create().unwrap();
-        let none = endpoint.take_descriptors(Deadline::Now).err();
+        let none = endpoint.take_descriptors(Deadline::NOW).err();
         assert!(matches!(none, Some(ReceiveError::Empty)), "{none:?}");
         let many = vec![pipe.write.as_fd(); PASSED_DESCRIPTORS_MAX + 1];
         let refused = endpoint.pass_descriptors(&many).unwrap_err();
@@ -77,13 +77,13 @@ pub(super) fn descriptors_pass(play: &mut Play) {
         endpoint.pass_descriptors(&many[1..]).unwrap();
         drop(many);
         drop(pipe.write);
-        endpoint.send(&pattern(1, 30), Deadline::Never).unwrap();
+        endpoint.send(&pattern(1, 30), Deadline::NEVER).unwrap();
         let mut bytes = [0; 32];
         assert_eq!(pipe::read(&pipe.read, &mut bytes).unwrap(), 5);
         assert_eq!(&bytes[..5], b"hello");
         assert_eq!(pipe::read(&pipe.read, &mut bytes).unwrap(), 0, "all copies are closed");
     } else {
-        expect_message(&mut endpoint, 1, 30, Deadline::Never);
+        expect_message(&mut endpoint, 1, 30, Deadline::NEVER);
         let fds = endpoint.take_descriptors(patient()).unwrap();
         assert_eq!(fds.len(), PASSED_DESCRIPTORS_MAX);
         assert_eq!(pipe::write(&fds[3], b"hello").unwrap(), 5);
@@ -95,9 +95,9 @@ pub(super) fn meeting_by_name(play: &mut Play) {
     let options = Options { message_bytes_max: 1000, ..play.options() };
     let mut endpoint = play.meet_at(&"some-service".parse().unwrap(), &options);
     if play.is_first() {
-        endpoint.send(b"by name", Deadline::Never).unwrap();
+        endpoint.send(b"by name", Deadline::NEVER).unwrap();
     } else {
-        assert_eq!(endpoint.receive(Deadline::Never).unwrap().len(), 7);
+        assert_eq!(endpoint.receive(Deadline::NEVER).unwrap().len(), 7);
     }
     settle(play);
 }

@@ -18,20 +18,20 @@ pub(super) fn let_it_sleep() {
 /// Demands that receiving and sending say that the other end is gone.
 #[track_caller]
 pub(super) fn expect_gone(endpoint: &mut Endpoint) {
-    for until in [Deadline::Never, Deadline::Now, Deadline::after(DEATH_NOTICED)] {
+    for until in [Deadline::NEVER, Deadline::NOW, Deadline::after(DEATH_NOTICED)] {
         let gone = endpoint.receive(until).err();
         assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
     }
     // The first sends may still find a buffer: a kernel tells of some ends only then.
     let end = clock::now() + DEATH_NOTICED;
     for attempt in 0.. {
-        match endpoint.send(&[0; 100], Deadline::Never) {
+        match endpoint.send(&[0; 100], Deadline::NEVER) {
             Err(SendError::PeerGone) => break,
             Ok(()) => assert!(attempt < 3 || clock::now() < end, "sends to nobody still succeed"),
             Err(error) => panic!("{error:?}"),
         }
     }
-    let gone = endpoint.send(&[0; 100], Deadline::Now).err();
+    let gone = endpoint.send(&[0; 100], Deadline::NOW).err();
     assert!(matches!(gone, Some(SendError::PeerGone)), "{gone:?}");
 }
 
@@ -39,7 +39,7 @@ pub(super) fn expect_gone(endpoint: &mut Endpoint) {
 #[track_caller]
 pub(super) fn send_until_gone(endpoint: &mut Endpoint, message: &[u8]) {
     loop {
-        match endpoint.send(message, Deadline::Never) {
+        match endpoint.send(message, Deadline::NEVER) {
             Ok(()) => {}
             Err(SendError::PeerGone) => return,
             Err(error) => panic!("{error:?}"),
@@ -54,13 +54,13 @@ pub(super) fn what_was_sent_before_the_close_arrives(play: &mut Play) {
     if play.is_first() {
         play.hear();
         for (number, len) in (0..).zip(lens) {
-            expect_message(&mut endpoint, number, len, Deadline::Never);
+            expect_message(&mut endpoint, number, len, Deadline::NEVER);
         }
         expect_gone(&mut endpoint);
         play.tell(0);
     } else {
         for (number, len) in (0..).zip(lens) {
-            endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, len), Deadline::NEVER).unwrap();
         }
         drop(endpoint);
         play.tell(0);
@@ -71,7 +71,7 @@ pub(super) fn what_was_sent_before_the_close_arrives(play: &mut Play) {
 pub(super) fn a_close_wakes_a_receiver(play: &mut Play) {
     let mut endpoint = play.meet();
     if play.is_first() {
-        let gone = endpoint.receive(Deadline::Never).err();
+        let gone = endpoint.receive(Deadline::NEVER).err();
         assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
         play.hear_of_close().now("close in receive", play);
         play.tell(0);

@@ -21,13 +21,13 @@ fn small(play: &Play) -> Options {
 fn expect_the_last_three(endpoint: &mut Endpoint, play: &Play) {
     if play.mechanism.capabilities().delivers_after_death {
         for number in 0..3 {
-            expect_message(endpoint, number, 100, Deadline::Never);
+            expect_message(endpoint, number, 100, Deadline::NEVER);
         }
         return;
     }
     let mut bytes = [0; 100];
     let mut arrived = 0;
-    while endpoint.receive_into(&mut bytes, Deadline::Never).is_ok() {
+    while endpoint.receive_into(&mut bytes, Deadline::NEVER).is_ok() {
         expect_pattern(&bytes, arrived, 100);
         arrived += 1;
     }
@@ -40,7 +40,7 @@ pub(super) fn killed_while_idle(play: &mut Play) {
     let mut endpoint = play.meet();
     if !play.is_first() {
         for number in 0..3 {
-            endpoint.send(&pattern(number, 100), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, 100), Deadline::NEVER).unwrap();
         }
         play.die();
     }
@@ -57,11 +57,11 @@ pub(super) fn killed_with_messages_unread(play: &mut Play) {
     if !play.is_first() {
         play.hear();
         for number in 0..3 {
-            endpoint.send(&pattern(number, 100), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, 100), Deadline::NEVER).unwrap();
         }
         play.die();
     }
-    endpoint.send(&pattern(7, 100), Deadline::Never).unwrap();
+    endpoint.send(&pattern(7, 100), Deadline::NEVER).unwrap();
     play.tell(0);
     let death = play.hear_of_death();
     play.wait_for_death();
@@ -76,7 +76,7 @@ pub(super) fn killed_while_we_receive(play: &mut Play) {
         let_it_sleep();
         play.die();
     }
-    let gone = endpoint.receive(Deadline::Never).err();
+    let gone = endpoint.receive(Deadline::NEVER).err();
     play.hear_of_death().now("death in receive", play);
     assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
     expect_gone(&mut endpoint);
@@ -96,13 +96,13 @@ pub(super) fn killed_while_we_send(play: &mut Play) {
 pub(super) fn killed_while_sending(play: &mut Play) {
     let mut endpoint = play.meet_with(&small(play));
     if !play.is_first() {
-        let mut claim = endpoint.claim(LONG, Deadline::Never).unwrap();
+        let mut claim = endpoint.claim(LONG, Deadline::NEVER).unwrap();
         claim.write(&pattern(0, LONG / 2)).unwrap();
         play.die();
     }
     let mut bytes = Vec::new();
     // A mechanism may hand a message out only once it is whole.
-    let error = match endpoint.receive(Deadline::Never) {
+    let error = match endpoint.receive(Deadline::NEVER) {
         Ok(mut message) => {
             assert_eq!(message.len(), LONG);
             message.read_to_end(&mut bytes).unwrap_err()
@@ -117,7 +117,7 @@ pub(super) fn killed_while_sending(play: &mut Play) {
 pub(super) fn killed_while_receiving(play: &mut Play) {
     let mut endpoint = play.meet_with(&small(play));
     if !play.is_first() {
-        let mut message = endpoint.receive(Deadline::Never).unwrap();
+        let mut message = endpoint.receive(Deadline::NEVER).unwrap();
         message.read(&mut vec![0; 50_000]).unwrap();
         play.die();
     }
@@ -130,8 +130,8 @@ fn echo(endpoint: &mut Endpoint) -> Result<(), ReceiveError> {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        endpoint.receive(Deadline::Never)?.read_to_end(&mut bytes)?;
-        if endpoint.send(&bytes, Deadline::Never).is_err() {
+        endpoint.receive(Deadline::NEVER)?.read_to_end(&mut bytes)?;
+        if endpoint.send(&bytes, Deadline::NEVER).is_err() {
             return Err(ReceiveError::PeerGone);
         }
     }
@@ -150,7 +150,7 @@ pub(super) fn killed_while_echoing(play: &mut Play) {
         process::kill_pidfd(&victim).unwrap();
         clock::monotonic_ns()
     });
-    endpoint.send(&pattern(0, 60), Deadline::Never).unwrap();
+    endpoint.send(&pattern(0, 60), Deadline::NEVER).unwrap();
     let error = echo(&mut endpoint).unwrap_err();
     let noticed_ns = clock::monotonic_ns();
     let took = Duration::from_nanos(noticed_ns.saturating_sub(killer.join().unwrap()));

@@ -38,7 +38,7 @@ fn sleep(endpoint: &Endpoint, interest: Interest, timeout: Duration) -> bool {
 #[track_caller]
 fn drain_and_arm(endpoint: &mut Endpoint) {
     for _ in 0..SPURIOUS_MAX {
-        match endpoint.receive(Deadline::Now).err() {
+        match endpoint.receive(Deadline::NOW).err() {
             Some(ReceiveError::Empty) => {}
             other => panic!("nothing was sent, but: {other:?}"),
         }
@@ -57,7 +57,7 @@ pub(super) fn an_event_loop_sleeps_until_a_message(play: &mut Play) {
     for (number, len) in (0..).zip([10, 0, 5000, 60, 1]) {
         if !play.is_first() {
             play.hear();
-            endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
+            endpoint.send(&pattern(number, len), Deadline::NEVER).unwrap();
             continue;
         }
         drain_and_arm(&mut endpoint);
@@ -76,7 +76,7 @@ pub(super) fn an_event_loop_sleeps_until_a_message(play: &mut Play) {
 #[track_caller]
 fn receive_in_a_loop(endpoint: &mut Endpoint, number: u64, len: usize) {
     for _ in 0..SPURIOUS_MAX {
-        match endpoint.receive(Deadline::Now) {
+        match endpoint.receive(Deadline::NOW) {
             Ok(mut message) => {
                 let mut bytes = Vec::new();
                 message.read_to_end(&mut bytes).unwrap();
@@ -103,7 +103,7 @@ pub(super) fn an_event_loop_sleeps_until_room(play: &mut Play) {
     if !play.is_first() {
         let sent = play.hear();
         for number in 0..=sent {
-            expect_message(&mut endpoint, number, 100, Deadline::Never);
+            expect_message(&mut endpoint, number, 100, Deadline::NEVER);
         }
         return settle(play);
     }
@@ -123,9 +123,9 @@ pub(super) fn an_event_loop_sleeps_until_room(play: &mut Play) {
         if endpoint.arm(Interest::Send) {
             assert!(sleep(&endpoint, Interest::Send, PATIENCE), "not woken by room");
         }
-        match endpoint.send(&pattern(sent, 100), Deadline::Now) {
+        match endpoint.send(&pattern(sent, 100), Deadline::NOW) {
             Ok(()) => {
-                endpoint.flush(Deadline::Never).unwrap();
+                endpoint.flush(Deadline::NEVER).unwrap();
                 return settle(play);
             }
             Err(SendError::Full) => {}
@@ -149,7 +149,7 @@ pub(super) fn an_event_loop_hears_of_the_end(play: &mut Play) {
     let death = play.hear_of_death();
     let end = clock::now() + DEATH_NOTICED;
     loop {
-        match endpoint.receive(Deadline::Now).err() {
+        match endpoint.receive(Deadline::NOW).err() {
             Some(ReceiveError::PeerGone) => break,
             Some(ReceiveError::Empty) => {}
             other => panic!("{other:?}"),

@@ -21,7 +21,7 @@ const FULL_MAX: u64 = 1_000_000;
 #[track_caller]
 pub(super) fn fill_up(endpoint: &mut Endpoint, from: u64) -> u64 {
     for sent in 0..FULL_MAX {
-        match endpoint.send(&pattern(from + sent, 100), Deadline::Now) {
+        match endpoint.send(&pattern(from + sent, 100), Deadline::NOW) {
             Ok(()) => {}
             Err(SendError::Full) => return sent,
             Err(error) => panic!("{error:?}"),
@@ -44,13 +44,13 @@ pub(super) fn a_full_channel_refuses_and_loses_nothing(play: &mut Play) {
         } else {
             let sent = play.hear();
             for number in number..number + sent {
-                expect_message(&mut endpoint, number, 100, Deadline::Never);
+                expect_message(&mut endpoint, number, 100, Deadline::NEVER);
             }
             number += sent;
         }
         settle(play);
         if !play.is_first() {
-            let empty = endpoint.receive(Deadline::Now).err();
+            let empty = endpoint.receive(Deadline::NOW).err();
             assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
         }
         settle(play);
@@ -71,22 +71,22 @@ fn expect_kept(started: Instant) {
 pub(super) fn deadlines_are_kept(play: &mut Play) {
     let mut endpoint = play.meet_with(&Options { buffer_bytes: 4 << 10, ..play.options() });
     if play.is_first() {
-        let empty = endpoint.receive(Deadline::Now).err();
+        let empty = endpoint.receive(Deadline::NOW).err();
         assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
         let started = clock::now();
-        let empty = endpoint.receive(Deadline::At(started + SHORT)).err();
+        let empty = endpoint.receive(Deadline::at(started + SHORT)).err();
         assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
         expect_kept(started);
-        let past = endpoint.receive(Deadline::At(started)).err();
+        let past = endpoint.receive(Deadline::at(started)).err();
         assert!(matches!(past, Some(ReceiveError::Empty)), "{past:?}");
 
         let sent = fill_up(&mut endpoint, 0);
         let started = clock::now();
-        let full = endpoint.send(&[0; 100], Deadline::At(started + SHORT)).err();
+        let full = endpoint.send(&[0; 100], Deadline::at(started + SHORT)).err();
         assert!(matches!(full, Some(SendError::Full)), "{full:?}");
         expect_kept(started);
         play.tell(sent);
-        endpoint.send(&pattern(sent, 100), Deadline::Never).unwrap();
+        endpoint.send(&pattern(sent, 100), Deadline::NEVER).unwrap();
         endpoint.flush(patient()).unwrap();
     } else {
         let sent = play.hear();
@@ -116,11 +116,11 @@ pub(super) fn a_late_message_is_given_up(play: &mut Play) {
         });
         assert!(late, "a channel that nobody reads takes everything");
         play.tell(0);
-        endpoint.send(&pattern(4, 99), Deadline::Never).unwrap();
+        endpoint.send(&pattern(4, 99), Deadline::NEVER).unwrap();
     } else {
         play.hear();
         loop {
-            let mut message = endpoint.receive(Deadline::Never).unwrap();
+            let mut message = endpoint.receive(Deadline::NEVER).unwrap();
             let (len, mut bytes) = (message.len(), Vec::new());
             match message.read_to_end(&mut bytes) {
                 Ok(()) if len == 99 => break expect_pattern(&bytes, 4, 99),
@@ -142,7 +142,7 @@ pub(super) fn a_slow_message_outlives_deadlines(play: &mut Play) {
     let mut endpoint = play.meet();
     let bytes = pattern(8, LONG);
     if play.is_first() {
-        let mut claim = endpoint.claim(LONG, Deadline::Never).unwrap();
+        let mut claim = endpoint.claim(LONG, Deadline::NEVER).unwrap();
         claim.write(&bytes[..LONG / 2]).unwrap();
         play.tell(0);
         play.hear();
@@ -156,7 +156,7 @@ pub(super) fn a_slow_message_outlives_deadlines(play: &mut Play) {
         }
         play.hear();
         play.tell(0);
-        assert_eq!(endpoint.receive_into(&mut into, Deadline::Never).unwrap(), LONG);
+        assert_eq!(endpoint.receive_into(&mut into, Deadline::NEVER).unwrap(), LONG);
         expect_pattern(&into, 8, LONG);
     }
     settle(play);
@@ -171,19 +171,19 @@ pub(super) fn both_directions_at_once(play: &mut Play) {
     while received < MESSAGES || !flushed {
         let mut moved = false;
         if sent < MESSAGES {
-            match endpoint.send(&pattern(sent, LEN), Deadline::Now) {
+            match endpoint.send(&pattern(sent, LEN), Deadline::NOW) {
                 Ok(()) => (sent, moved) = (sent + 1, true),
                 Err(SendError::Full) => {}
                 Err(error) => panic!("{error:?}"),
             }
         } else if !flushed {
-            match endpoint.flush(Deadline::Now) {
+            match endpoint.flush(Deadline::NOW) {
                 Ok(()) => (flushed, moved) = (true, true),
                 Err(SendError::Full) => {}
                 Err(error) => panic!("{error:?}"),
             }
         }
-        match endpoint.receive(Deadline::Now) {
+        match endpoint.receive(Deadline::NOW) {
             Ok(mut message) => {
                 let mut bytes = Vec::new();
                 message.read_to_end(&mut bytes).unwrap();

@@ -27,21 +27,21 @@ pub(super) fn many_messages_arrive_in_order(play: &mut Play) {
         for number in 0..MESSAGES {
             let message = pattern(number, len(number));
             sum = checksum(sum, &message);
-            endpoint.send(&message, Deadline::Never).unwrap();
+            endpoint.send(&message, Deadline::NEVER).unwrap();
         }
         let mut theirs = [0; 8];
-        endpoint.receive(Deadline::Never).unwrap().read(&mut theirs).unwrap();
+        endpoint.receive(Deadline::NEVER).unwrap().read(&mut theirs).unwrap();
         assert_eq!(u64::from_le_bytes(theirs), sum, "checksum over all messages");
     } else {
         let mut bytes = [0; 64];
         for number in 0..MESSAGES {
-            let mut message = endpoint.receive(Deadline::Never).unwrap();
+            let mut message = endpoint.receive(Deadline::NEVER).unwrap();
             let read = message.read(&mut bytes).unwrap();
             drop(message);
             expect_pattern(&bytes[..read], number, len(number));
             sum = checksum(sum, &bytes[..read]);
         }
-        endpoint.send(&sum.to_le_bytes(), Deadline::Never).unwrap();
+        endpoint.send(&sum.to_le_bytes(), Deadline::NEVER).unwrap();
         play.tell(0);
     }
     if play.is_first() {
@@ -79,13 +79,13 @@ pub(super) fn odd_sizes(play: &mut Play) {
     let sizes = [0, 1, 63, 64, 65, 4095, 4096, 65_535, 65_537, limit, 0, limit - 1, 7];
     for (number, len) in (0..).zip(sizes) {
         if play.is_first() {
-            endpoint.send(&pattern(number, len), Deadline::Never).unwrap();
-            expect_message(&mut endpoint, number + 100, len, Deadline::Never);
+            endpoint.send(&pattern(number, len), Deadline::NEVER).unwrap();
+            expect_message(&mut endpoint, number + 100, len, Deadline::NEVER);
         } else {
-            expect_message(&mut endpoint, number, len, Deadline::Never);
-            endpoint.send(&pattern(number + 100, len), Deadline::Never).unwrap();
+            expect_message(&mut endpoint, number, len, Deadline::NEVER);
+            endpoint.send(&pattern(number + 100, len), Deadline::NEVER).unwrap();
         }
-        match endpoint.send(&vec![0; limit + 1], Deadline::Never) {
+        match endpoint.send(&vec![0; limit + 1], Deadline::NEVER) {
             Err(SendError::TooLarge { message_bytes, message_bytes_max }) => {
                 assert_eq!((message_bytes, message_bytes_max), (limit + 1, limit));
             }
@@ -103,11 +103,11 @@ pub(super) fn oversized(play: &mut Play) {
         let mut endpoint = play.meet_with(&options);
         for from_first in [true, false] {
             if from_first == play.is_first() {
-                endpoint.send(&pattern(5, LEN), Deadline::Never).unwrap();
-                endpoint.send(&pattern(6, 6), Deadline::Never).unwrap();
+                endpoint.send(&pattern(5, LEN), Deadline::NEVER).unwrap();
+                endpoint.send(&pattern(6, 6), Deadline::NEVER).unwrap();
             } else {
-                expect_message(&mut endpoint, 5, LEN, Deadline::Never);
-                expect_message(&mut endpoint, 6, 6, Deadline::Never);
+                expect_message(&mut endpoint, 5, LEN, Deadline::NEVER);
+                expect_message(&mut endpoint, 6, 6, Deadline::NEVER);
             }
         }
         settle(play);

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Listener, MeetError, Misdeed, OpenError, Options, VERSION, Version, connect,
+    Deadline, HandshakeError, Listener, OpenError, Options, VERSION, Version, Violation, connect,
 };
 use nearcall_os::{clock, pipe};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -30,18 +30,18 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn fits(self, error: &MeetError) -> bool {
+    fn fits(self, error: &HandshakeError) -> bool {
         match self {
-            Self::BadPacket => matches!(error, MeetError::PeerBroken(Misdeed::BadPacket)),
-            Self::BadParts => matches!(error, MeetError::Open(_, OpenError::BadParts(_))),
-            Self::BadOptions => matches!(error, MeetError::BadOptions(_)),
+            Self::BadPacket => matches!(error, HandshakeError::PeerBroken(Violation::BadPacket)),
+            Self::BadParts => matches!(error, HandshakeError::Open(_, OpenError::BadParts(_))),
+            Self::BadOptions => matches!(error, HandshakeError::BadOptions(_)),
             Self::Mechanism => error.to_string().contains("unknown mechanism"),
             Self::Version => matches!(
                 error,
-                MeetError::Version { ours: VERSION, theirs: Version { major: 2, minor: 0 } }
+                HandshakeError::Version { ours: VERSION, theirs: Version { major: 2, minor: 0 } }
             ),
-            Self::Gone => matches!(error, MeetError::PeerGone),
-            Self::Silent => matches!(error, MeetError::TimedOut),
+            Self::Gone => matches!(error, HandshakeError::PeerGone),
+            Self::Silent => matches!(error, HandshakeError::TimedOut),
         }
     }
 
@@ -101,7 +101,7 @@ fn act(play: &mut Play, attacks: &[Attack]) {
         let mut endpoint = listener.accept(patient(), &play.options()).unwrap();
         let mut bytes = Vec::new();
         endpoint.receive(patient()).unwrap().read_to_end(&mut bytes).unwrap();
-        endpoint.send(&bytes, Deadline::Never).unwrap();
+        endpoint.send(&bytes, Deadline::NEVER).unwrap();
         let _ = endpoint.receive(patient());
     }
 }

@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, patient};
 
 /// Connections of one run, each with another stream of random bytes.
 const CONNECTIONS: u64 = 40;
-/// How long a connection lives if its misdeeds are never seen.
+/// How long a connection lives if its violations are never seen.
 const CONNECTION: Duration = Duration::from_millis(20);
 /// Small, so that random lengths are often above it.
 const LIMIT: u32 = 10_000;
@@ -59,7 +59,7 @@ fn mutate(play: &mut Play) {
         play.tell(0);
     }
     note(&format!("what was seen: {seen:?}"));
-    assert!(seen.keys().any(|what| what.contains("PeerBroken")), "no misdeed was seen: {seen:?}");
+    assert!(seen.keys().any(|what| what.contains("PeerBroken")), "no violation was seen: {seen:?}");
 }
 
 /// Talks to the hostile peer until it is caught or its time is over.
@@ -72,19 +72,19 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
         rounds += 1;
         let until = match rounds.is_multiple_of(3) {
             true => Deadline::after(Duration::from_millis(1)),
-            false => Deadline::Now,
+            false => Deadline::NOW,
         };
         bytes.clear();
         let received = endpoint.receive(until).and_then(|mut message| {
             assert!(message.len() <= LIMIT as usize, "a message above the limit");
             match rounds.is_multiple_of(5) {
-                true => message.piece().map(|piece| piece.len()).map(|_| ()),
+                true => message.fragment().map(|fragment| fragment.len()).map(|_| ()),
                 false => message.read_to_end(&mut bytes),
             }
         });
         match received {
-            Err(ReceiveError::PeerBroken(misdeed)) => {
-                *seen.entry(format!("receive: PeerBroken {misdeed:?}")).or_default() +=
+            Err(ReceiveError::PeerBroken(violation)) => {
+                *seen.entry(format!("receive: PeerBroken {violation:?}")).or_default() +=
                     u32::from(!caught_receiving);
                 caught_receiving = true;
             }
@@ -99,8 +99,8 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
         }
         match endpoint.send(&vec![1; (rounds * 97 % 9000) as usize], until) {
             Ok(()) | Err(SendError::Full) => {}
-            Err(SendError::PeerBroken(misdeed)) => {
-                *seen.entry(format!("send: PeerBroken {misdeed:?}")).or_default() +=
+            Err(SendError::PeerBroken(violation)) => {
+                *seen.entry(format!("send: PeerBroken {violation:?}")).or_default() +=
                     u32::from(!caught_sending);
                 caught_sending = true;
             }
@@ -157,16 +157,16 @@ fn scribble(own: &mut OwnRegion, random: &mut fastrand::Rng, kind: u64) {
 /// A frame's word that passes the first checks more often than chance would.
 fn plausible(random: &mut fastrand::Rng) -> u64 {
     let lengths = [0, 1, 55, 56, 57, 900, 1024, 4096, 9_999, 10_001, (1 << 28) - 1];
-    let piece = lengths[random.usize(0..lengths.len())];
+    let fragment = lengths[random.usize(0..lengths.len())];
     let message = match random.u8(0..4) {
         0 => u64::from(u32::MAX),
         1 => lengths[random.usize(0..lengths.len())],
-        _ => piece,
+        _ => fragment,
     };
     // READY nearly always; PAD, ABORT and LAST by chance.
     let ready = u64::from(random.u8(0..16) > 0) << 60;
     let flags = u64::from(random.u8(0..8) == 0) << 61
         | u64::from(random.u8(0..8) == 0) << 62
         | u64::from(random.bool()) << 63;
-    message | piece << 32 | ready | flags
+    message | fragment << 32 | ready | flags
 }

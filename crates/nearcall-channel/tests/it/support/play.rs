@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address, Endpoint, Listener, Mechanism, MeetError, OpenError, Options, Refusal, WaitPolicy,
-    accept_over, connect, connect_over,
+    Address, Endpoint, HandshakeError, Listener, Mechanism, OpenError, Options, Refusal,
+    WaitPolicy, accept_over, connect, connect_over,
 };
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{self, Child};
@@ -155,8 +155,8 @@ impl Play {
         match met {
             Ok(endpoint) => endpoint,
             Err(
-                MeetError::Open(_, OpenError::Unsupported(reason))
-                | MeetError::Refused { code: Refusal::Unsupported, text: reason },
+                HandshakeError::Open(_, OpenError::Unsupported(reason))
+                | HandshakeError::Refused { code: Refusal::Unsupported, text: reason },
             ) => {
                 // Only a mechanism that says so beforehand may refuse.
                 let said = self.mechanism.supported();
@@ -291,11 +291,11 @@ fn connect_patiently(
     address: &Address,
     mechanism: Mechanism,
     options: &Options,
-) -> Result<Endpoint, MeetError> {
+) -> Result<Endpoint, HandshakeError> {
     let end = clock::now() + PATIENCE;
     loop {
         match connect(address, mechanism, options) {
-            Err(MeetError::NobodyListens(_)) if clock::now() < end => {
+            Err(HandshakeError::NoListener(_)) if clock::now() < end => {
                 clock::pause(Duration::from_millis(1));
             }
             outcome => return outcome,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
-use nearcall_channel::MeetError;
+use nearcall_channel::HandshakeError;
 use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
@@ -90,7 +90,7 @@ fn two_servers_at_one_place_are_one_too_many() {
     let place = Place::choose();
     let _listens = Observed::at(&place.address(), Limits::default());
     let error = first.listen(&place.address()).unwrap_err();
-    assert!(matches!(error, ListenError::Meet(_, MeetError::AddressInUse(_))), "{error:?}");
+    assert!(matches!(error, ListenError::Meet(_, HandshakeError::AddressInUse(_))), "{error:?}");
 }
 
 #[test]

@@ -1,38 +1,38 @@
-//! Whole messages over a way that moves pieces.
+//! Whole messages over a way that moves fragments.
 //!
 //! Always true: sending and receiving do not touch each other's state; the way is the only thing
 //! that they share.
-//! Not here: cutting and staging (`pieces/outgoing.rs`), assembling (`pieces/incoming.rs`), the
-//! ways (`kernel/`, `shm/`), the judgement of headers (`piece.rs`).
+//! Not here: cutting and staging (`fragments/outgoing.rs`), assembling (`fragments/incoming.rs`), the
+//! ways (`kernel/`, `shm/`), the judgement of headers (`fragment.rs`).
 
 use nearcall_os::region::SharedBytes;
 
 use crate::channel::{Channel, Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
-use crate::pieces::incoming::Incoming;
-use crate::pieces::outgoing::Outgoing;
+use crate::fragments::incoming::Incoming;
+use crate::fragments::outgoing::Outgoing;
+use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::way::PieceWay;
 
 mod incoming;
 mod outgoing;
 #[cfg(test)]
 mod tests;
 
-/// A [`Channel`] made of a [`PieceWay`].
-pub(crate) struct PieceChannel<W> {
+/// A [`Channel`] made of a [`Transport`].
+pub(crate) struct FragmentChannel<W> {
     way: W,
     outgoing: Outgoing,
     incoming: Incoming,
 }
 
-impl<W: PieceWay> PieceChannel<W> {
+impl<W: Transport> FragmentChannel<W> {
     pub(crate) fn new(way: W, message_bytes_max: u32) -> Self {
         Self { way, outgoing: Outgoing::default(), incoming: Incoming::new(message_bytes_max) }
     }
 }
 
-impl<W: PieceWay> Channel for PieceChannel<W> {
+impl<W: Transport> Channel for FragmentChannel<W> {
     #[inline]
     fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<(), SendError> {
         self.outgoing.claim(&mut self.way, message_bytes, until)
@@ -73,12 +73,12 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
     }
 
     #[inline]
-    fn has_come(&mut self, looks: u32) -> bool {
-        self.incoming.is_amid_message() || self.way.has_come(looks)
+    fn poll_ready(&mut self, spins: u32) -> bool {
+        self.incoming.is_amid_message() || self.way.poll_ready(spins)
     }
 
-    fn piece(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
-        self.incoming.piece(&mut self.way)
+    fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        self.incoming.fragment(&mut self.way)
     }
 
     fn consume(&mut self, bytes: usize) {
@@ -105,8 +105,8 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.incoming.receive_vec(&mut self.way, into, until)
     }
 
-    fn lend(&mut self, buffer: &mut Vec<u8>) {
-        self.incoming.lend(buffer);
+    fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
+        self.incoming.swap_buffer(buffer);
     }
 
     #[inline]
@@ -114,20 +114,20 @@ impl<W: PieceWay> Channel for PieceChannel<W> {
         self.incoming.release(&mut self.way);
     }
 
-    fn take_whole_only(&mut self) {
-        self.incoming.take_whole_only();
+    fn set_whole_messages_only(&mut self) {
+        self.incoming.set_whole_messages_only();
     }
 
-    fn abandon(&mut self) {
-        self.way.abandon();
+    fn discard_unsent(&mut self) {
+        self.way.discard_unsent();
     }
 
     fn room_bytes(&self) -> std::io::Result<usize> {
         self.way.room_bytes()
     }
 
-    fn unit_bytes_max(&self) -> usize {
-        self.way.piece_bytes_max()
+    fn fragment_bytes_max(&self) -> usize {
+        self.way.fragment_bytes_max()
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {

@@ -1,19 +1,19 @@
-//! The receiving half: pieces become messages.
+//! The receiving half: fragments become messages.
 //!
-//! With time to wait, a message is handed out at its first piece and read as the others come.
-//! Without, its pieces are collected until it is whole; one that is whole already is read in place.
+//! With time to wait, a message is handed out at its first fragment and read as the others come.
+//! Without, its fragments are collected until it is whole; one that is whole already is read in place.
 //! Who receives a whole message by a moment has it collected, too: what came too late for one
 //! call is there for the next. Who lends the buffer that is collected in gets it back with the
 //! message, so that each byte is copied once.
 //! Always true: what is collected grows with what came, never by what was announced, and stays
-//! below the connection's limit; after a misdeed of the peer every later receive reports it.
+//! below the connection's limit; after a violation of the peer every later receive reports it.
 
 use nearcall_os::region::SharedBytes;
 
-use crate::error::{Misdeed, ReceiveError};
-use crate::piece::{Assembly, PieceHeader, Step};
+use crate::error::{ReceiveError, Violation};
+use crate::fragment::{FragmentHeader, Reassembly, Step};
+use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::way::PieceWay;
 
 /// Messages that one receive begins in vain, because their sender gives them up.
 ///
@@ -21,13 +21,13 @@ use crate::way::PieceWay;
 /// a receive that must not wait busy for ever.
 const ABORTED_PER_RECEIVE_MAX: u32 = 64;
 
-/// Room that is made for a message of which nothing has come yet, in bytes: a piece of a ring.
+/// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
 const COLLECTED_STEP_BYTES: usize = 16 << 10;
 
 /// What is being received.
 pub(super) struct Incoming {
     state: State,
-    assembly: Assembly,
+    reassembly: Reassembly,
     /// Kept between messages, so that collecting allocates only while messages grow. Its length is
     /// its room.
     collected: Vec<u8>,
@@ -35,14 +35,14 @@ pub(super) struct Incoming {
     collected_bytes: usize,
     /// It belongs to who receives, and goes there with the next long message.
     is_lent: bool,
-    broken: Option<Misdeed>,
+    broken: Option<Violation>,
     /// For an end that is called away: it must not wait for the rest of a message.
     whole_only: bool,
 }
 
-/// The piece that is being read.
+/// The fragment that is being read.
 #[derive(Clone, Copy)]
-struct Piece {
+struct Fragment {
     left_bytes: usize,
     last: bool,
 }
@@ -50,19 +50,19 @@ struct Piece {
 #[derive(Clone, Copy)]
 enum State {
     Nothing,
-    /// Handed out; read from the way. Without a piece between two of them.
+    /// Handed out; read from the way. Without a fragment between two of them.
     Streaming {
-        piece: Option<Piece>,
+        fragment: Option<Fragment>,
         until: Deadline,
     },
     /// Begun, but did not fit its reader; to be handed out by the next receive.
     Offered {
-        piece: Piece,
+        fragment: Fragment,
         message_bytes: usize,
     },
     /// Not handed out yet.
     Collecting {
-        piece: Option<Piece>,
+        fragment: Option<Fragment>,
         message_bytes: usize,
     },
     /// Whole; read from what was collected, once it is handed out.
@@ -70,7 +70,7 @@ enum State {
         read_bytes: usize,
         handed_out: bool,
     },
-    /// Handed out and done with before it was whole: its other pieces are dropped as they come.
+    /// Handed out and done with before it was whole: its other fragments are dropped as they come.
     Skipping,
 }
 
@@ -78,7 +78,7 @@ impl Incoming {
     pub(super) fn new(message_bytes_max: u32) -> Self {
         Self {
             state: State::Nothing,
-            assembly: Assembly::new(message_bytes_max),
+            reassembly: Reassembly::new(message_bytes_max),
             collected: Vec::new(),
             collected_bytes: 0,
             is_lent: false,
@@ -87,8 +87,8 @@ impl Incoming {
         }
     }
 
-    /// Hands no message out before it is whole, but to who asks for its pieces.
-    pub(super) fn take_whole_only(&mut self) {
+    /// Hands no message out before it is whole, but to who asks for its fragments.
+    pub(super) fn set_whole_messages_only(&mut self) {
         self.whole_only = true;
     }
 
@@ -101,17 +101,17 @@ impl Incoming {
     #[inline]
     pub(super) fn receive(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.receive_as(way, until, until != Deadline::Now)
+        self.receive_as(way, until, until != Deadline::NOW)
     }
 
     /// With `streams`, a message is handed out before it is whole.
     #[inline]
     fn receive_as(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
         streams: bool,
     ) -> Result<usize, ReceiveError> {
@@ -127,8 +127,8 @@ impl Incoming {
                 }
                 State::Collecting { .. } => self.collect(way, until)?,
                 State::Skipping => self.skip(way, until)?,
-                State::Offered { piece, message_bytes } => {
-                    self.hand_out(way, piece, message_bytes, until, streams)
+                State::Offered { fragment, message_bytes } => {
+                    self.hand_out(way, fragment, message_bytes, until, streams)
                 }
                 State::Collected { read_bytes, handed_out: false } => {
                     self.state = State::Collected { read_bytes, handed_out: true };
@@ -145,12 +145,12 @@ impl Incoming {
         }
     }
 
-    /// Receive, read and release a message of one piece that is there, without a detour through the
+    /// Receive, read and release a message of one fragment that is there, without a detour through the
     /// state. `DoesNotFit`: it is another, or does not fit; it is still there.
     #[inline(always)]
     pub(super) fn receive_small(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -162,9 +162,9 @@ impl Incoming {
             Err(error) => return Err(self.remember(error)),
         };
         let message_bytes = header.message_bytes as usize;
-        if self.assembly.is_whole_message(header)
+        if self.reassembly.is_whole_message(header)
             && message_bytes <= into.len()
-            && (until == Deadline::Never || way.is_whole(message_bytes))
+            && (until == Deadline::NEVER || way.is_whole(message_bytes))
         {
             let outcome = way.read(&mut into[..message_bytes], until);
             way.finish();
@@ -179,12 +179,12 @@ impl Incoming {
     #[inline(never)]
     fn offer(
         &mut self,
-        way: &mut impl PieceWay,
-        header: PieceHeader,
+        way: &mut impl Transport,
+        header: FragmentHeader,
     ) -> Result<usize, ReceiveError> {
-        let (message_bytes, step, piece) = self.judge(way, header)?;
+        let (message_bytes, step, fragment) = self.judge(way, header)?;
         if step != Step::Aborted {
-            self.state = State::Offered { piece, message_bytes };
+            self.state = State::Offered { fragment, message_bytes };
         }
         Err(ReceiveError::DoesNotFit { message_bytes })
     }
@@ -193,7 +193,7 @@ impl Incoming {
     #[inline(always)]
     pub(super) fn receive_into(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -207,7 +207,7 @@ impl Incoming {
     #[inline(always)]
     pub(super) fn receive_vec(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut Vec<u8>,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -221,14 +221,14 @@ impl Incoming {
     #[inline(never)]
     fn receive_vec_long(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut Vec<u8>,
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if let State::Offered { piece, message_bytes } = self.state {
-            let is_there = piece.last && way.is_whole(piece.left_bytes);
+        if let State::Offered { fragment, message_bytes } = self.state {
+            let is_there = fragment.last && way.is_whole(fragment.left_bytes);
             if is_there && message_bytes <= into.len() {
-                self.state = State::Streaming { piece: Some(piece), until };
+                self.state = State::Streaming { fragment: Some(fragment), until };
                 let outcome = self.read(way, &mut into[..message_bytes]);
                 self.release(way);
                 return outcome.map(|()| message_bytes);
@@ -237,7 +237,7 @@ impl Incoming {
                 return Err(ReceiveError::DoesNotFit { message_bytes });
             }
             self.collected_bytes = 0;
-            self.state = State::Collecting { piece: Some(piece), message_bytes };
+            self.state = State::Collecting { fragment: Some(fragment), message_bytes };
         }
         let message_bytes = self.receive_as(way, until, false)?;
         if let State::Collected { .. } = self.state
@@ -257,7 +257,7 @@ impl Incoming {
     }
 
     /// Exchanges `buffer` for the one that messages are collected in, unless one is under way.
-    pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
+    pub(super) fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
         if let State::Nothing | State::Offered { .. } | State::Skipping = self.state {
             self.is_lent = true;
             std::mem::swap(&mut self.collected, buffer);
@@ -267,17 +267,17 @@ impl Incoming {
     #[inline(never)]
     fn receive_long(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut [u8],
         until: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let streams = until == Deadline::Never && !self.whole_only;
+        let streams = until == Deadline::NEVER && !self.whole_only;
         let message_bytes = self.receive_as(way, until, streams)?;
         if message_bytes > into.len() {
             // Nothing of it has been read: as good as not received.
             self.state = match self.state {
-                State::Streaming { piece: Some(piece), .. } => {
-                    State::Offered { piece, message_bytes }
+                State::Streaming { fragment: Some(fragment), .. } => {
+                    State::Offered { fragment, message_bytes }
                 }
                 State::Collected { .. } => State::Collected { read_bytes: 0, handed_out: false },
                 other => other,
@@ -290,9 +290,9 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn piece<'a>(
+    pub(super) fn fragment<'a>(
         &'a mut self,
-        way: &'a mut impl PieceWay,
+        way: &'a mut impl Transport,
     ) -> Result<SharedBytes<'a>, ReceiveError> {
         if let State::Collected { read_bytes, .. } = self.state {
             let unread = &self.collected[read_bytes..self.collected_bytes];
@@ -308,11 +308,11 @@ impl Incoming {
         }
     }
 
-    pub(super) fn consume(&mut self, way: &mut impl PieceWay, bytes: usize) {
+    pub(super) fn consume(&mut self, way: &mut impl Transport, bytes: usize) {
         match &mut self.state {
             State::Collected { read_bytes, .. } => *read_bytes += bytes,
-            State::Streaming { piece: Some(piece), .. } => {
-                piece.left_bytes -= bytes;
+            State::Streaming { fragment: Some(fragment), .. } => {
+                fragment.left_bytes -= bytes;
                 way.consume(bytes);
             }
             _ => {}
@@ -322,7 +322,7 @@ impl Incoming {
     #[inline]
     pub(super) fn read(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         into: &mut [u8],
     ) -> Result<(), ReceiveError> {
         if let State::Collected { read_bytes, .. } = &mut self.state {
@@ -345,8 +345,8 @@ impl Incoming {
             if let Err(error) = way.read(now, until) {
                 return Err(self.remember(error));
             }
-            if let State::Streaming { piece: Some(piece), .. } = &mut self.state {
-                piece.left_bytes -= now.len();
+            if let State::Streaming { fragment: Some(fragment), .. } = &mut self.state {
+                fragment.left_bytes -= now.len();
             }
             rest = later;
         }
@@ -354,28 +354,28 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn release(&mut self, way: &mut impl PieceWay) {
+    pub(super) fn release(&mut self, way: &mut impl Transport) {
         self.state = match self.state {
-            State::Streaming { piece: Some(piece), .. } => {
+            State::Streaming { fragment: Some(fragment), .. } => {
                 way.finish();
-                if piece.last { State::Nothing } else { State::Skipping }
+                if fragment.last { State::Nothing } else { State::Skipping }
             }
-            State::Streaming { piece: None, .. } => State::Skipping,
+            State::Streaming { fragment: None, .. } => State::Skipping,
             State::Collected { .. } => State::Nothing,
             other => other,
         };
     }
 
-    /// The piece to read from, waiting for the next one if this is used up: what is left of it.
+    /// The fragment to read from, waiting for the next one if this is used up: what is left of it.
     #[inline]
-    fn current(&mut self, way: &mut impl PieceWay) -> Result<(usize, Deadline), ReceiveError> {
+    fn current(&mut self, way: &mut impl Transport) -> Result<(usize, Deadline), ReceiveError> {
         loop {
-            let State::Streaming { piece, until } = self.state else {
+            let State::Streaming { fragment, until } = self.state else {
                 return Err(ReceiveError::Aborted);
             };
-            let piece = match piece {
-                Some(piece) if piece.left_bytes > 0 || piece.last => {
-                    return Ok((piece.left_bytes, until));
+            let fragment = match fragment {
+                Some(fragment) if fragment.left_bytes > 0 || fragment.last => {
+                    return Ok((fragment.left_bytes, until));
                 }
                 Some(_) => {
                     way.finish();
@@ -390,23 +390,23 @@ impl Incoming {
                             self.state = State::Nothing;
                             return Err(ReceiveError::Aborted);
                         }
-                        (_, _, piece) => Some(piece),
+                        (_, _, fragment) => Some(fragment),
                     }
                 }
             };
-            self.state = State::Streaming { piece, until };
+            self.state = State::Streaming { fragment, until };
         }
     }
 
-    /// Takes the next header: the message's length, what the piece means, the piece.
+    /// Takes the next header: the message's length, what the fragment means, the fragment.
     #[inline(always)]
     fn next(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
-    ) -> Result<(usize, Step, Piece), ReceiveError> {
-        if let Some(misdeed) = self.broken {
-            return Err(misdeed.into());
+    ) -> Result<(usize, Step, Fragment), ReceiveError> {
+        if let Some(violation) = self.broken {
+            return Err(violation.into());
         }
         let header = match way.next(until) {
             Ok(header) => header,
@@ -418,25 +418,26 @@ impl Incoming {
     #[inline]
     fn judge(
         &mut self,
-        way: &mut impl PieceWay,
-        header: PieceHeader,
-    ) -> Result<(usize, Step, Piece), ReceiveError> {
-        let step = match self.assembly.handle(header) {
+        way: &mut impl Transport,
+        header: FragmentHeader,
+    ) -> Result<(usize, Step, Fragment), ReceiveError> {
+        let step = match self.reassembly.handle(header) {
             Ok(step) => step,
-            Err(misdeed) => return Err(self.remember(misdeed.into())),
+            Err(violation) => return Err(self.remember(violation.into())),
         };
         if step == Step::Aborted {
             way.finish();
         }
-        let piece = Piece { left_bytes: header.piece_bytes as usize, last: step == Step::Complete };
-        Ok((header.message_bytes as usize, step, piece))
+        let fragment =
+            Fragment { left_bytes: header.fragment_bytes as usize, last: step == Step::Complete };
+        Ok((header.message_bytes as usize, step, fragment))
     }
 
-    /// A misdeed is never forgiven.
+    /// A violation is never forgiven.
     #[cold]
     fn remember(&mut self, error: ReceiveError) -> ReceiveError {
-        if let ReceiveError::PeerBroken(misdeed) = error {
-            self.broken = Some(misdeed);
+        if let ReceiveError::PeerBroken(violation) = error {
+            self.broken = Some(violation);
         }
         error
     }
@@ -445,51 +446,51 @@ impl Incoming {
     #[inline]
     fn begin(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
         streams: bool,
     ) -> Result<Option<usize>, ReceiveError> {
-        let (message_bytes, step, piece) = self.next(way, until)?;
+        let (message_bytes, step, fragment) = self.next(way, until)?;
         if step == Step::Aborted {
             // Nobody has heard of this message, so nobody needs to hear of its end.
             return Ok(None);
         }
-        Ok(self.hand_out(way, piece, message_bytes, until, streams))
+        Ok(self.hand_out(way, fragment, message_bytes, until, streams))
     }
 
     /// Hands a begun message out, or starts to collect it if that could wait.
     #[inline]
     fn hand_out(
         &mut self,
-        way: &mut impl PieceWay,
-        piece: Piece,
+        way: &mut impl Transport,
+        fragment: Fragment,
         message_bytes: usize,
         until: Deadline,
         streams: bool,
     ) -> Option<usize> {
-        if streams || (piece.last && way.is_whole(piece.left_bytes)) {
-            self.state = State::Streaming { piece: Some(piece), until };
+        if streams || (fragment.last && way.is_whole(fragment.left_bytes)) {
+            self.state = State::Streaming { fragment: Some(fragment), until };
             return Some(message_bytes);
         }
         self.collected_bytes = 0;
-        self.state = State::Collecting { piece: Some(piece), message_bytes };
+        self.state = State::Collecting { fragment: Some(fragment), message_bytes };
         None
     }
 
     /// Collects what has come.
     fn collect(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
-        let State::Collecting { piece, message_bytes } = self.state else { return Ok(None) };
-        let piece = match piece {
-            Some(Piece { left_bytes, last }) if left_bytes > 0 => {
+        let State::Collecting { fragment, message_bytes } = self.state else { return Ok(None) };
+        let fragment = match fragment {
+            Some(Fragment { left_bytes, last }) if left_bytes > 0 => {
                 let bytes = way.read_some(self.room_for(left_bytes), until)?;
                 self.collected_bytes += bytes;
-                Some(Piece { left_bytes: left_bytes - bytes, last })
+                Some(Fragment { left_bytes: left_bytes - bytes, last })
             }
-            Some(Piece { last, .. }) => {
+            Some(Fragment { last, .. }) => {
                 way.finish();
                 if last {
                     self.state = State::Collected { read_bytes: 0, handed_out: false };
@@ -502,10 +503,10 @@ impl Incoming {
                     self.state = State::Nothing;
                     return Ok(None);
                 }
-                (_, _, piece) => Some(piece),
+                (_, _, fragment) => Some(fragment),
             },
         };
-        self.state = State::Collecting { piece, message_bytes };
+        self.state = State::Collecting { fragment, message_bytes };
         Ok(None)
     }
 
@@ -521,10 +522,10 @@ impl Incoming {
         &mut self.collected[start..end]
     }
 
-    /// Drops the pieces of a message that the user is done with.
+    /// Drops the fragments of a message that the user is done with.
     fn skip(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
         let (_, step, _) = self.next(way, until)?;

@@ -1,7 +1,7 @@
 //! Whole messages over a way in this process, against a model: a queue of messages.
 //!
 //! One thread plays both ends, so a deadline that lies ahead passes at once when there is nothing.
-//! Not here: real ways (`tests/it`), single headers (`piece.rs`).
+//! Not here: real ways (`tests/it`), single headers (`fragment.rs`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
-use super::PieceChannel;
+use super::FragmentChannel;
 use crate::channel::{Channel, Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
-use crate::piece::PieceHeader;
+use crate::fragment::FragmentHeader;
+use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::way::PieceWay;
 
-const PIECE_BYTES_MAX: usize = 64;
+const FRAGMENT_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: u32 = 1000;
-/// Room of one direction, in pieces: less than the longest message has.
+/// Room of one direction, in fragments: less than the longest message has.
 const ROOM: usize = 6;
-/// The first bytes of a message tell which it is, so a piece is never cut before them.
+/// The first bytes of a message tell which it is, so a fragment is never cut before them.
 const NUMBER_BYTES: usize = 8;
 
-type Line = Arc<Mutex<VecDeque<(PieceHeader, Vec<u8>)>>>;
+type Line = Arc<Mutex<VecDeque<(FragmentHeader, Vec<u8>)>>>;
 
 /// One end of two queues. Gives bytes in random portions and is randomly late.
 struct QueueWay {
@@ -32,10 +32,10 @@ struct QueueWay {
     random: fastrand::Rng,
     reserved: Option<Vec<u8>>,
     /// Published, but still in this process.
-    held: Option<(PieceHeader, Vec<u8>)>,
+    held: Option<(FragmentHeader, Vec<u8>)>,
     current: Vec<u8>,
     read_bytes: usize,
-    /// Has said that the rest of the current piece is there.
+    /// Has said that the rest of the current fragment is there.
     is_there: bool,
 }
 
@@ -64,27 +64,27 @@ impl QueueWay {
     }
 }
 
-impl PieceWay for QueueWay {
+impl Transport for QueueWay {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(usize::MAX)
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        PIECE_BYTES_MAX
+    fn fragment_bytes_max(&self) -> usize {
+        FRAGMENT_BYTES_MAX
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
-        self.held.is_none() && message_bytes.div_ceil(PIECE_BYTES_MAX) <= self.free()
+        self.held.is_none() && message_bytes.div_ceil(FRAGMENT_BYTES_MAX) <= self.free()
     }
 
-    fn reserve(&mut self, piece_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        assert!(self.reserved.is_none(), "one piece at a time");
-        assert!(piece_bytes <= PIECE_BYTES_MAX);
+    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
+        assert!(self.reserved.is_none(), "one fragment at a time");
+        assert!(fragment_bytes <= FRAGMENT_BYTES_MAX);
         self.drain(until)?;
         if self.free() == 0 {
             return Err(SendError::Full);
         }
-        self.reserved = Some(vec![0xEE; piece_bytes]);
+        self.reserved = Some(vec![0xEE; fragment_bytes]);
         Ok(())
     }
 
@@ -92,12 +92,12 @@ impl PieceWay for QueueWay {
         self.reserved.as_mut().unwrap()
     }
 
-    fn publish(&mut self, header: PieceHeader, until: Deadline) -> Result<(), SendError> {
-        let piece = self.reserved.take().expect("published what was reserved");
-        assert_eq!(piece.len(), header.piece_bytes as usize);
-        match until == Deadline::Now && header.last && self.is_late() {
-            true => self.held = Some((header, piece)),
-            false => self.out.lock().unwrap().push_back((header, piece)),
+    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+        let fragment = self.reserved.take().expect("published what was reserved");
+        assert_eq!(fragment.len(), header.fragment_bytes as usize);
+        match until == Deadline::NOW && header.last && self.is_late() {
+            true => self.held = Some((header, fragment)),
+            false => self.out.lock().unwrap().push_back((header, fragment)),
         }
         Ok(())
     }
@@ -114,14 +114,15 @@ impl PieceWay for QueueWay {
         Ok(())
     }
 
-    fn next(&mut self, _until: Deadline) -> Result<PieceHeader, ReceiveError> {
-        let (header, piece) = self.come.lock().unwrap().pop_front().ok_or(ReceiveError::Empty)?;
-        (self.current, self.read_bytes, self.is_there) = (piece, 0, false);
+    fn next(&mut self, _until: Deadline) -> Result<FragmentHeader, ReceiveError> {
+        let (header, fragment) =
+            self.come.lock().unwrap().pop_front().ok_or(ReceiveError::Empty)?;
+        (self.current, self.read_bytes, self.is_there) = (fragment, 0, false);
         Ok(header)
     }
 
-    fn is_whole(&mut self, piece_bytes: usize) -> bool {
-        assert_eq!(piece_bytes, self.current.len());
+    fn is_whole(&mut self, fragment_bytes: usize) -> bool {
+        assert_eq!(fragment_bytes, self.current.len());
         self.is_there = self.random.bool();
         self.is_there
     }
@@ -131,7 +132,7 @@ impl PieceWay for QueueWay {
             return Err(ReceiveError::Empty);
         }
         let left = &self.current[self.read_bytes..];
-        assert!(!left.is_empty(), "asked for bytes of a piece that has none left");
+        assert!(!left.is_empty(), "asked for bytes of a fragment that has none left");
         let bytes = self.random.usize(1..=left.len()).max(NUMBER_BYTES.min(left.len()));
         Ok(SharedBytes::from_slice(&left[..bytes]))
     }
@@ -175,7 +176,7 @@ struct Model {
 impl Model {
     fn send(&mut self, end: &mut impl Channel, random: &mut fastrand::Rng) {
         let len = match random.bool() {
-            true => random.usize(0..PIECE_BYTES_MAX * 2),
+            true => random.usize(0..FRAGMENT_BYTES_MAX * 2),
             false => random.usize(0..=MESSAGE_BYTES_MAX as usize),
         };
         self.number += 1;
@@ -214,7 +215,7 @@ impl Model {
                 Ok(len) => break len,
                 Err(ReceiveError::DoesNotFit { .. }) => {
                     let mut lent = vec![0xEE; random.usize(0..=MESSAGE_BYTES_MAX as usize)];
-                    end.lend(&mut lent);
+                    end.swap_buffer(&mut lent);
                 }
                 Err(ReceiveError::Empty) => return,
                 Err(error) => panic!("{error:?}"),
@@ -257,7 +258,7 @@ impl Model {
             }
             // Late, or stopped half way: the rest is skipped.
             Ok(()) | Err(ReceiveError::Empty) => {
-                assert!(until != Deadline::Now || outcome.is_ok(), "not there as a whole");
+                assert!(until != Deadline::NOW || outcome.is_ok(), "not there as a whole");
                 self.skipped += 1;
             }
             Err(error) => panic!("{error:?}"),
@@ -288,23 +289,23 @@ fn read(
             end.read(&mut into)?;
             bytes.extend(into);
         } else {
-            let piece = end.piece()?;
-            assert!(!piece.is_empty() && piece.len() <= len - start);
-            let now = now.min(piece.len());
+            let fragment = end.fragment()?;
+            assert!(!fragment.is_empty() && fragment.len() <= len - start);
+            let now = now.min(fragment.len());
             bytes.resize(start + now, 0);
-            piece.slice(0..now).copy_to(&mut bytes[start..]);
+            fragment.slice(0..now).copy_to(&mut bytes[start..]);
             end.consume(now);
         }
     }
     if stop == len {
-        assert!(end.piece()?.is_empty(), "bytes behind the end");
+        assert!(end.fragment()?.is_empty(), "bytes behind the end");
     }
     Ok(())
 }
 
 fn deadline(random: &mut fastrand::Rng) -> Deadline {
     match random.bool() {
-        true => Deadline::Now,
+        true => Deadline::NOW,
         false => Deadline::after(Duration::ZERO),
     }
 }
@@ -315,7 +316,7 @@ fn messages_arrive_as_the_model_says() {
     let (seeds, seen_min) = if cfg!(miri) { (1, 5) } else { (300, 2500) };
     for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(seed);
-        let [a, b] = QueueWay::pair(seed).map(|way| PieceChannel::new(way, MESSAGE_BYTES_MAX));
+        let [a, b] = QueueWay::pair(seed).map(|way| FragmentChannel::new(way, MESSAGE_BYTES_MAX));
         let (mut ends, mut models) = ([a, b], [Model::default(), Model::default()]);
         for _ in 0..400 {
             let from = random.usize(0..2);
@@ -330,7 +331,7 @@ fn messages_arrive_as_the_model_says() {
                 if model.expected.is_empty() {
                     break;
                 }
-                let _ = ends[from].flush(Deadline::Now);
+                let _ = ends[from].flush(Deadline::NOW);
                 model.receive(&mut ends[1 - from], &mut random);
             }
             assert!(model.expected.is_empty(), "seed {seed}: lost {:?}", model.expected);
@@ -349,37 +350,37 @@ struct HostileWay {
 }
 
 impl HostileWay {
-    fn header(&mut self) -> Result<PieceHeader, ReceiveError> {
+    fn header(&mut self) -> Result<FragmentHeader, ReceiveError> {
         let lengths = [0, 1, 8, 99, 100, 101, u32::MAX >> 4, u32::MAX];
-        let [message_bytes, piece_bytes] =
+        let [message_bytes, fragment_bytes] =
             [(); 2].map(|()| lengths[self.random.usize(0..lengths.len())]);
         let second = match self.random.u8(0..8) {
             0 => self.random.u32(..),
             1 => 1 << 30,
-            _ => (piece_bytes & 0x0FFF_FFFF) | u32::from(self.random.bool()) << 31,
+            _ => (fragment_bytes & 0x0FFF_FFFF) | u32::from(self.random.bool()) << 31,
         };
         // Often what a correct peer would send, so that the next lie meets a message under way.
         let second = if self.random.bool() { message_bytes & 0x7F | 1 << 31 } else { second };
-        let header = PieceHeader::from_words(message_bytes, second)?;
-        self.left_bytes = header.piece_bytes as usize;
+        let header = FragmentHeader::from_words(message_bytes, second)?;
+        self.left_bytes = header.fragment_bytes as usize;
         Ok(header)
     }
 }
 
-impl PieceWay for HostileWay {
+impl Transport for HostileWay {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(usize::MAX)
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        PIECE_BYTES_MAX
+    fn fragment_bytes_max(&self) -> usize {
+        FRAGMENT_BYTES_MAX
     }
 
     fn has_room_for(&mut self, _message_bytes: usize) -> bool {
         false
     }
 
-    fn reserve(&mut self, _piece_bytes: usize, _until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, _fragment_bytes: usize, _until: Deadline) -> Result<(), SendError> {
         Err(SendError::Full)
     }
 
@@ -387,20 +388,20 @@ impl PieceWay for HostileWay {
         &mut []
     }
 
-    fn publish(&mut self, _header: PieceHeader, _until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, _header: FragmentHeader, _until: Deadline) -> Result<(), SendError> {
         Ok(())
     }
 
     fn unreserve(&mut self) {}
 
-    fn next(&mut self, _until: Deadline) -> Result<PieceHeader, ReceiveError> {
+    fn next(&mut self, _until: Deadline) -> Result<FragmentHeader, ReceiveError> {
         match self.random.u8(0..8) {
             0 => Err(ReceiveError::Empty),
             _ => self.header(),
         }
     }
 
-    fn is_whole(&mut self, _piece_bytes: usize) -> bool {
+    fn is_whole(&mut self, _fragment_bytes: usize) -> bool {
         self.random.bool()
     }
 
@@ -425,7 +426,7 @@ impl PieceWay for HostileWay {
 #[test]
 fn hostile_headers_end_in_an_error_and_stay_there() {
     const LIMIT: u32 = 100;
-    let mut misdeeds = 0;
+    let mut violations = 0;
     let seeds = if cfg!(miri) { 20 } else { 2000 };
     for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(!seed);
@@ -434,7 +435,7 @@ fn hostile_headers_end_in_an_error_and_stay_there() {
             left_bytes: 0,
             zeros: vec![0; LIMIT as usize],
         };
-        let mut end = PieceChannel::new(way, LIMIT);
+        let mut end = FragmentChannel::new(way, LIMIT);
         let mut broken = None;
         for _ in 0..50 {
             let mut bytes = Vec::new();
@@ -445,14 +446,16 @@ fn hostile_headers_end_in_an_error_and_stay_there() {
             });
             end.release();
             match (outcome, broken) {
-                (Err(ReceiveError::PeerBroken(misdeed)), None) => broken = Some(misdeed),
-                (Err(ReceiveError::PeerBroken(misdeed)), Some(first)) => assert_eq!(misdeed, first),
+                (Err(ReceiveError::PeerBroken(violation)), None) => broken = Some(violation),
+                (Err(ReceiveError::PeerBroken(violation)), Some(first)) => {
+                    assert_eq!(violation, first)
+                }
                 (outcome, Some(first)) => panic!("{outcome:?} after {first:?}, seed {seed}"),
                 (Ok(()) | Err(ReceiveError::Empty | ReceiveError::Aborted), None) => {}
                 (outcome, None) => panic!("{outcome:?}, seed {seed}"),
             }
         }
-        misdeeds += u32::from(broken.is_some());
+        violations += u32::from(broken.is_some());
     }
-    assert!(u64::from(misdeeds) > seeds * 9 / 10, "only {misdeeds} were caught");
+    assert!(u64::from(violations) > seeds * 9 / 10, "only {violations} were caught");
 }

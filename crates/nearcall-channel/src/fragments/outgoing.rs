@@ -1,18 +1,18 @@
-//! The sending half: a message is written in place, piece by piece.
+//! The sending half: a message is written in place, fragment by fragment.
 //!
-//! Each full piece is on its way while the next is written. What finds no room of a long message
+//! Each full fragment is on its way while the next is written. What finds no room of a long message
 //! that must not wait is staged in this process; as much as there is room for by then goes on with
-//! each further piece, the rest by `settle`.
+//! each further fragment, the rest by `settle`.
 //! Always true: at most one message is being written, and one of which something is staged ends
-//! before the next begins; a message of which a piece has been published ends with its last piece
+//! before the next begins; a message of which a fragment has been published ends with its last fragment
 //! or with an abort.
 
 use std::ops::Range;
 
 use crate::error::SendError;
-use crate::piece::PieceHeader;
+use crate::fragment::FragmentHeader;
+use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::way::PieceWay;
 
 /// What is being sent.
 #[derive(Default)]
@@ -37,11 +37,11 @@ enum Writing {
 struct Direct {
     until: Deadline,
     message_bytes: usize,
-    /// Bytes behind the reserved piece.
+    /// Bytes behind the reserved fragment.
     later_bytes: usize,
-    /// Length of the reserved piece, and how much of it is written.
+    /// Length of the reserved fragment, and how much of it is written.
     reserved: Option<(usize, usize)>,
-    /// A piece has been published.
+    /// A fragment has been published.
     begun: bool,
 }
 
@@ -55,7 +55,7 @@ struct Staged {
     filled: Range<usize>,
     /// Length of the whole message.
     message_bytes: usize,
-    /// Of these, those that no published piece has had.
+    /// Of these, those that no published fragment has had.
     left_bytes: usize,
     /// All of it is written, and some is here.
     pending: bool,
@@ -65,15 +65,15 @@ impl Outgoing {
     #[inline]
     pub(super) fn claim(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         message_bytes: usize,
         until: Deadline,
     ) -> Result<(), SendError> {
         self.settle(way, until)?;
-        let piece_bytes = message_bytes.min(way.piece_bytes_max());
-        let long = piece_bytes < message_bytes;
-        if long && until == Deadline::Now && !way.has_room_for(message_bytes) {
-            match way.reserve(piece_bytes, until) {
+        let fragment_bytes = message_bytes.min(way.fragment_bytes_max());
+        let long = fragment_bytes < message_bytes;
+        if long && until == Deadline::NOW && !way.has_room_for(message_bytes) {
+            match way.reserve(fragment_bytes, until) {
                 Err(SendError::Full) => {
                     self.stage(message_bytes, message_bytes);
                     return Ok(());
@@ -81,13 +81,13 @@ impl Outgoing {
                 reserved => reserved?,
             }
         } else {
-            way.reserve(piece_bytes, until)?;
+            way.reserve(fragment_bytes, until)?;
         }
         self.writing = Writing::Direct(Direct {
             until,
             message_bytes,
-            later_bytes: message_bytes - piece_bytes,
-            reserved: Some((piece_bytes, 0)),
+            later_bytes: message_bytes - fragment_bytes,
+            reserved: Some((fragment_bytes, 0)),
             begun: false,
         });
         Ok(())
@@ -102,28 +102,28 @@ impl Outgoing {
         self.writing = Writing::Staging { later_bytes };
     }
 
-    /// Claim, write and commit; for one piece without a detour through the state.
+    /// Claim, write and commit; for one fragment without a detour through the state.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         message: &[u8],
         until: Deadline,
     ) -> Result<(), SendError> {
         let message_bytes = message.len();
-        if message_bytes > way.piece_bytes_max() {
-            return self.send_in_pieces(way, message, until);
+        if message_bytes > way.fragment_bytes_max() {
+            return self.send_in_fragments(way, message, until);
         }
         self.settle(way, until)?;
         way.reserve(message_bytes, until)?;
         copy(message, way.room());
-        way.publish(PieceHeader::data(message_bytes, message_bytes, 0), until)
+        way.publish(FragmentHeader::data(message_bytes, message_bytes, 0), until)
     }
 
     #[inline(never)]
-    fn send_in_pieces(
+    fn send_in_fragments(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         message: &[u8],
         until: Deadline,
     ) -> Result<(), SendError> {
@@ -145,14 +145,14 @@ impl Outgoing {
     #[inline]
     pub(super) fn space<'a>(
         &'a mut self,
-        way: &'a mut impl PieceWay,
+        way: &'a mut impl Transport,
     ) -> Result<&'a mut [u8], SendError> {
         if let Writing::Direct(direct) = &mut self.writing
             && direct.reserved.is_none()
             && direct.later_bytes > 0
         {
             match direct.reserve_next(way) {
-                Err(SendError::Full) if direct.until == Deadline::Now => {
+                Err(SendError::Full) if direct.until == Deadline::NOW => {
                     let (message_bytes, later_bytes) = (direct.message_bytes, direct.later_bytes);
                     self.stage(message_bytes, later_bytes);
                 }
@@ -162,7 +162,7 @@ impl Outgoing {
         Ok(match &mut self.writing {
             Writing::Nothing => &mut [],
             Writing::Staging { later_bytes } => {
-                self.staged.room((*later_bytes).min(way.piece_bytes_max()))
+                self.staged.room((*later_bytes).min(way.fragment_bytes_max()))
             }
             Writing::Direct(direct) => match direct.reserved {
                 Some((_, written_bytes)) => &mut way.room()[written_bytes..],
@@ -174,7 +174,7 @@ impl Outgoing {
     #[inline]
     pub(super) fn written(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         bytes: usize,
     ) -> Result<(), SendError> {
         match &mut self.writing {
@@ -182,9 +182,9 @@ impl Outgoing {
             Writing::Staging { later_bytes } => {
                 *later_bytes -= bytes;
                 self.staged.filled.end += bytes;
-                // The last piece waits for the commit here, too.
-                let kept_bytes = way.piece_bytes_max();
-                match self.staged.send(way, kept_bytes, Deadline::Now) {
+                // The last fragment waits for the commit here, too.
+                let kept_bytes = way.fragment_bytes_max();
+                match self.staged.send(way, kept_bytes, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -194,7 +194,7 @@ impl Outgoing {
     }
 
     #[inline]
-    pub(super) fn commit(&mut self, way: &mut impl PieceWay) -> Result<(), SendError> {
+    pub(super) fn commit(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
         match &mut self.writing {
             Writing::Nothing => Ok(()),
             Writing::Direct(direct) => {
@@ -205,7 +205,7 @@ impl Outgoing {
             Writing::Staging { .. } => {
                 self.writing = Writing::Nothing;
                 self.staged.pending = true;
-                match self.settle(way, Deadline::Now) {
+                match self.settle(way, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -213,7 +213,7 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn abort(&mut self, way: &mut impl PieceWay) {
+    pub(super) fn abort(&mut self, way: &mut impl Transport) {
         let begun = match std::mem::take(&mut self.writing) {
             Writing::Nothing => None,
             Writing::Direct(direct) => {
@@ -230,7 +230,7 @@ impl Outgoing {
         if begun.is_some() {
             self.abort_owed = begun;
             // If there is no room now, the next claim or flush says it.
-            let _ = self.settle(way, Deadline::Now);
+            let _ = self.settle(way, Deadline::NOW);
         }
     }
 
@@ -238,7 +238,7 @@ impl Outgoing {
     #[inline(always)]
     pub(super) fn settle(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         until: Deadline,
     ) -> Result<(), SendError> {
         match self.abort_owed.is_some() || self.staged.pending {
@@ -248,11 +248,11 @@ impl Outgoing {
     }
 
     #[cold]
-    fn settle_debts(&mut self, way: &mut impl PieceWay, until: Deadline) -> Result<(), SendError> {
+    fn settle_debts(&mut self, way: &mut impl Transport, until: Deadline) -> Result<(), SendError> {
         if let Some(message_bytes) = self.abort_owed {
             way.reserve(0, until)?;
             self.abort_owed = None;
-            way.publish(PieceHeader::aborted(message_bytes), until)?;
+            way.publish(FragmentHeader::aborted(message_bytes), until)?;
         }
         if self.staged.pending {
             self.staged.send(way, 0, until)?;
@@ -278,21 +278,21 @@ impl Staged {
         &mut self.bytes[end..end + bytes]
     }
 
-    /// Sends pieces while there is room, until at most `kept_bytes` are here.
+    /// Sends fragments while there is room, until at most `kept_bytes` are here.
     fn send(
         &mut self,
-        way: &mut impl PieceWay,
+        way: &mut impl Transport,
         kept_bytes: usize,
         until: Deadline,
     ) -> Result<(), SendError> {
         while self.filled.len() > kept_bytes {
-            let piece_bytes = self.filled.len().min(way.piece_bytes_max());
-            way.reserve(piece_bytes, until)?;
+            let fragment_bytes = self.filled.len().min(way.fragment_bytes_max());
+            way.reserve(fragment_bytes, until)?;
             let start = self.filled.start;
-            way.room().copy_from_slice(&self.bytes[start..start + piece_bytes]);
-            self.filled.start += piece_bytes;
-            self.left_bytes -= piece_bytes;
-            let header = PieceHeader::data(self.message_bytes, piece_bytes, self.left_bytes);
+            way.room().copy_from_slice(&self.bytes[start..start + fragment_bytes]);
+            self.filled.start += fragment_bytes;
+            self.left_bytes -= fragment_bytes;
+            let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.left_bytes);
             way.publish(header, until)?;
         }
         Ok(())
@@ -324,33 +324,33 @@ fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
 const CALL_BYTES: usize = 40;
 
 impl Direct {
-    fn reserve_next(&mut self, way: &mut impl PieceWay) -> Result<(), SendError> {
-        let piece_bytes = self.later_bytes.min(way.piece_bytes_max());
+    fn reserve_next(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+        let fragment_bytes = self.later_bytes.min(way.fragment_bytes_max());
         way.set_deaf(true);
-        let reserved = way.reserve(piece_bytes, self.until);
+        let reserved = way.reserve(fragment_bytes, self.until);
         way.set_deaf(false);
         reserved?;
-        self.later_bytes -= piece_bytes;
-        self.reserved = Some((piece_bytes, 0));
+        self.later_bytes -= fragment_bytes;
+        self.reserved = Some((fragment_bytes, 0));
         Ok(())
     }
 
     #[inline]
-    fn written(&mut self, way: &mut impl PieceWay, bytes: usize) -> Result<(), SendError> {
-        let Some((piece_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
+    fn written(&mut self, way: &mut impl Transport, bytes: usize) -> Result<(), SendError> {
+        let Some((fragment_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
         *written_bytes += bytes;
-        // The last piece waits for the commit, so that a message can be given up until then.
-        match written_bytes == piece_bytes && self.later_bytes > 0 {
+        // The last fragment waits for the commit, so that a message can be given up until then.
+        match written_bytes == fragment_bytes && self.later_bytes > 0 {
             true => self.publish(way),
             false => Ok(()),
         }
     }
 
     #[inline]
-    fn publish(&mut self, way: &mut impl PieceWay) -> Result<(), SendError> {
-        let Some((piece_bytes, _)) = self.reserved.take() else { return Ok(()) };
+    fn publish(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+        let Some((fragment_bytes, _)) = self.reserved.take() else { return Ok(()) };
         self.begun = true;
-        let header = PieceHeader::data(self.message_bytes, piece_bytes, self.later_bytes);
+        let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.later_bytes);
         way.publish(header, self.until)
     }
 }
