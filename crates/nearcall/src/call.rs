@@ -1,37 +1,35 @@
 //! An object that can be called, wherever it lives: what generated callers are made of.
 //!
 //! An object of the same thread is called directly: by its own methods where caller and service
-//! are of one build, through bytes where they are not. Always true: both give the same results,
-//! errors and deadlines as a call to another process.
-//! Not here: connections (`client.rs`), calls that are waited for later (`started.rs`).
+//! are of one build, through bytes where they are not (`call/local.rs`).
+//! **Invariants:** both give the same results, errors and deadlines as a call to another process.
+//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use nearcall_channel::Loan;
-use nearcall_wire::Time;
+use nearcall_wire::OutgoingCall;
 
 use crate::address::{Address, BadAddress};
 use crate::client::Client;
 use crate::codec::{self, Body, Message};
-use crate::context::{Context, Origin};
-use crate::core::LocalOneway;
-use crate::dispatch::{
-    Dispatcher, Incoming, Inside, NO_SUCH_METHOD, ReplyTo, has_passed, inherited_deadline,
-    panicked, run, too_deep,
-};
+use crate::connection::{Connection, Outcome, Outgoing, Reply};
+use crate::context::Context;
+use crate::deadline::Deadline;
+use crate::dispatcher::Dispatcher;
 use crate::interface::{Interface, Method, object_id};
-use crate::limits::{LOCAL_ONEWAYS_MAX, SHARED_BYTES_MIN};
-use crate::link::{Link, Outcome, Outgoing, Reply, Ticket};
-use crate::local_reply::LocalReply;
-use crate::metadata::Metadata;
+use crate::limits::SHARED_BYTES_MIN;
+use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
-use crate::responder::{Responder, TypedReply};
-use crate::server::NO_SUCH_OBJECT;
-use crate::started::PendingCall;
+use crate::responder::Responder;
 use crate::status::Status;
+
+mod local;
+mod pending;
+
+pub use self::pending::PendingCall;
 
 /// An object at an address. Connects with its first call.
 #[derive(Clone)]
@@ -40,30 +38,31 @@ pub struct ObjectRef {
     interface: &'static Interface,
     address: Rc<Address>,
     object: u64,
-    way: RefCell<Way>,
+    binding: RefCell<Binding>,
 }
 
-/// How to reach the object, as far as it is known.
+/// Where the object is, as far as it is known.
 #[derive(Clone)]
-enum Way {
-    Unknown,
-    Link(Rc<Link>),
-    /// In this thread, unless what it serves has changed since.
+enum Binding {
+    Unresolved,
+    Remote(Rc<Connection>),
+    /// In this thread, unless what it serves has changed since this epoch.
     Local(Rc<dyn Dispatcher>, u64),
 }
 
-/// How to reach the object for one call.
-pub(crate) enum Reached {
-    Link(Rc<Link>),
+/// Where the object is for one call.
+enum Target {
+    Remote(Rc<Connection>),
     Local(Rc<dyn Dispatcher>),
 }
 
 impl ObjectRef {
-    /// The object of this interface at `address`, which nobody needs to listen at yet.
+    /// Returns a reference to the object of this interface at `address`. Connects lazily; no server
+    /// need listen there yet.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The text is no address.
     pub fn new(
         client: &Client,
         interface: &'static Interface,
@@ -76,349 +75,246 @@ impl ObjectRef {
             interface,
             address: Rc::new(address),
             object,
-            way: RefCell::new(Way::Unknown),
+            binding: RefCell::new(Binding::Unresolved),
         })
     }
 
-    /// Where it is.
+    /// Returns where the object is.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The implementation, if it lives in this thread and is of this build.
-    #[inline]
-    pub fn local<S: Clone + 'static>(&self) -> Option<S> {
-        let epoch = self.client.core().epoch();
-        match &*self.way.borrow() {
-            Way::Local(dispatcher, known) if *known == epoch => {
-                return dispatcher.local().downcast_ref::<S>().cloned();
-            }
-            Way::Link(link) if !link.is_gone() => return None,
-            _ => {}
-        }
-        self.find_local()?.local().downcast_ref::<S>().cloned()
-    }
-
-    #[cold]
-    fn find_local(&self) -> Option<Rc<dyn Dispatcher>> {
-        if !self.client.short_circuits() {
-            return None;
-        }
-        let core = self.client.core();
-        let dispatcher = core.server_at(&self.address.at)?.object(self.object)?;
-        drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
-        Some(dispatcher)
-    }
-
-    /// Finds the object, and connects if there is no connection.
-    #[inline]
-    pub(crate) fn reach(&self, until: Time) -> Result<Reached, Status> {
-        match &*self.way.borrow() {
-            Way::Link(link) if !link.is_gone() => return Ok(Reached::Link(Rc::clone(link))),
-            Way::Local(dispatcher, known) if *known == self.client.core().epoch() => {
-                return Ok(Reached::Local(Rc::clone(dispatcher)));
-            }
-            _ => {}
-        }
-        self.find(until)
-    }
-
-    #[cold]
-    fn find(&self, until: Time) -> Result<Reached, Status> {
-        if let Some(dispatcher) = self.find_local() {
-            return Ok(Reached::Local(dispatcher));
-        }
-        let core = self.client.core();
-        if let Some(server) = core.server_at(&self.address.at)
-            && self.client.short_circuits()
-        {
-            return Err(self.explain(server.no_such_object()));
-        }
-        let link = self.client.link_to(&self.address, until)?;
-        // The server may be ours under another name.
-        let server = link.peer_instance().and_then(|instance| core.server_with(instance));
-        if self.client.short_circuits()
-            && let Some(dispatcher) = server.and_then(|server| server.object(self.object))
-        {
-            drop(self.way.replace(Way::Local(Rc::clone(&dispatcher), core.epoch())));
-            return Ok(Reached::Local(dispatcher));
-        }
-        drop(self.way.replace(Way::Link(Rc::clone(&link))));
-        Ok(Reached::Link(link))
-    }
-
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by reference
-    /// where the mechanism can (`shm`), and copied where not. Connects if there is no connection.
+    /// Calls a method and waits for its end. An implementation `S` in this thread is called by
+    /// `serve`, without marshalling.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
-    /// of what it was lent before. `UNAVAILABLE`: there is no server.
-    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        match self.reach(inherited_deadline())? {
-            Reached::Link(link) => link.loan(bytes),
-            Reached::Local(_) => Ok(Loan::plain(bytes)),
-        }
-    }
-
-    /// Calls a method and waits for its end.
+    /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
+    /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
+    /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
     #[inline]
-    pub fn call<Q: Message, R: Message + Default>(
+    pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let until = options.until(method, inherited_deadline());
-        let link = match self.reach(until)? {
-            Reached::Link(link) => link,
-            Reached::Local(dispatcher) => {
-                return self.call_bytes(&dispatcher, method, request, options, until);
+        let deadline = options.deadline_for(method, inherited_deadline());
+        match self.target(deadline)? {
+            Target::Remote(connection) => {
+                self.call_remote(connection, method, request, options, deadline)
             }
-        };
-        let outgoing = self.outgoing(method, options, until);
-        let (link, ticket) = match link.start_call(&outgoing, request, self.send_until(until)) {
-            Ok(ticket) => (link, ticket),
-            Err(status) => self.start_again(&link, status, &outgoing, request)?,
-        };
-        let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = self.client.wait_near(&link, &ticket, until, read) {
-            return result;
+            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
+                Some(service) => {
+                    self.call_local(method, options, deadline, |context| serve(service, context))
+                }
+                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
+            },
         }
-        let outcome = self.client.wait(&link, &ticket, until);
-        self.result(outcome)
     }
 
-    /// A connection that has ended or drains since the last call is replaced, once: the call was
-    /// not started, so starting it again cannot run it twice.
+    /// As [`call`](Self::call), for a method that may reply later.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
+    ) -> Result<R, Status> {
+        let deadline = options.deadline_for(method, inherited_deadline());
+        match self.target(deadline)? {
+            Target::Remote(connection) => {
+                self.call_remote(connection, method, request, options, deadline)
+            }
+            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
+                Some(service) => {
+                    self.call_local_later(method, options, deadline, |context, responder| {
+                        serve(service, context, responder);
+                    })
+                }
+                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
+            },
+        }
+    }
+
+    /// Calls a method over a connection and waits for its end.
+    #[inline]
+    fn call_remote<Q: Message, R: Message + Default>(
+        &self,
+        connection: Rc<Connection>,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        let outgoing = self.outgoing(method, options, deadline);
+        let send_deadline = self.client.send_deadline(deadline);
+        let (connection, call) = match connection.start_call(&outgoing, request, send_deadline) {
+            Ok(call) => (connection, call),
+            Err(status) => self.start_again(&connection, status, &outgoing, request)?,
+        };
+        let read = |body: &[u8]| codec::decode(Body::copied(body));
+        if let Some(result) = self.client.wait_inline(&connection, call, deadline, read) {
+            return result;
+        }
+        let outcome = self.client.wait(&connection, call, deadline);
+        self.read_outcome(outcome)
+    }
+
+    /// Starts a call on a new connection in the place of one that has ended or drains since the
+    /// last call, once: the call was not started there, so it cannot run twice.
     #[cold]
     fn start_again<Q: Message>(
         &self,
-        link: &Rc<Link>,
+        connection: &Rc<Connection>,
         status: Status,
         outgoing: &Outgoing<'_>,
         request: &Q,
-    ) -> Result<(Rc<Link>, Ticket), Status> {
-        if link.is_open() && !link.is_gone() {
+    ) -> Result<(Rc<Connection>, OutgoingCall), Status> {
+        let connection = self.reconnect(connection, status, outgoing.deadline)?;
+        let send_deadline = self.client.send_deadline(outgoing.deadline);
+        let call = connection.start_call(outgoing, request, send_deadline)?;
+        Ok((connection, call))
+    }
+
+    /// Replaces a connection that has ended or drains. Otherwise `status` stands.
+    fn reconnect(
+        &self,
+        connection: &Rc<Connection>,
+        status: Status,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        if connection.is_open() && !connection.is_closed() {
             return Err(status);
         }
-        drop(self.way.replace(Way::Unknown));
-        let Reached::Link(link) = self.reach(outgoing.until)? else { return Err(status) };
-        let ticket = link.start_call(outgoing, request, self.send_until(outgoing.until))?;
-        Ok((link, ticket))
+        drop(self.binding.replace(Binding::Unresolved));
+        match self.target(deadline)? {
+            Target::Remote(connection) => Ok(connection),
+            Target::Local(_) => Err(status),
+        }
     }
 
     /// Starts a call whose end is taken later.
+    ///
+    /// # Errors
+    ///
+    /// None: a call that could not be started ends with the reason, as [`call`](Self::call) has it.
     pub fn start<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
     ) -> PendingCall<R> {
-        let until = options.until(method, inherited_deadline());
-        let link = match self.reach(until) {
-            Ok(Reached::Link(link)) => link,
-            Ok(Reached::Local(dispatcher)) => {
-                let started = self.run_bytes(&dispatcher, method, request, options, until);
-                return match started {
-                    Ok(reply) => PendingCall::local(self.clone(), reply, until),
-                    Err(status) => PendingCall::failed(self.clone(), status),
-                };
+        let deadline = options.deadline_for(method, inherited_deadline());
+        let started = self.target(deadline).and_then(|target| match target {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let send_deadline = self.client.send_deadline(deadline);
+                match connection.start_call(&outgoing, request, send_deadline) {
+                    Ok(call) => Ok((connection, call)),
+                    Err(status) => self.start_again(&connection, status, &outgoing, request),
+                }
+                .map(|(connection, call)| {
+                    PendingCall::remote(self.clone(), connection, call, deadline)
+                })
             }
-            Err(status) => return PendingCall::failed(self.clone(), status),
-        };
-        let outgoing = self.outgoing(method, options, until);
-        let started = link.start_call(&outgoing, request, self.send_until(until));
-        let started = match started {
-            Ok(ticket) => Ok((link, ticket)),
-            Err(status) => self.start_again(&link, status, &outgoing, request),
-        };
-        match started {
-            Ok((link, ticket)) => PendingCall::remote(self.clone(), link, ticket, until),
-            Err(status) => PendingCall::failed(self.clone(), status),
-        }
+            Target::Local(dispatcher) => self
+                .run_bytes(&*dispatcher, method, request, options, deadline)
+                .map(|reply| PendingCall::local(self.clone(), reply, deadline)),
+        });
+        started.unwrap_or_else(|status| PendingCall::failed(self.clone(), status))
     }
 
     /// Sends a message that is never answered; returns when it is in the channel.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large, or too
+    /// many wait already), `DEADLINE_EXCEEDED` (no room in time; it may still arrive).
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        let until = options.until(method, inherited_deadline());
-        let link = match self.reach(until)? {
-            Reached::Link(link) => link,
-            Reached::Local(dispatcher) => {
-                return self.send_local(dispatcher, method, request, options, until);
+        let deadline = options.deadline_for(method, inherited_deadline());
+        let mut connection = match self.target(deadline)? {
+            Target::Remote(connection) => connection,
+            Target::Local(dispatcher) => {
+                return self.send_local(dispatcher, method, request, options, deadline);
             }
         };
-        let outgoing = self.outgoing(method, options, until);
-        let sent = link.send_oneway(&outgoing, request, self.send_until(until));
-        let link = match sent {
-            Ok(()) => link,
-            Err(status) if link.is_open() && !link.is_gone() => return Err(status),
-            Err(status) => {
-                drop(self.way.replace(Way::Unknown));
-                let Reached::Link(link) = self.reach(until)? else { return Err(status) };
-                link.send_oneway(&outgoing, request, self.send_until(until))?;
-                link
-            }
-        };
-        self.client.wait_for_room(&link, until)
+        let outgoing = self.outgoing(method, options, deadline);
+        let send_deadline = self.client.send_deadline(deadline);
+        if let Err(status) = connection.send_oneway(&outgoing, request, send_deadline) {
+            connection = self.reconnect(&connection, status, deadline)?;
+            connection.send_oneway(&outgoing, request, send_deadline)?;
+        }
+        self.client.wait_for_room(&connection, deadline)
     }
 
-    /// One-way messages are never short-circuited: this one is served in the loop's next turn.
-    fn send_local<Q: Message>(
-        &self,
-        dispatcher: Rc<dyn Dispatcher>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        until: Time,
-    ) -> Result<(), Status> {
-        if has_passed(until) {
-            return Err(Status::deadline_exceeded("the time was up before the message was sent"));
+    /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
+    /// of what it was lent before. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        match self.target(inherited_deadline())? {
+            Target::Remote(connection) => connection.loan(bytes),
+            Target::Local(_) => Ok(Loan::plain(bytes)),
         }
-        self.client.check_metadata(options)?;
-        let mut waiting = self.client.core().local_oneways.borrow_mut();
-        if waiting.len() >= LOCAL_ONEWAYS_MAX {
-            return Err(Status::resource_exhausted(format!(
-                "{LOCAL_ONEWAYS_MAX} one-way messages to this thread wait already; let its loop run"
-            )));
-        }
-        waiting.push_back(LocalOneway {
-            dispatcher,
-            method: method.id,
-            deadline: until,
-            metadata: options.metadata_bytes().to_vec(),
-            body: request.encode_to_vec(),
-        });
-        drop(waiting);
-        self.client.core().wake_host();
-        Ok(())
     }
 
-    /// Calls the implementation itself. Generated callers do it where [`local`](Self::local) is.
+    /// Returns where the object is, and connects if there is no connection.
     #[inline]
-    pub fn call_local<R>(
-        &self,
-        method: &'static Method,
-        options: &CallOptions,
-        serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
-    ) -> Result<R, Status> {
-        let until = options.until(method, inherited_deadline());
-        if has_passed(until) {
-            return Err(too_late());
-        }
-        self.client.check_metadata(options)?;
-        let inside = Inside::enter(self.client.core(), until).ok_or_else(too_deep)?;
-        let context = self.local_context(method, options, until);
-        let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
-        drop(inside);
-        match outcome {
-            Ok(_) if has_passed(until) => Err(too_late()),
-            Ok(result) => result,
-            Err(_) => Err(panicked()),
-        }
-    }
-
-    /// As [`call_local`](Self::call_local), for a method that may answer later.
-    pub fn call_local_later<R: Message + 'static>(
-        &self,
-        method: &'static Method,
-        options: &CallOptions,
-        serve: impl FnOnce(&Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let reply = TypedReply::default();
-        let until = options.until(method, inherited_deadline());
-        let responder = Responder::typed(Rc::clone(&reply), until);
-        let has_run = Cell::new(false);
-        let returned = self.call_local(method, options, |context| {
-            has_run.set(true);
-            serve(context, responder);
-            Ok(())
-        });
-        let mut answer = None;
-        match returned {
-            Ok(()) => {}
-            // The first answer counts: a service may panic after it has answered.
-            Err(status) if has_run.get() && !has_passed(until) => {
-                answer = Some(reply.take().unwrap_or(Err(status)));
+    fn target(&self, deadline: Deadline) -> Result<Target, Status> {
+        match &*self.binding.borrow() {
+            Binding::Remote(connection) if !connection.is_closed() => {
+                return Ok(Target::Remote(Rc::clone(connection)));
             }
-            Err(status) => return Err(status),
+            Binding::Local(dispatcher, epoch)
+                if *epoch == self.client.services().registry.epoch() =>
+            {
+                return Ok(Target::Local(Rc::clone(dispatcher)));
+            }
+            _ => {}
         }
-        self.client.run_until(until, || {
-            answer = answer.take().or_else(|| reply.take());
-            answer.is_some()
-        })?;
-        answer.unwrap_or_else(|| Err(too_late()))
+        self.resolve(deadline)
     }
 
-    /// Calls an implementation of this thread that is of another build.
-    fn call_bytes<Q: Message, R: Message + Default>(
-        &self,
-        dispatcher: &Rc<dyn Dispatcher>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        until: Time,
-    ) -> Result<R, Status> {
-        let reply = self.run_bytes(dispatcher, method, request, options, until)?;
-        self.wait_bytes(&reply, until)
+    #[cold]
+    fn resolve(&self, deadline: Deadline) -> Result<Target, Status> {
+        let registry = &self.client.services().registry;
+        let short_circuits = self.client.short_circuits();
+        if short_circuits && let Some(server) = registry.server_at(&self.address.at) {
+            let Some(dispatcher) = server.object(self.object) else {
+                return Err(self.explain(server.no_such_object()));
+            };
+            return Ok(self.bind_local(dispatcher));
+        }
+        let connection = self.client.connection_to(&self.address, deadline)?;
+        // The server may be one of this thread under another name.
+        let instance = connection.peer_instance().filter(|_| short_circuits);
+        let server = instance.and_then(|instance| registry.server_with(instance));
+        if let Some(dispatcher) = server.and_then(|server| server.object(self.object)) {
+            return Ok(self.bind_local(dispatcher));
+        }
+        drop(self.binding.replace(Binding::Remote(Rc::clone(&connection))));
+        Ok(Target::Remote(connection))
     }
 
-    fn run_bytes<Q: Message>(
-        &self,
-        dispatcher: &Rc<dyn Dispatcher>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        until: Time,
-    ) -> Result<LocalReply, Status> {
-        if has_passed(until) {
-            return Err(too_late());
-        }
-        self.client.check_metadata(options)?;
-        let core = self.client.core();
-        let mut buffer = core.buffers.take();
-        let body_bytes = codec::encoded_bytes(request);
-        core.buffers.grow(&mut buffer, body_bytes);
-        codec::encode_into(request, &mut buffer[..body_bytes])?;
-        let reply = LocalReply::default();
-        let context = self.local_context(method, options, until);
-        let to = ReplyTo::Local(Some(&reply));
-        let body = Body::copied(&buffer[..body_bytes]);
-        let incoming = || Incoming { method: method.id, body, context, to };
-        run(core, &**dispatcher, to, until, incoming);
-        core.buffers.give(buffer);
-        Ok(reply)
-    }
-
-    /// Waits for an answer as bytes, and reads it.
-    pub(crate) fn wait_bytes<R: Message + Default>(
-        &self,
-        reply: &LocalReply,
-        until: Time,
-    ) -> Result<R, Status> {
-        if !reply.has_ended() {
-            self.client.run_until(until, || reply.has_ended())?;
-        }
-        // An answer was judged when it was given, and may be taken late.
-        match reply.take() {
-            Some(answer) => codec::decode(Body::copied(&answer?)),
-            None => Err(too_late()),
-        }
-    }
-
-    fn local_context<'a>(
-        &self,
-        method: &'static Method,
-        options: &'a CallOptions,
-        until: Time,
-    ) -> Context<'a> {
-        let metadata = Metadata::new(options.metadata_bytes());
-        Context::new(until, metadata, self.interface, method.id, Origin::Local)
+    fn bind_local(&self, dispatcher: Rc<dyn Dispatcher>) -> Target {
+        let epoch = self.client.services().registry.epoch();
+        drop(self.binding.replace(Binding::Local(Rc::clone(&dispatcher), epoch)));
+        Target::Local(dispatcher)
     }
 
     #[inline]
@@ -426,31 +322,24 @@ impl ObjectRef {
         &self,
         method: &'static Method,
         options: &'a CallOptions,
-        until: Time,
+        deadline: Deadline,
     ) -> Outgoing<'a> {
         let metadata = options.metadata_bytes();
-        Outgoing { object: self.object, method: method.id, until, metadata }
+        Outgoing { object: self.object, method: method.id, deadline, metadata }
     }
 
+    /// Reads the result of a call from its outcome.
     #[inline]
-    fn send_until(&self, until: Time) -> nearcall_channel::Deadline {
-        self.client.send_deadline(until)
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Reads the end of a call.
-    #[inline]
-    pub(crate) fn result<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
+    fn read_outcome<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
         match outcome {
             Ok(reply) => {
-                let (buffers, Reply { buffer, body, lent }) = (&self.client.core().buffers, reply);
-                if let Some(lent) = lent {
-                    let result = codec::decode(Body::lent(&buffer[lent.rest.clone()], &lent));
+                let Reply { buffer, body, borrowed } = reply;
+                let buffers = &self.client.services().buffers;
+                if let Some(segments) = borrowed {
+                    let rest = &buffer[segments.rest.clone()];
+                    let result = codec::decode(Body::borrowed(rest, &segments));
                     buffers.give(buffer);
-                    buffers.give_lent(lent);
+                    buffers.give_segments(segments);
                     return result;
                 }
                 if body.end >= SHARED_BYTES_MIN {
@@ -465,25 +354,17 @@ impl ObjectRef {
         }
     }
 
-    /// Says which object or method it was that the server does not have. What a service says
+    /// Adds which object it was that the server lacks, or that lacks a method. What a service gave
     /// stays as it is.
     #[cold]
     fn explain(&self, status: Status) -> Status {
-        let text = status.message();
-        let lacks_method = text.strip_prefix(self.interface.name);
-        let is_ours = text.starts_with(NO_SUCH_OBJECT)
-            || lacks_method.is_some_and(|rest| rest.starts_with(NO_SUCH_METHOD));
-        if status.code() != crate::Code::Unimplemented || !is_ours {
+        if status.detail().is_none() {
             return status;
         }
         let object = self.interface.object_name(self.address.instance());
-        Status::unimplemented(format!("{object} at {}: {}", self.address.at, status.message()))
+        let text = format!("{object} at {}: {}", self.address.at, status.message());
+        Status::new(status.code(), text)
     }
-}
-
-#[cold]
-pub(crate) fn too_late() -> Status {
-    Status::deadline_exceeded("the service did not answer in time; the method may have run")
 }
 
 impl fmt::Debug for ObjectRef {
@@ -491,7 +372,7 @@ impl fmt::Debug for ObjectRef {
         let object = self.interface.object_name(self.address.instance());
         f.debug_struct("ObjectRef")
             .field("object", &object)
-            .field("address", &self.address.to_string())
+            .field("address", &self.address)
             .finish_non_exhaustive()
     }
 }

@@ -43,7 +43,7 @@ pub(crate) use self::calls::{Outcome, Reply};
 use self::lending::Lending;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
-pub(crate) use self::receiving::{Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead};
+pub(crate) use self::receiving::{Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 
@@ -99,10 +99,13 @@ pub(crate) struct Connection {
     pub(crate) readiness: Readiness,
 }
 
+/// The call protocol, with the state of each call of this end.
+type Protocol = CallProtocol<CallState>;
+
 /// What moves messages: borrowed for one step at a time.
 struct Inner {
     endpoint: Endpoint,
-    protocol: CallProtocol<CallState>,
+    protocol: Protocol,
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
     outbox: Outbox,
@@ -123,7 +126,7 @@ impl Connection {
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
         let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory
-            && endpoint.unit_bytes_max() >= SMALL_BYTES;
+            && endpoint.fragment_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         Rc::new(Self {
@@ -132,7 +135,7 @@ impl Connection {
             wait: endpoint.wait_policy(),
             inner: RefCell::new(Inner {
                 endpoint,
-                protocol: CallProtocol::with_values(instance, wire_limits),
+                protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox: Outbox::default(),
                 unflushed: false,
@@ -241,7 +244,7 @@ impl Connection {
     /// what it was sent.
     #[cold]
     pub(crate) fn abort(self: &Rc<Self>, reason: Status) {
-        self.with_endpoint(Endpoint::abandon);
+        self.with_endpoint(Endpoint::discard_unsent);
         self.close(reason);
     }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use nearcall_channel::Options;
+use nearcall_channel::limits::MESSAGE_BYTES_MAX_CEILING;
 
 /// Messages of one connection that are served before the others have their turn.
 ///
@@ -176,6 +177,22 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Checks the limits that have a largest value.
+    ///
+    /// # Errors
+    ///
+    /// The text for people.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (own, max) = (self.message_bytes_max, MESSAGE_BYTES_MAX_CEILING);
+        if own > max {
+            return Err(format!(
+                "`Limits::message_bytes_max` is {own} bytes, above the largest that is supported, \
+                 {max} bytes"
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn wire(&self) -> nearcall_wire::Limits {
         nearcall_wire::Limits {
             message_bytes_max: self.message_bytes_max,

@@ -1,7 +1,7 @@
 //! A call that was started and is waited for later, or given up.
 //!
-//! Always true: a call whose `PendingCall` is dropped is cancelled, unless it has ended.
-//! Not here: calls that wait at once (`remote.rs`).
+//! **Invariants:** a call whose `PendingCall` is dropped is cancelled, unless it has ended.
+//! **Not here:** calls that wait at once (`call.rs`).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,24 +9,24 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use nearcall_wire::Time;
+use nearcall_wire::OutgoingCall;
 
+use super::ObjectRef;
 use crate::codec::Message;
-use crate::dispatch::has_passed;
-use crate::link::{Link, Ticket};
+use crate::connection::Connection;
+use crate::deadline::Deadline;
 use crate::local_reply::LocalReply;
-use crate::remote::ObjectRef;
 use crate::status::Status;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///
-/// As a future it needs a loop that somebody turns, such as a host; without a loop, polling it
+/// As a future it needs a loop that is turned, by its host for example; without a loop, polling it
 /// blocks until the call has ended.
 ///
 /// # Examples
 ///
 /// ```
-#[doc = include_str!("../doc/room.txt")]
+#[doc = include_str!("../../doc/room.txt")]
 /// # let address = serve_elsewhere("started");
 /// # let client = nearcall::Client::new();
 /// # let thermostat = ThermostatCaller::new(&client, &address)?;
@@ -45,68 +45,74 @@ use crate::status::Status;
 #[must_use = "a started call that is dropped is cancelled"]
 pub struct PendingCall<R> {
     object: ObjectRef,
-    until: Time,
+    deadline: Deadline,
     state: State,
     result: PhantomData<fn() -> R>,
 }
 
 enum State {
-    Remote(Rc<Link>, Ticket),
+    Remote(Rc<Connection>, OutgoingCall),
     Local(LocalReply),
     Failed(Status),
     Taken,
 }
 
 impl<R: Message + Default> PendingCall<R> {
-    pub(crate) fn remote(object: ObjectRef, link: Rc<Link>, ticket: Ticket, until: Time) -> Self {
-        Self { object, until, state: State::Remote(link, ticket), result: PhantomData }
+    pub(super) fn remote(
+        object: ObjectRef,
+        connection: Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+    ) -> Self {
+        Self { object, deadline, state: State::Remote(connection, call), result: PhantomData }
     }
 
-    pub(crate) fn local(object: ObjectRef, reply: LocalReply, until: Time) -> Self {
-        Self { object, until, state: State::Local(reply), result: PhantomData }
+    pub(super) fn local(object: ObjectRef, reply: LocalReply, deadline: Deadline) -> Self {
+        Self { object, deadline, state: State::Local(reply), result: PhantomData }
     }
 
-    pub(crate) fn failed(object: ObjectRef, status: Status) -> Self {
-        Self { object, until: Time::NEVER, state: State::Failed(status), result: PhantomData }
+    pub(super) fn failed(object: ObjectRef, status: Status) -> Self {
+        let deadline = Deadline::NEVER;
+        Self { object, deadline, state: State::Failed(status), result: PhantomData }
     }
 
     /// Waits for the end of the call.
     ///
     /// # Errors
     ///
-    /// Why it failed.
+    /// The status that the service gave, or the reason why there is no answer.
     pub fn wait(mut self) -> Result<R, Status> {
         self.take()
     }
 
     fn take(&mut self) -> Result<R, Status> {
         match std::mem::replace(&mut self.state, State::Taken) {
-            State::Remote(link, ticket) => {
-                let outcome = self.object.client().wait(&link, &ticket, self.until);
-                self.object.result(outcome)
+            State::Remote(connection, call) => {
+                let outcome = self.object.client.wait(&connection, call, self.deadline);
+                self.object.read_outcome(outcome)
             }
-            State::Local(reply) => self.object.wait_bytes(&reply, self.until),
+            State::Local(reply) => self.object.wait_local(&reply, self.deadline),
             State::Failed(status) => Err(status),
             State::Taken => Err(Status::failed_precondition("the result was taken before")),
         }
     }
 
-    /// Whether the call has ended, so that [`wait`](Self::wait) does not wait. In a loop this only
-    /// looks at what the loop has received; without one it looks into the connection.
+    /// Returns whether the call has ended, so that [`wait`](Self::wait) does not wait. In a loop
+    /// this only looks at what the loop has received; without one it receives what has come.
     pub fn is_done(&self) -> bool {
         match &self.state {
-            State::Remote(link, ticket) => {
-                if !link.has_ended(ticket) {
-                    self.object.client().look(link);
+            State::Remote(connection, call) => {
+                if !connection.has_ended(*call) {
+                    self.object.client.poll(connection);
                 }
-                link.has_ended(ticket)
+                connection.has_ended(*call)
             }
-            State::Local(reply) => reply.has_ended() || has_passed(self.until),
+            State::Local(reply) => reply.has_ended() || self.deadline.has_passed(),
             State::Failed(_) | State::Taken => true,
         }
     }
 
-    /// Gives the call up. The server is told; the method may have run.
+    /// Gives the call up. The server is informed; the method may have run.
     pub fn cancel(self) {
         drop(self);
     }
@@ -116,15 +122,17 @@ impl<R: Message + Default> Future for PendingCall<R> {
     type Output = Result<R, Status>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let in_loop = self.object.client().core().reactor.is_some();
+        let in_loop = self.object.client.reactor().is_some();
         if self.is_done() || !in_loop {
             return Poll::Ready(self.take());
         }
         match &self.state {
-            State::Remote(link, ticket) => link.wake_at_end(ticket, context.waker()),
+            State::Remote(connection, call) => connection.set_waker(*call, context.waker()),
             State::Local(reply) => {
-                if reply.wake_at_end(context.waker()) {
-                    self.object.client().core().wake_at(self.until, reply);
+                if reply.set_waker(context.waker())
+                    && let Some(reactor) = self.object.client.reactor()
+                {
+                    reactor.wake_at(self.deadline, reply);
                 }
             }
             State::Failed(_) | State::Taken => {}
@@ -135,8 +143,8 @@ impl<R: Message + Default> Future for PendingCall<R> {
 
 impl<R> Drop for PendingCall<R> {
     fn drop(&mut self) {
-        if let State::Remote(link, ticket) = &self.state {
-            link.cancel(ticket);
+        if let State::Remote(connection, call) = &self.state {
+            connection.cancel(*call);
         }
     }
 }

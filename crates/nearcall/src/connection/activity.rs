@@ -63,7 +63,15 @@ impl Activity {
         self.wake_host();
     }
 
-    /// Notes that the loop used a connection.
+    /// Notes that the loop is about to use a connection.
+    #[inline]
+    pub(crate) fn touch_in_turn(&self, connection: &Rc<Connection>) {
+        if connection.wait != WaitPolicy::Spin {
+            self.note_used(connection);
+        }
+    }
+
+    /// Notes that a connection was used that the loop does not poll in each round.
     #[inline]
     pub(crate) fn note_used(&self, connection: &Rc<Connection>) {
         let readiness = &connection.readiness;

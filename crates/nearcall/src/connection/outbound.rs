@@ -6,9 +6,11 @@
 //! **Not here:** sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{
-    CallProtocol, HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
+    HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
     StartError, Time,
 };
+
+use super::Protocol;
 
 /// A message that the protocol has to know of before it is sent.
 pub(super) trait OutboundMessage {
@@ -18,13 +20,13 @@ pub(super) trait OutboundMessage {
     type Refused;
 
     /// Tells the protocol.
-    fn prepare(&self, protocol: &mut CallProtocol) -> Result<Self::Prepared, Self::Refused>;
+    fn prepare(&self, protocol: &mut Protocol) -> Result<Self::Prepared, Self::Refused>;
 
     /// Its header. Written where it is needed: headers that move cost more than making them.
     fn head(&self, prepared: Self::Prepared) -> Head;
 
     /// It could not be sent.
-    fn undo(&self, protocol: &mut CallProtocol, prepared: Self::Prepared);
+    fn undo(&self, protocol: &mut Protocol, prepared: Self::Prepared);
 
     /// Lengths of what follows the header.
     fn payload(&self) -> &Payload;
@@ -49,7 +51,7 @@ impl OutboundMessage for NewCall {
     type Refused = StartError;
 
     #[inline]
-    fn prepare(&self, protocol: &mut CallProtocol) -> Result<OutgoingCall, StartError> {
+    fn prepare(&self, protocol: &mut Protocol) -> Result<OutgoingCall, StartError> {
         protocol.open_call(self.now, &self.request)
     }
 
@@ -58,7 +60,7 @@ impl OutboundMessage for NewCall {
         self.request.call_head(self.now, call)
     }
 
-    fn undo(&self, protocol: &mut CallProtocol, call: OutgoingCall) {
+    fn undo(&self, protocol: &mut Protocol, call: OutgoingCall) {
         // It was prepared just now, so it has not ended.
         let _ = protocol.abandon(call);
     }
@@ -80,7 +82,7 @@ impl OutboundMessage for NewOneway {
     type Refused = StartError;
 
     #[inline]
-    fn prepare(&self, protocol: &mut CallProtocol) -> Result<(), StartError> {
+    fn prepare(&self, protocol: &mut Protocol) -> Result<(), StartError> {
         protocol.validate_oneway(self.now, &self.request)
     }
 
@@ -89,7 +91,7 @@ impl OutboundMessage for NewOneway {
         self.request.oneway_head(self.now)
     }
 
-    fn undo(&self, _protocol: &mut CallProtocol, (): ()) {}
+    fn undo(&self, _protocol: &mut Protocol, (): ()) {}
 
     #[inline(always)]
     fn payload(&self) -> &Payload {
@@ -108,7 +110,7 @@ impl OutboundMessage for NewReply {
     type Refused = ReplyError;
 
     #[inline]
-    fn prepare(&self, protocol: &mut CallProtocol) -> Result<(), ReplyError> {
+    fn prepare(&self, protocol: &mut Protocol) -> Result<(), ReplyError> {
         protocol.end_call(self.call, self.payload)
     }
 
@@ -117,7 +119,7 @@ impl OutboundMessage for NewReply {
         self.call.reply_head(self.payload)
     }
 
-    fn undo(&self, _protocol: &mut CallProtocol, (): ()) {}
+    fn undo(&self, _protocol: &mut Protocol, (): ()) {}
 
     #[inline(always)]
     fn payload(&self) -> &Payload {

@@ -187,7 +187,7 @@ impl Connection {
         } else {
             // Has a message that comes in parts collected in a buffer of ours.
             let mut large = self.buffers.take_large(message_bytes);
-            endpoint.lend(&mut large);
+            endpoint.swap_buffer(&mut large);
             self.buffers.give(large);
         }
     }
@@ -321,7 +321,7 @@ impl Connection {
     /// Polls up to `spins` times whether there may be a message.
     #[inline]
     pub(crate) fn poll_ready(&self, spins: u32) -> bool {
-        self.has_inbound.get() || self.inner.borrow_mut().endpoint.has_come(spins)
+        self.has_inbound.get() || self.inner.borrow_mut().endpoint.poll_ready(spins)
     }
 
     /// Returns whether calls wait in the queue.

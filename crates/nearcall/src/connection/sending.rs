@@ -356,17 +356,17 @@ impl Inner {
             return self.send_large(message, metadata, body, deadline);
         }
         let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
-        let mut message = [0; SMALL_BYTES];
-        let message = &mut message[..message_bytes];
-        marshal_into(message, message, prepared, metadata, body).map_err(Unsent::Message)?;
-        match self.endpoint.send(message, deadline) {
+        let mut bytes = [0; SMALL_BYTES];
+        let bytes = &mut bytes[..message_bytes];
+        marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
+        match self.endpoint.send(bytes, deadline) {
             Ok(()) if deadline == Deadline::NEVER || self.takes_whole => {
                 self.unflushed = false;
                 Ok(prepared)
             }
             Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
             Err(SendError::Full) if deadline == Deadline::NOW => {
-                self.outbox.push(message.to_vec());
+                self.outbox.push(bytes.to_vec());
                 Ok(prepared)
             }
             Err(SendError::Full) => {
@@ -613,21 +613,21 @@ fn marshal<O: OutboundMessage>(
     metadata: &[u8],
     body: &impl Message,
 ) -> Result<Vec<u8>, Status> {
-    let mut message = vec![0; message.message_bytes()];
-    marshal_into(&mut message, message, prepared, metadata, body)?;
-    Ok(message)
+    let mut bytes = vec![0; message.message_bytes()];
+    marshal_into(&mut bytes, message, prepared, metadata, body)?;
+    Ok(bytes)
 }
 
 #[inline]
 fn marshal_into<O: OutboundMessage>(
-    message: &mut [u8],
+    bytes: &mut [u8],
     message: &O,
     prepared: O::Prepared,
     metadata: &[u8],
     body: &impl Message,
 ) -> Result<(), Status> {
-    message[..HEADER_BYTES].copy_from_slice(&message.head(prepared));
-    write_payload(&mut message[HEADER_BYTES..], metadata, body)
+    bytes[..HEADER_BYTES].copy_from_slice(&message.head(prepared));
+    write_payload(&mut bytes[HEADER_BYTES..], metadata, body)
 }
 
 #[cold]

@@ -1,29 +1,29 @@
-//! Connections that were busy lately, and that the loop looks at before it sleeps.
+//! Connections that were busy lately, which the loop polls before it sleeps.
 //!
-//! A connection whose wait is adaptive becomes hot when it is used. While there are hot ones the
-//! loop spins over them, as long as its [`Spinner`] says that it pays; then it arms them all and
-//! sleeps as ever. Always true: a hot connection is not armed, so its peer makes no system call for
-//! us; the loop never sleeps while one is hot; a connection that is idle while others are busy
-//! does not stay hot, so idle ones cost nothing. While it spins the loop looks at everything else
-//! now and then.
-//! Not here: rounds (`reactor.rs`), arming (`links.rs`), how long it pays (`nearcall-channel`).
+//! A connection whose wait is adaptive enters the busy set when it is used. While the set is not
+//! empty the loop polls its connections, as long as its [`Spinner`] finds that it pays; then it
+//! arms them all and sleeps.
+//! **Invariants:** a busy connection is not armed, so its peer makes no system call for this end;
+//! the loop never sleeps while one is busy; a connection that is idle while others are busy leaves
+//! the set, so idle ones cost nothing. While it polls the loop looks at everything else now and
+//! then.
+//! **Not here:** rounds (`reactor.rs`), turns (`turns.rs`), arming (`watching.rs`), how long it
+//! pays (`nearcall-channel`).
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 
-use nearcall_channel::{Deadline, SpinOptions, SpinPlan, Spinner, WaitPolicy};
-use nearcall_wire::Time;
+use nearcall_channel::{SpinOptions, SpinPlan, Spinner, WaitPolicy};
 
 use super::Reactor;
-use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_TURNS_PER_LOOK};
-use crate::link::{Link, Took};
-use crate::options;
+use super::turns::Turn;
+use crate::connection::Connection;
+use crate::deadline::Deadline;
+use crate::limits::{BUSY_MISSES_MAX, CLOCKS_PER_LOOK, SPIN_TURNS_PER_LOOK};
 
-/// The hot connections of a loop.
-pub(super) struct Hot {
-    links: RefCell<Vec<Rc<Link>>>,
+/// How long polling pays.
+pub(super) struct Busy {
     spinner: RefCell<Spinner>,
     /// The wait that goes on, if the loop has slept in it.
     slept: Cell<Option<SpinPlan>>,
@@ -31,10 +31,9 @@ pub(super) struct Hot {
     turns: Cell<u32>,
 }
 
-impl Default for Hot {
+impl Default for Busy {
     fn default() -> Self {
         Self {
-            links: RefCell::default(),
             spinner: RefCell::new(Spinner::new(SpinOptions::default())),
             slept: Cell::new(None),
             turns: Cell::new(0),
@@ -42,170 +41,106 @@ impl Default for Hot {
     }
 }
 
-impl Hot {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.links.borrow().is_empty()
-    }
-
-    pub(super) fn forget(&self, link: &Rc<Link>) {
-        self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-    }
-}
-
 impl Reactor {
-    /// Takes a connection that was used in, if it may be spun for. True: it need not be armed now.
+    /// Polls the busy connections. True: something has happened, or is due; false: sleep.
     #[inline]
-    pub(super) fn warm(&self, link: &Rc<Link>) -> bool {
-        link.watch.is_hot.get() || (link.wait == WaitPolicy::Adaptive && self.warm_up(link))
-    }
-
-    #[cold]
-    fn warm_up(&self, link: &Rc<Link>) -> bool {
-        let mut links = self.hot.links.borrow_mut();
-        if links.len() >= HOT_MAX || link.is_gone() {
-            return false;
-        }
-        links.push(Rc::clone(link));
-        link.watch.is_hot.set(true);
-        link.watch.misses.set(0);
-        true
-    }
-
-    /// Spins over the hot connections. True: something has happened, or is due; false: sleep.
-    #[inline]
-    pub(super) fn spin_hot(&self, until: Time) -> io::Result<bool> {
-        let turns = self.hot.turns.get() + 1;
-        self.hot.turns.set(turns);
+    pub(super) fn spin_busy(&self, deadline: Deadline) -> io::Result<bool> {
+        let turns = self.busy.turns.get() + 1;
+        self.busy.turns.set(turns);
         if turns >= SPIN_TURNS_PER_LOOK && self.look_at_others()? {
             return Ok(true);
         }
-        let mut plan = self.hot.spinner.borrow_mut().begin();
+        let mut plan = self.busy.spinner.borrow_mut().begin();
         let mut clocks = 0;
         loop {
-            if self.sweep() {
-                self.hot.spinner.borrow_mut().record_hit(plan);
+            if self.poll_busy() {
+                self.busy.spinner.borrow_mut().record_hit(plan);
                 return Ok(true);
             }
-            if self.hot.is_empty() || !plan.should_spin(&mut self.hot.spinner.borrow_mut()) {
-                self.hot.slept.set(Some(plan));
+            let is_empty = self.activity.busy_count() == 0;
+            if is_empty || !plan.should_spin(&mut self.busy.spinner.borrow_mut()) {
+                self.busy.slept.set(Some(plan));
                 return Ok(false);
             }
             std::hint::spin_loop();
             if plan.is_at_clock() {
                 clocks += 1;
-                if self.is_interrupted(clocks, until)? {
-                    self.hot.spinner.borrow_mut().record_timeout(plan);
+                if self.is_interrupted(clocks, deadline)? {
+                    self.busy.spinner.borrow_mut().record_timeout(plan);
                     return Ok(true);
                 }
             }
         }
     }
 
-    /// While nothing comes: whether anything else is to be done.
+    /// While nothing comes: returns whether anything else is to be done.
     #[cold]
-    fn is_interrupted(&self, clocks: u32, until: Time) -> io::Result<bool> {
-        // What was looked at may be what somebody waits for, and is told once.
+    fn is_interrupted(&self, clocks: u32, deadline: Deadline) -> io::Result<bool> {
+        // What was looked at may be what a caller waits for, and is reported once.
         if clocks.is_multiple_of(CLOCKS_PER_LOOK) && self.look_at_others()? {
             return Ok(true);
         }
-        let until = until.min(self.next_due());
-        let is_due = until != Time::NEVER && options::now() >= until;
+        let is_due = deadline.min(self.next_due()).has_passed();
         Ok(is_due || !self.ready.borrow().is_empty())
     }
 
-    /// Whether anything was ready.
+    /// Polls everything else. Returns whether anything was ready.
     #[cold]
     fn look_at_others(&self) -> io::Result<bool> {
-        self.hot.turns.set(0);
-        let has_served = self.serve_native();
-        Ok(self.look(Some(Duration::ZERO))? || has_served)
+        self.busy.turns.set(0);
+        let has_served = self.poll_fdless();
+        Ok(self.poll_epoll(Deadline::NOW)? || has_served)
     }
 
-    /// Looks at each hot connection once. Whether there was anything.
+    /// Polls each busy connection once. Returns whether there was anything.
     #[inline]
-    pub(super) fn sweep(&self) -> bool {
+    pub(super) fn poll_busy(&self) -> bool {
         let mut found = false;
         let mut index = 0;
         loop {
-            // Cloned, since serving may change the list.
-            let link = self.hot.links.borrow().get(index).cloned();
-            let Some(link) = link else { return found };
-            match self.serve_hot(&link) {
+            let Some(connection) = self.activity.busy_at(index) else { return found };
+            match self.run_turn(&connection, Turn::Poll(1)) {
                 true => {
                     found = true;
-                    link.watch.misses.set(0);
+                    connection.readiness.misses.set(0);
                 }
-                false => self.missed(&link),
+                false => self.note_miss(&connection),
             }
             index += 1;
         }
     }
 
-    /// One turn of a hot connection. Whether there was anything.
+    /// Counts a poll that found nothing: a connection that is idle beside busy ones is armed.
     #[inline]
-    fn serve_hot(&self, link: &Rc<Link>) -> bool {
-        let had_room = link.wants_room() && link.flush(Deadline::NOW);
-        for count in 0..MESSAGES_PER_TURN_MAX {
-            // A service may have waited in rounds that armed it, and looking ends that.
-            self.used(link);
-            if !link.has_come(1) {
-                return had_room || count > 0;
-            }
-            match link.take_message(Deadline::NOW) {
-                Took::Message if link.is_gone() => return true,
-                Took::Message => {}
-                Took::Nothing => return had_room || count > 0,
-                Took::Gone => return true,
-            }
-        }
-        true
-    }
-
-    /// A look in vain: one that is idle beside busy ones is armed.
-    #[inline]
-    fn missed(&self, link: &Rc<Link>) {
-        let misses = link.watch.misses.get().saturating_add(1);
-        link.watch.misses.set(misses);
-        if misses >= MISSES_MAX && self.hot.links.borrow().len() > 1 {
-            self.hot.forget(link);
-            self.cool(link);
+    fn note_miss(&self, connection: &Rc<Connection>) {
+        let misses = connection.readiness.misses.get().saturating_add(1);
+        connection.readiness.misses.set(misses);
+        if misses >= BUSY_MISSES_MAX && self.activity.busy_count() > 1 {
+            self.activity.remove_busy(connection);
+            self.arm_or_queue(connection);
         }
     }
 
-    /// Arms all hot connections, for a sleep. Those that have something after all are ready then.
-    pub(super) fn cool_all(&self) {
-        loop {
-            let Some(link) = self.hot.links.borrow_mut().pop() else { return };
-            self.cool(&link);
+    /// Arms all busy connections, for a sleep. Those that have something after all are ready then.
+    pub(super) fn demote_all(&self) {
+        while let Some(connection) = self.activity.pop_busy() {
+            self.arm_or_queue(&connection);
         }
     }
 
-    fn cool(&self, link: &Rc<Link>) {
-        link.watch.is_hot.set(false);
-        if !link.is_gone() && !self.arm(link) {
-            self.make_ready(link);
+    fn arm_or_queue(&self, connection: &Rc<Connection>) {
+        if !connection.is_closed() && !self.arm(connection) {
+            self.make_ready(connection);
         }
     }
 
-    /// After a sleep: whether what was spun for has ended it is worth knowing.
-    pub(super) fn learn_from_sleep(&self) {
-        if let Some(plan) = self.hot.slept.take() {
+    /// Records after a sleep whether what was polled for has ended it.
+    pub(super) fn record_sleep(&self) {
+        if let Some(plan) = self.busy.slept.take() {
             let ready = self.ready.borrow();
-            if ready.iter().any(|link| link.wait == WaitPolicy::Adaptive) {
-                self.hot.spinner.borrow_mut().record_wake(plan);
+            if ready.iter().any(|connection| connection.wait == WaitPolicy::Adaptive) {
+                self.busy.spinner.borrow_mut().record_wake(plan);
             }
         }
     }
 }
-
-/// Connections that the loop spins over at once: each makes a look at all of them longer by some
-/// 20 ns.
-const HOT_MAX: usize = 8;
-
-/// Looks in vain after which a connection is armed while others are busy: about 10 us.
-const MISSES_MAX: u32 = 256;
-
-/// How often everything else is looked at while nothing comes, in readings of the spinner's clock:
-/// every 10 us or so.
-const CLOCKS_PER_LOOK: u32 = 8;

@@ -1,62 +1,29 @@
-//! How a loop watches a connection: by its descriptors, by spinning, or by sleeping in it.
+//! How a loop watches a connection: by its descriptors, by polling, or by sleeping in it.
 //!
-//! Always true: a connection is armed, or it is hot or in `used` or `ready` and the loop does not
-//! sleep before it was looked at; a loop sleeps in at most one connection.
-//! Not here: rounds (`reactor.rs`), which are hot (`hot.rs`), the mechanisms (`nearcall-channel`).
+//! **Invariants:** a connection is armed, or it is busy, used or ready and the loop does not sleep
+//! before it was looked at; a loop sleeps in at most one connection.
+//! **Not here:** rounds (`reactor.rs`), which are busy (`busy.rs`), the mechanisms
+//! (`nearcall-channel`).
 
-use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use nearcall_channel::{Deadline, Interest, Mechanism, WaitPolicy};
+use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy};
 use nearcall_os::poll;
-use nearcall_wire::Time;
 
+use super::turns::Turn;
 use super::{Reactor, Source};
-use crate::limits::SPIN_TURNS_PER_LOOK;
-use crate::link::{Link, Took};
-use crate::options;
+use crate::connection::{Connection, ReadinessState, Tokens};
+use crate::deadline::{self, Deadline};
+use crate::limits::{LOOP_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK};
 
-/// How the loop watches a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(super) tokens: Cell<Tokens>,
-    /// It is in the queue of those that may have something.
-    pub(super) is_ready: Cell<bool>,
-    /// It is in the list of those that were used.
-    is_used: Cell<bool>,
-    /// It was armed and not used since.
-    pub(super) is_armed: Cell<bool>,
-    /// It is looked at before the loop sleeps.
-    pub(super) is_hot: Cell<bool>,
-    /// Looks in vain since it was last used.
-    pub(super) misses: Cell<u32>,
-}
-
-/// What the loop's epoll knows of a connection.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tokens {
-    /// Of the descriptor that tells of messages.
-    receive: Option<u64>,
-    /// Of the descriptor that tells of room, while it is waited for and is another one.
-    send: Option<u64>,
-    /// The descriptor of messages is watched for room as well.
-    both: bool,
-}
-
-/// The connection that the loop sleeps in.
-pub(super) struct Native {
-    link: Rc<Link>,
-    interrupter: nearcall_channel::Interrupt,
+/// The connection that the loop sleeps in: its mechanism has no descriptor.
+pub(super) struct FdlessConnection {
+    connection: Rc<Connection>,
+    interrupt: Interrupt,
     /// Messages since the last look at everything else.
     messages: u32,
-}
-
-impl Native {
-    pub(super) fn link(&self) -> Rc<Link> {
-        Rc::clone(&self.link)
-    }
 }
 
 impl Reactor {
@@ -65,13 +32,13 @@ impl Reactor {
     /// # Errors
     ///
     /// Its mechanism has no descriptor, and the loop sleeps in another connection already.
-    pub(crate) fn add_link(&self, link: &Rc<Link>) -> io::Result<()> {
-        if link.wait == WaitPolicy::Spin {
-            self.spinning.borrow_mut().push(Rc::clone(link));
+    pub(crate) fn add_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
+        if connection.wait == WaitPolicy::Spin {
+            self.spinning.borrow_mut().push(Rc::clone(connection));
             return Ok(());
         }
-        let token = self.sources.borrow_mut().add(Source::Link(Rc::clone(link)));
-        let added = link.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
+        let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
+        let added = connection.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
             Some(readiness) => {
                 let interest = kernel_interest(readiness.writable);
                 self.epoll.add(readiness.fd, interest, token).map(|()| true)
@@ -80,155 +47,130 @@ impl Reactor {
         });
         let watched = match added {
             Ok(true) => {
-                link.watch.tokens.update(|tokens| Tokens { receive: Some(token), ..tokens });
-                if link.mechanism == Mechanism::ShmSignal {
-                    self.signalled.borrow_mut().push(Rc::clone(link));
+                connection.readiness.tokens.update(|tokens| Tokens { receive: Some(token), ..tokens });
+                if connection.mechanism == Mechanism::ShmSignal {
+                    self.signalled.borrow_mut().push(Rc::clone(connection));
                 }
-                self.used(link);
+                self.activity.note_used(connection);
                 return Ok(());
             }
-            Ok(false) => self.sleep_in(link),
+            Ok(false) => self.sleep_in(connection),
             Err(error) => Err(error),
         };
         self.sources.borrow_mut().remove(token);
         watched
     }
 
-    fn sleep_in(&self, link: &Rc<Link>) -> io::Result<()> {
-        if let Some(native) = &*self.native.borrow() {
+    fn sleep_in(&self, connection: &Rc<Connection>) -> io::Result<()> {
+        if let Some(fdless) = &*self.fdless.borrow() {
             return Err(io::Error::other(format!(
                 "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
                  use a mechanism that is pollable, such as shm-eventfd or unix-stream",
-                link.mechanism, native.link.mechanism
+                connection.mechanism, fdless.connection.mechanism
             )));
         }
         let epoll = self.epoll.as_fd();
-        let interrupter = link.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
-        let native = Native { link: Rc::clone(link), interrupter, messages: 0 };
-        *self.native.borrow_mut() = Some(native);
+        let interrupt = connection.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
+        let fdless = FdlessConnection { connection: Rc::clone(connection), interrupt, messages: 0 };
+        *self.fdless.borrow_mut() = Some(fdless);
         Ok(())
     }
 
-    /// Whether the loop sleeps in a connection, so that it can sleep in no other.
-    pub(crate) fn sleeps_in_one(&self) -> bool {
-        self.native.borrow().is_some()
+    /// Returns whether the loop sleeps in a connection, so that it can sleep in no other.
+    pub(crate) fn has_fdless(&self) -> bool {
+        self.fdless.borrow().is_some()
     }
 
     /// Forgets a connection that has ended.
-    pub(crate) fn remove_link(&self, link: &Rc<Link>) {
-        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-        self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-        self.hot.forget(link);
-        // Or its descriptors stay open until the next round.
-        self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-        let is_native =
-            self.native.borrow().as_ref().is_some_and(|native| Rc::ptr_eq(&native.link, link));
-        if is_native {
+    pub(crate) fn remove_connection(&self, connection: &Rc<Connection>) {
+        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.activity.forget(connection);
+        let is_fdless =
+            self.fdless.borrow().as_ref().is_some_and(|fdless| Rc::ptr_eq(&fdless.connection, connection));
+        if is_fdless {
             // Its drop ends the watch; the borrow must be over by then.
-            let native = self.native.borrow_mut().take();
-            drop(native);
+            let fdless = self.fdless.borrow_mut().take();
+            drop(fdless);
         }
-        let tokens = link.watch.tokens.take();
-        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        let tokens = connection.readiness.tokens.take();
+        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         for (interest, token) in
             [(Interest::Receive, tokens.receive), (Interest::Send, tokens.send)]
         {
             let Some(token) = token else { continue };
             self.sources.borrow_mut().remove(token);
-            link.with_endpoint(|endpoint| {
+            connection.with_endpoint(|endpoint| {
                 if let Some(readiness) = endpoint.readiness(interest) {
                     let _ = self.epoll.delete(readiness.fd);
                 }
             });
         }
-        for flag in [&link.watch.is_ready, &link.watch.is_used, &link.watch.is_armed] {
-            flag.set(false);
-        }
-        link.watch.is_hot.set(false);
+        connection.readiness.state.set(ReadinessState::Used);
     }
 
-    /// All connections.
-    pub(super) fn links(&self) -> Vec<Rc<Link>> {
-        let mut links = self.spinning.borrow().clone();
-        links.extend(self.native.borrow().as_ref().map(|native| Rc::clone(&native.link)));
-        links.extend(self.sources.borrow().links());
-        links
+    /// Returns all connections.
+    pub(super) fn connections(&self) -> Vec<Rc<Connection>> {
+        let mut connections = self.spinning.borrow().clone();
+        connections.extend(self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection)));
+        connections.extend(self.sources.borrow().connections());
+        connections
     }
 
-    /// A connection may have something.
-    pub(super) fn make_ready(&self, link: &Rc<Link>) {
-        if !link.watch.is_ready.get() && !link.is_gone() {
-            link.watch.is_ready.set(true);
-            link.watch.is_armed.set(false);
-            self.ready.borrow_mut().push_back(Rc::clone(link));
-        }
-    }
-
-    /// A connection was used, by whomever: a mechanism forgets then that somebody sleeps.
-    #[inline]
-    pub(crate) fn touched(&self, link: &Rc<Link>) {
-        if link.wait != WaitPolicy::Spin {
-            self.used(link);
-        }
-        self.wake_host();
-    }
-
-    #[inline]
-    pub(super) fn used(&self, link: &Rc<Link>) {
-        link.watch.is_armed.set(false);
-        if !self.warm(link) && !link.watch.is_used.get() && !link.is_gone() {
-            link.watch.is_used.set(true);
-            self.used.borrow_mut().push(Rc::clone(link));
+    /// Queues a connection that may have something.
+    pub(super) fn make_ready(&self, connection: &Rc<Connection>) {
+        if let Some(state) = connection.readiness.state.get().queued()
+            && !connection.is_closed()
+        {
+            connection.readiness.state.set(state);
+            self.ready.borrow_mut().push_back(Rc::clone(connection));
         }
     }
 
     /// Arms one connection, and watches for room if it needs any. False: look at it first.
     #[inline]
-    pub(super) fn arm(&self, link: &Rc<Link>) -> bool {
-        let wants_room = link.wants_room();
-        let tokens = link.watch.tokens.get();
-        if wants_room != (tokens.both || tokens.send.is_some()) {
-            self.watch_for_room(link, wants_room);
+    pub(super) fn arm(&self, connection: &Rc<Connection>) -> bool {
+        let has_pending_writes = connection.has_pending_writes();
+        let tokens = connection.readiness.tokens.get();
+        if has_pending_writes != (tokens.both || tokens.send.is_some()) {
+            self.watch_for_room(connection, has_pending_writes);
         }
         if tokens.receive.is_none() {
-            // The loop sleeps in it, and looks there first. Room that came just now is what
-            // somebody may wait for.
-            return !link.has_postponed() && wants_room == link.wants_room();
+            // The loop sleeps in it, and looks there first. Room that came just now may be what a
+            // caller waits for.
+            return !connection.has_inbound()
+                && has_pending_writes == connection.has_pending_writes();
         }
-        let armed = link.arm();
-        link.watch.is_armed.set(armed);
+        let armed = connection.arm();
+        let state = &connection.readiness.state;
+        match (armed, state.get()) {
+            (true, ReadinessState::Used) => state.set(ReadinessState::Armed),
+            (false, ReadinessState::Armed) => state.set(ReadinessState::Used),
+            _ => {}
+        }
         armed
     }
 
     /// Arms all connections that were used. True: some have to be looked at before a sleep.
     #[inline]
     pub(super) fn arm_used(&self) -> bool {
-        if !self.used.borrow().is_empty() {
-            // A stack, so that none is moved; arming runs no service.
-            loop {
-                let Some(link) = self.used.borrow_mut().pop() else { break };
-                let watch = &link.watch;
-                watch.is_used.set(false);
-                let is_seen_to = watch.is_ready.get() || watch.is_armed.get() || watch.is_hot.get();
-                if link.is_gone() || is_seen_to {
-                    continue;
-                }
-                if !self.arm(&link) {
-                    self.make_ready(&link);
-                }
+        // A stack, so that none is moved; arming runs no service.
+        while let Some(connection) = self.activity.pop_used() {
+            let is_used = connection.readiness.state.get() == ReadinessState::Used;
+            if is_used && !connection.is_closed() && !self.arm(&connection) {
+                self.make_ready(&connection);
             }
         }
         !self.ready.borrow().is_empty()
     }
 
     #[cold]
-    fn watch_for_room(&self, link: &Rc<Link>, wanted: bool) {
-        let mut tokens = link.watch.tokens.get();
+    fn watch_for_room(&self, connection: &Rc<Connection>, wanted: bool) {
+        let mut tokens = connection.readiness.tokens.get();
         let Some(receive) = tokens.receive else {
-            return self.watch_native_for_room(link, wanted);
+            return self.watch_fdless_for_room(connection, wanted);
         };
-        link.with_endpoint(|endpoint| {
-            use std::os::fd::AsRawFd;
+        connection.with_endpoint(|endpoint| {
             let (Some(messages), Some(room)) =
                 (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
             else {
@@ -236,13 +178,13 @@ impl Reactor {
             };
             if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
                 let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
-                // A bell is heard in the same way, whatever it rings for.
+                // A doorbell is watched in the same way, whatever it rings for.
                 if room.writable {
                     let _ = self.epoll.modify(messages.fd, interest, receive);
                 }
                 tokens.both = wanted;
             } else if wanted {
-                let token = self.sources.borrow_mut().add(Source::Link(Rc::clone(link)));
+                let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
                 let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
                 tokens.send = Some(token);
             } else if let Some(token) = tokens.send.take() {
@@ -250,61 +192,70 @@ impl Reactor {
                 let _ = self.epoll.delete(room.fd);
             }
         });
-        link.watch.tokens.set(tokens);
+        connection.readiness.tokens.set(tokens);
     }
 
-    /// A connection without a descriptor cannot tell of room: look again soon.
-    fn watch_native_for_room(&self, link: &Rc<Link>, wanted: bool) {
+    /// Has the loop ask again soon: a connection without a descriptor cannot report room.
+    fn watch_fdless_for_room(&self, connection: &Rc<Connection>, wanted: bool) {
         if wanted {
-            let _ = link.flush(Deadline::NOW);
-            let now = options::now();
-            // If there was room, somebody may wait for just that: no sleep.
-            let next = if link.wants_room() { now.after(ROOM_LOOK_INTERVAL) } else { now };
-            self.note_deadline(next);
+            let _ = connection.flush(Deadline::NOW);
+            let now = deadline::now();
+            // If there was room, that may be what a caller waits for: no sleep.
+            let next = match connection.has_pending_writes() {
+                true => deadline::later(now, LOOP_ROOM_INTERVAL),
+                false => now,
+            };
+            self.activity.note_deadline(next);
         }
+    }
+
+    /// Polls the connection without a descriptor while the loop does not sleep in it. Returns
+    /// whether that had anything.
+    pub(super) fn poll_fdless(&self) -> bool {
+        let fdless = self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection));
+        fdless.is_some_and(|connection| self.run_turn(&connection, Turn::Poll(1)))
     }
 
     /// Sleeps in the connection without a descriptor, until it has a message, anything else is
-    /// ready, or `until`.
-    pub(super) fn sleep_in_native(&self, until: Time) -> io::Result<()> {
-        let link = {
-            let mut native = self.native.borrow_mut();
-            let Some(native) = &mut *native else { return Ok(()) };
-            native.interrupter.rearm()?;
-            native.messages += 1;
-            Rc::clone(&native.link)
+    /// ready, or `deadline`.
+    pub(super) fn sleep_on_fdless(&self, deadline: Deadline) -> io::Result<()> {
+        let connection = {
+            let mut fdless = self.fdless.borrow_mut();
+            let Some(fdless) = &mut *fdless else { return Ok(()) };
+            fdless.interrupt.rearm()?;
+            fdless.messages += 1;
+            Rc::clone(&fdless.connection)
         };
-        let wanted_room = link.wants_room();
+        let wanted_room = connection.has_pending_writes();
         if wanted_room {
-            link.flush(Deadline::NOW);
+            connection.flush(Deadline::NOW);
         }
-        let until = match (wanted_room, link.wants_room()) {
-            (false, _) => until,
-            // Somebody may wait for just that.
-            (true, false) => Time::from_ns(0),
-            (true, true) => until.min(options::now().after(ROOM_LOOK_INTERVAL)),
+        let deadline = match (wanted_room, connection.has_pending_writes()) {
+            (false, _) => deadline,
+            // That may be what a caller waits for.
+            (true, false) => Deadline::NOW,
+            (true, true) => deadline.min(Deadline::after(LOOP_ROOM_INTERVAL)),
         };
         let signalled = !self.signalled.borrow().is_empty();
-        let until = match signalled && until != Time::from_ns(0) {
-            true => until.min(options::now().after(SIGNAL_LOOK_INTERVAL)),
-            false => until,
+        let deadline = match signalled && deadline != Deadline::NOW {
+            true => deadline.min(Deadline::after(SIGNAL_LOOK_INTERVAL)),
+            false => deadline,
         };
-        let deadline = Deadline::from_ns(until.as_ns());
-        let took = link.take_message(deadline);
-        let look = match &mut *self.native.borrow_mut() {
-            Some(native) if native.messages >= SPIN_TURNS_PER_LOOK => {
-                native.messages = 0;
+        let has_served = self.run_turn(&connection, Turn::Sleep(deadline));
+        let must_look = match &mut *self.fdless.borrow_mut() {
+            Some(fdless) if fdless.messages >= SPIN_TURNS_PER_LOOK => {
+                fdless.messages = 0;
                 true
             }
-            _ => took != Took::Message,
+            _ => !has_served,
         };
-        if !look {
+        if !must_look {
             return Ok(());
         }
         if signalled {
             self.look_for_signals();
         }
-        self.look(Some(std::time::Duration::ZERO)).map(drop)
+        self.poll_epoll(Deadline::NOW).map(drop)
     }
 
     /// A signalfd shows the signals of a thread to the thread that polls it. While the loop sleeps
@@ -312,25 +263,12 @@ impl Reactor {
     #[cold]
     fn look_for_signals(&self) {
         let signalled = self.signalled.borrow().clone();
-        for link in signalled {
-            self.make_ready(&link);
+        for connection in signalled {
+            self.make_ready(&connection);
         }
     }
-}
-
-/// A connection has left the queue of those that may have something.
-pub(super) fn taken_from_ready(link: &Link) {
-    link.watch.is_ready.set(false);
 }
 
 fn kernel_interest(writable: bool) -> poll::Interest {
     if writable { poll::Interest::Writable } else { poll::Interest::Readable }
 }
-
-/// How often a loop that sleeps in one connection looks at those whose bell is a signal, for which
-/// nothing calls it out of its sleep. Two such clients of one loop are rare, and slow then.
-const SIGNAL_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(1_000_000);
-
-/// How often a connection that has no descriptor is asked for room while something waits for it:
-/// about as long as a wake-up takes, so that a stream of large messages loses little.
-const ROOM_LOOK_INTERVAL: nearcall_wire::Timeout = nearcall_wire::Timeout::from_ns(50_000);
