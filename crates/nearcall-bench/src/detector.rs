@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Duration;
 
-use nearcall_os::load::{self, CpuTimes, Pressure, RunQueue, Throttling};
+use nearcall_os::cpu_load::{self, CpuTimes, Pressure, RunQueue, Throttling};
 use nearcall_os::{clock, cpu};
 
 use crate::noise::{Gaps, NoiseFacts};
@@ -111,11 +111,11 @@ impl Counters {
     pub fn read() -> Self {
         Self {
             at_ns: clock::monotonic_ns(),
-            cpu_times: load::cpu_times(),
-            pressure: load::cpu_pressure(),
-            throttling: load::throttling(),
-            run_queue: load::run_queue(),
-            ticks_per_s: load::ticks_per_s(),
+            cpu_times: cpu_load::cpu_times(),
+            pressure: cpu_load::cpu_pressure(),
+            throttling: cpu_load::throttling(),
+            run_queue: cpu_load::run_queue(),
+            ticks_per_s: cpu_load::ticks_per_s(),
         }
     }
 }

@@ -8,7 +8,7 @@
 mod checks;
 
 use nearcall_channel::{Mechanism, runtime_dir};
-use nearcall_os::load::{self, CpuTimes};
+use nearcall_os::cpu_load::{self, CpuTimes};
 use serde::{Deserialize, Serialize};
 
 use crate::system_files::SystemFiles;
@@ -102,7 +102,7 @@ pub fn read_facts() -> Facts {
         files: SystemFiles::real(),
         unsupported: unsupported.collect(),
         runtime_dir: (path.display().to_string(), usable),
-        cpu_times: load::cpu_times(),
+        cpu_times: cpu_load::cpu_times(),
     }
 }
 

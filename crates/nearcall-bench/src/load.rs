@@ -16,9 +16,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearcall_os::load::{CpuTimes, cpu_times, ticks_per_s};
+use nearcall_os::cpu_load::{CpuTimes, cpu_times, ticks_per_s};
 use nearcall_os::process::Child;
-use nearcall_os::{clock, counters, memory};
+use nearcall_os::{clock, counters, procfs_memory};
 
 pub(crate) use achieved::achieved;
 
@@ -152,7 +152,7 @@ struct Did {
 impl Workers {
     /// As `stress` is usually told, but never so much that the machine has to swap.
     fn memory_bytes(&mut self) -> u64 {
-        let available = memory::available_bytes().unwrap_or(u64::MAX);
+        let available = procfs_memory::available_bytes().unwrap_or(u64::MAX);
         let bytes = MEMORY_BYTES.min(available / MEMORY_PART);
         if bytes < MEMORY_BYTES {
             let mib = bytes >> 20;

@@ -4,7 +4,7 @@
 //! middle; buffers are written and warm-up is run before anything counts. Cells that count from the
 //! first exchange, and memory that is measured itself, are left as programs have it.
 
-use nearcall_os::memory;
+use nearcall_os::procfs_memory;
 
 use crate::cell::Subject;
 use crate::launch::Orders;
@@ -15,7 +15,7 @@ pub(crate) fn lock_for(orders: &Orders) -> String {
     let is_for_it = matches!(orders.subject, Subject::Mechanism(_) | Subject::Floor(_));
     let counts_from_first = orders.cells.iter().any(|cell| cell.scene.exchanges > 0);
     match is_for_it && !counts_from_first && orders.scene.idle_connections == 0 {
-        true => words(memory::lock_all(), memory::lock_limit_bytes()),
+        true => words(procfs_memory::lock_all(), procfs_memory::lock_limit_bytes()),
         false => String::new(),
     }
 }

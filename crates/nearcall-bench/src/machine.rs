@@ -11,7 +11,7 @@ pub(crate) mod processor;
 pub(crate) mod surroundings;
 
 use nearcall_os::clock::{Clock, stated_resolution_ns};
-use nearcall_os::memory;
+use nearcall_os::procfs_memory;
 
 use crate::run::{Machine, MachineState, UNKNOWN};
 use crate::system_files::SystemFiles;
@@ -20,7 +20,7 @@ use crate::system_files::SystemFiles;
 #[must_use]
 pub fn read() -> Machine {
     let stated = Stated {
-        page_bytes: u64::try_from(memory::page_bytes()).ok(),
+        page_bytes: u64::try_from(procfs_memory::page_bytes()).ok(),
         tick_ns: Some(stated_resolution_ns(Clock::MonotonicCoarse)),
     };
     from_files(&SystemFiles::real(), stated)
@@ -89,7 +89,7 @@ fn state(files: &SystemFiles) -> MachineState {
         load_average: files.line("/proc/loadavg").and_then(averages),
         memory_available_bytes: files
             .text("/proc/meminfo")
-            .and_then(|text| memory::parse_available(&text)),
+            .and_then(|text| procfs_memory::parse_available(&text)),
         uptime_s: first("/proc/uptime").and_then(|text| text.split('.').next()?.parse().ok()),
         idle_held: None,
     }

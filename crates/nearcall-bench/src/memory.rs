@@ -3,7 +3,7 @@
 //! For any process of this user, ours or a rival's. Reading walks the process's page tables: not
 //! while something is measured. Not here: what processes use of the CPU (`usage.rs`).
 
-use nearcall_os::memory::{Rollup, rollup};
+use nearcall_os::procfs_memory::{Rollup, rollup};
 
 use crate::system_files::SystemFiles;
 

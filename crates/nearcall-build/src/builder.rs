@@ -1,6 +1,8 @@
-//! The front of the crate: reads files, generates, and writes what has changed.
+//! The front of the crate: reads `.proto` files, generates, and writes what has changed.
 //!
-//! Always true: nothing is written before everything was judged.
+//! # Invariants
+//!
+//! - Nothing is written before every file was read and checked.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use crate::error::BuildError;
 use crate::generate::{self, GeneratedFile, Options};
 use crate::sources;
 
-/// What a build script wants to have generated.
+/// Collects the input and the options of a build script. [`Builder::compile`] generates the code.
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing happens before `compile` or `write`"]
 pub struct Builder {
@@ -21,7 +23,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Wants nothing yet.
+    /// Creates a builder without files.
     pub fn new() -> Self {
         Self::default()
     }
@@ -32,27 +34,28 @@ impl Builder {
         self
     }
 
-    /// Adds a folder in which imports are looked up, and below which the files lie. Without any,
-    /// it is the folder of each file.
-    pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
-        self.includes.push(folder.as_ref().to_owned());
+    /// Adds a directory in which imports are looked up; the files must be below one of them. The
+    /// default is the directory of each file.
+    pub fn include(mut self, directory: impl AsRef<Path>) -> Self {
+        self.includes.push(directory.as_ref().to_owned());
         self
     }
 
-    /// Lets the service give the answer of this method later, through a `Responder`. The path is
-    /// the full name with dots: `home.v1.Thermostat.Watch`.
+    /// Generates this method so that the service may reply after it has returned, through a
+    /// `Responder`. `path` is the full name with dots: `home.v1.Thermostat.Watch`.
     pub fn answer_later(mut self, path: impl Into<String>) -> Self {
         self.options.answer_later.insert(path.into());
         self
     }
 
-    /// Writes to this folder instead of `OUT_DIR`. It is made if it is missing.
-    pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
-        self.out_dir = Some(folder.as_ref().to_owned());
+    /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory is
+    /// created.
+    pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.out_dir = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// For build scripts: writes the files and tells Cargo what they depend on.
+    /// Writes the files, and prints on stdout which files Cargo must watch. For build scripts.
     ///
     /// # Errors
     ///
@@ -60,58 +63,58 @@ impl Builder {
     pub fn compile(&self) -> Result<(), BuildError> {
         let written = self.write()?;
         // Cargo reads this. If it does not, nothing depends on it.
-        let _ = io::stdout().lock().write_all(rerun_lines(&written.sources).as_bytes());
+        let _ = io::stdout().lock().write_all(render_rerun_lines(&written.sources).as_bytes());
         Ok(())
     }
 
-    /// Writes the files, and prints nothing.
+    /// Writes the files and prints nothing.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with the `.proto` files, and then nothing was written; or the
-    /// system's reason why a file cannot be.
+    /// The first error in the `.proto` files; then nothing was written. [`BuildError::Write`] if a
+    /// file cannot be written; then others may have been.
     pub fn write(&self) -> Result<Written, BuildError> {
         let sources = sources::read(&self.files, &self.includes)?;
         let generated = generate::generate(&sources.pool, &self.options)?;
-        let from_cargo = || env::var_os("OUT_DIR").map(PathBuf::from);
-        let folder = self.out_dir.clone().or_else(from_cargo).ok_or(BuildError::NoOutDir)?;
-        let failed = |error| BuildError::Write { path: folder.clone(), error };
-        fs::create_dir_all(&folder).map_err(failed)?;
+        let cargo_dir = || env::var_os("OUT_DIR").map(PathBuf::from);
+        let directory = self.out_dir.clone().or_else(cargo_dir).ok_or(BuildError::NoOutDir)?;
+        let failed = |error| BuildError::Write { path: directory.clone(), error };
+        fs::create_dir_all(&directory).map_err(failed)?;
         let written: Result<Vec<WrittenFile>, BuildError> =
-            generated.iter().map(|file| write(&folder, file)).collect();
+            generated.iter().map(|file| write(&directory, file)).collect();
         Ok(Written { files: written?, sources: sources.paths })
     }
 }
 
-/// What [`Builder::write`] did.
+/// The result of [`Builder::write`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The generated files, sorted by name.
     pub files: Vec<WrittenFile>,
-    /// The `.proto` files on disk that decided about them, imports included.
+    /// The `.proto` files on disk that they depend on, imports included.
     pub sources: Vec<PathBuf>,
 }
 
 /// A generated file on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Whether it was written; otherwise it had this content before.
+    /// True if it was written; false if it had this content already.
     pub changed: bool,
 }
 
-/// What tells Cargo to run the build script again when one of the files changes.
-fn rerun_lines(sources: &[PathBuf]) -> String {
-    // A path that Cargo cannot be told is left out.
+/// Renders the lines that make Cargo run the build script again when a source changes.
+fn render_rerun_lines(sources: &[PathBuf]) -> String {
+    // Cargo's format has no way to write other paths.
     let paths = sources.iter().filter_map(|path| path.to_str());
     let paths = paths.filter(|path| !path.contains('\n'));
     paths.map(|path| format!("cargo::rerun-if-changed={path}\n")).collect()
 }
 
-fn write(folder: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildError> {
-    let path = folder.join(&file.name);
-    // Whatever cannot be read is written anew.
+fn write(directory: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildError> {
+    let path = directory.join(&file.name);
+    // A file that cannot be read is written again.
     let changed = fs::read(&path).ok().as_deref() != Some(file.text.as_bytes());
     if changed {
         fs::write(&path, &file.text)
@@ -122,11 +125,12 @@ fn write(folder: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildError>
 
 #[cfg(test)]
 mod tests {
-    use super::rerun_lines;
+    use super::render_rerun_lines;
 
     #[test]
-    fn cargo_is_told_of_every_file() {
-        let lines = rerun_lines(&["proto/a.proto".into(), "a\nb.proto".into(), "c.proto".into()]);
+    fn cargo_watches_every_file() {
+        let lines =
+            render_rerun_lines(&["proto/a.proto".into(), "a\nb.proto".into(), "c.proto".into()]);
         assert_eq!(
             lines,
             "cargo::rerun-if-changed=proto/a.proto\ncargo::rerun-if-changed=c.proto\n"

@@ -1,27 +1,30 @@
-//! The caller of a service: the methods as functions that anybody can call.
+//! Generates the caller (client stub) of a service: one function for each method.
 //!
-//! Always true: a call goes straight to a service of the same thread, and as a message to any
-//! other; one-way calls are always messages.
+//! # Invariants
+//!
+//! - A call is a function call to a service of the same thread, and a message to any other.
+//! - One-way calls are always messages.
+//! - Every generated function that can fail has a section `# Errors`.
 
 use crate::interface::{docs, interface_static, method_static, methods};
 use crate::model::{Kind, Method, Service};
 
-/// The struct and its functions.
+/// Generates the struct and its functions.
 pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
     let Service { full_name, rust_name, .. } = service;
     let interface = interface_static(service);
     let mut text = format!(
-        "/// Calls a [`{rust_name}`], wherever it lives.\n\
+        "/// Calls methods of a [`{rust_name}`], in this thread or in another process.\n\
          #[derive(Debug, Clone)]\n\
          pub struct {rust_name}Caller {{ object: ::nearcall::ObjectRef }}\n\
          impl {rust_name}Caller {{\n\
-         /// `{full_name}`, as the runtime sees it.\n\
+         /// The description of `{full_name}` for the runtime.\n\
          pub const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
-         /// A caller for the object at `address`. Connects at the first call.\n\
+         /// Creates a caller for the object at `address`. It connects at the first call.\n\
          ///\n\
          /// # Errors\n\
          ///\n\
-         /// The address makes no sense.\n\
+         /// `address` cannot be parsed.\n\
          pub fn new(client: &::nearcall::Client, address: &str) -> \
          ::core::result::Result<Self, ::nearcall::BadAddress> {{\n\
          let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;\n\
@@ -37,17 +40,19 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
     text + "}\n"
 }
 
-/// Memory for requests. A method of that name goes first, and ours gets another.
+/// Generates the function that lends memory for requests, under a name that no method has.
 fn loan(service: &Service) -> String {
     let is_taken = service.methods.iter().any(|method| method.rust_name == "loan");
     let name = if is_taken { "loan_bytes" } else { "loan" };
     format!(
-        "/// Memory for a `bytes` field of a request: written, then frozen, it is passed by\n\
-         /// reference where the mechanism can, and copied where not.\n\
+        "/// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,\n\
+         /// and put it into the request: it is passed by reference if the mechanism can, and\n\
+         /// copied otherwise.\n\
          ///\n\
          /// # Errors\n\
          ///\n\
-         /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.\n\
+         /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds\n\
+         /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.\n\
          pub fn {name}(&self, bytes: usize) -> \
          ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {{\n\
          self.object.loan(bytes) }}\n"
@@ -60,30 +65,32 @@ fn call(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
     let result = format!("::core::result::Result<{output}, ::nearcall::Status>");
     let fixed = method_static(service, method);
     let trait_name = &service.rust_name;
-    let (call_local, parameters, arguments) = match method.kind {
-        Kind::AnswerLater => {
-            ("call_local_later", "context, responder", "context, request, responder")
-        }
-        Kind::Answer | Kind::Oneway => ("call_local", "context", "context, request"),
+    let (call, given, passed) = match method.kind {
+        Kind::AnswerLater => ("call_later", "context, responder", "context, request, responder"),
+        Kind::Answer | Kind::Oneway => ("call", "context", "context, request"),
     };
-    let docs = with_comment(types, &format!("Calls `{name}` and waits for the answer."));
+    let deadline = match method.deadline_ms {
+        Some(ms) => format!(" Default deadline: {ms} ms."),
+        None => String::new(),
+    };
+    let summary = format!("Calls `{name}` and waits for the reply.{deadline}");
+    let docs = with_comment(types, &summary, CALL_ERRORS);
     format!(
         "{docs}\
          pub fn {rust_name}(&self, request: &{input}) -> {result} {{\n\
          self.{snake}_with(request, &::nearcall::CallOptions::new()) }}\n\
-         /// As `{rust_name}`, with options such as a deadline or metadata.\n\
+         /// Calls `{name}` with options such as a deadline or metadata.\n\
          ///\n\
          /// # Errors\n\
          ///\n\
-         /// The status that the service gave, or the reason why there is no answer.\n\
+         /// As `{rust_name}`.\n\
          pub fn {snake}_with(&self, request: &{input}, options: &::nearcall::CallOptions) \
          -> {result} {{\n\
-         match self.object.local::<::std::rc::Rc<dyn {trait_name}>>() {{\n\
-         Some(service) => self.object.{call_local}(&{fixed}, options, |{parameters}| \
-         {trait_name}::{rust_name}(&*service, {arguments})),\n\
-         None => self.object.call(&{fixed}, request, options),\n\
-         }} }}\n\
-         /// Starts a call of `{name}`, to be waited for or cancelled later.\n\
+         self.object.{call}(&{fixed}, request, options, \
+         |service: &::std::rc::Rc<dyn {trait_name}>, {given}| \
+         {trait_name}::{rust_name}(&**service, {passed})) }}\n\
+         /// Starts a call of `{name}` and returns at once. Wait for the reply with `wait` or\n\
+         /// `.await`. Dropping the pending call cancels it.\n\
          pub fn start_{snake}(&self, request: &{input}, options: &::nearcall::CallOptions) \
          -> ::nearcall::PendingCall<{output}> {{\n\
          self.object.start(&{fixed}, request, options) }}\n"
@@ -95,28 +102,41 @@ fn send(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
     let input = &types.input_type;
     let fixed = method_static(service, method);
     let result = "::core::result::Result<(), ::nearcall::Status>";
-    let summary = format!("Sends `{name}`; returns when the message is in the channel.");
-    let docs = with_comment(types, &summary);
+    let summary =
+        format!("Sends `{name}`. Returns when the message is in the channel; there is no reply.");
+    let docs = with_comment(types, &summary, SEND_ERRORS);
     format!(
         "{docs}\
          pub fn {rust_name}(&self, request: &{input}) -> {result} {{\n\
          self.{snake}_with(request, &::nearcall::CallOptions::new()) }}\n\
-         /// As `{rust_name}`, with options such as metadata.\n\
+         /// Sends `{name}` with options such as metadata.\n\
          ///\n\
          /// # Errors\n\
          ///\n\
-         /// The message could not be put into the channel.\n\
+         /// As `{rust_name}`.\n\
          pub fn {snake}_with(&self, request: &{input}, options: &::nearcall::CallOptions) \
          -> {result} {{\n\
          self.object.send(&{fixed}, request, options) }}\n"
     )
 }
 
-/// The author's comment, then our sentence and what a failure means.
-fn with_comment(types: &prost_build::Method, summary: &str) -> String {
+/// Joins the comment of the `.proto` file, the summary, and the section `# Errors`.
+fn with_comment(types: &prost_build::Method, summary: &str, errors: &str) -> String {
     let mut text = docs(&types.comments);
     if !text.is_empty() {
         text += "///\n";
     }
-    text + "/// " + summary + "\n"
+    text + "/// " + summary + "\n///\n/// # Errors\n///\n" + errors
 }
+
+/// The errors of a call, as doc lines.
+const CALL_ERRORS: &str = "\
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,\n\
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no\n\
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.\n";
+
+/// The errors of a one-way call, as doc lines.
+const SEND_ERRORS: &str = "\
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,\n\
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is\n\
+    /// above a limit. Success does not mean that the service received it.\n";

@@ -1,9 +1,13 @@
-//! Makes the comments of a `.proto` file fit for rustdoc, before prost turns them into docs.
+//! Rewrites the comments of a `.proto` file for rustdoc, before prost turns them into docs.
 //!
-//! Always true afterwards: nothing in a comment is a link that does not exist, an HTML tag, a test
-//! that rustdoc would run, or a character that rustc refuses; and every message and enum has a
-//! comment. prost itself puts angle brackets around addresses of the web; that is left to it.
-//! The small numbers in paths are field numbers of descriptor.proto.
+//! # Invariants
+//!
+//! - No comment holds a link without a target, an HTML tag, a test that rustdoc would run, or a
+//!   character that rustc refuses.
+//! - Every message and every enum has a comment.
+//!
+//! The small numbers in paths are field numbers of descriptor.proto. Not here: web addresses, around
+//! which prost puts angle brackets.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -13,12 +17,12 @@ use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
 
 /// Rewrites every comment of `file`, and gives messages and enums without one a short sentence.
 pub(crate) fn prepare(file: &mut FileDescriptorProto) {
-    let items = items(file);
+    let items = list_items(file);
     let info = file.source_code_info.get_or_insert_default();
     for location in &mut info.location {
         location.leading_detached_comments.clear();
         for comment in [&mut location.leading_comments, &mut location.trailing_comments] {
-            *comment = comment.take().map(|text| escaped(&text)).filter(|text| !text.is_empty());
+            *comment = comment.take().map(|text| escape(&text)).filter(|text| !text.is_empty());
         }
     }
     let known = iter::zip(info.location.iter().map(|location| location.path.clone()), 0..);
@@ -31,7 +35,7 @@ pub(crate) fn prepare(file: &mut FileDescriptorProto) {
                     location.leading_comments = sentence;
                 }
             }
-            // prost takes for granted that every item has a place, or none at all has.
+            // prost expects that every item has a location, or that none has.
             None => {
                 let leading_comments = sentence;
                 info.location.push(Location { path, leading_comments, ..Location::default() });
@@ -40,59 +44,60 @@ pub(crate) fn prepare(file: &mut FileDescriptorProto) {
     }
 }
 
-/// Every item that prost looks up, by its descriptor path, with a sentence for those that get one.
+/// The items that prost looks up: descriptor path, and the comment for an item that has none.
 type Items = Vec<(Vec<i32>, Option<String>)>;
 
-fn items(file: &FileDescriptorProto) -> Items {
+fn list_items(file: &FileDescriptorProto) -> Items {
     let mut items = Items::new();
     let scope = match file.package() {
         "" => String::new(),
         package => format!("{package}."),
     };
     for (index, message) in (0..).zip(&file.message_type) {
-        of_message(message, vec![4, index], &scope, &mut items);
+        add_message(message, vec![4, index], &scope, &mut items);
     }
-    for (index, one) in (0..).zip(&file.enum_type) {
-        of_enum(one, vec![5, index], &scope, &mut items);
+    for (index, enumeration) in (0..).zip(&file.enum_type) {
+        add_enum(enumeration, vec![5, index], &scope, &mut items);
     }
     for (index, service) in (0..).zip(&file.service) {
-        children(&[6, index], 2, service.method.len(), &mut items);
+        add_children(&[6, index], 2, service.method.len(), &mut items);
         items.push((vec![6, index], None));
     }
     items
 }
 
-fn of_message(message: &DescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
+fn add_message(message: &DescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
     let name = format!("{scope}{}", message.name());
     let scope = format!("{name}.");
-    children(&path, 2, message.field.len(), items);
-    children(&path, 8, message.oneof_decl.len(), items);
+    add_children(&path, 2, message.field.len(), items);
+    add_children(&path, 8, message.oneof_decl.len(), items);
     for (index, nested) in (0..).zip(&message.nested_type) {
-        of_message(nested, [&path[..], &[3, index]].concat(), &scope, items);
+        add_message(nested, [&path[..], &[3, index]].concat(), &scope, items);
     }
-    for (index, one) in (0..).zip(&message.enum_type) {
-        of_enum(one, [&path[..], &[4, index]].concat(), &scope, items);
+    for (index, enumeration) in (0..).zip(&message.enum_type) {
+        add_enum(enumeration, [&path[..], &[4, index]].concat(), &scope, items);
     }
     items.push((path, Some(format!(" The message `{name}`.\n"))));
 }
 
-fn of_enum(one: &EnumDescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
-    children(&path, 2, one.value.len(), items);
-    items.push((path, Some(format!(" The enum `{scope}{}`.\n", one.name()))));
+fn add_enum(enumeration: &EnumDescriptorProto, path: Vec<i32>, scope: &str, items: &mut Items) {
+    add_children(&path, 2, enumeration.value.len(), items);
+    items.push((path, Some(format!(" The enum `{scope}{}`.\n", enumeration.name()))));
 }
 
-/// `count` items without a sentence, in the field `tag` of their parent's descriptor.
-fn children(parent: &[i32], tag: i32, count: usize, items: &mut Items) {
+/// Adds `count` items without a comment, in the field `tag` of the descriptor of their parent.
+fn add_children(parent: &[i32], tag: i32, count: usize, items: &mut Items) {
     items.extend((0..).take(count).map(|index| ([parent, &[tag, index]].concat(), None)));
 }
 
-/// A comment as rustdoc takes it. Lines keep the blank that usually follows `//`.
-fn escaped(comment: &str) -> String {
+/// Rewrites a comment for rustdoc. Lines keep the blank that usually follows `//`.
+fn escape(comment: &str) -> String {
     let mut out = String::new();
-    // Inside a fence of the author, or of ours around a block that was indented.
+    // `fenced`: in a fence of the `.proto` file. `indented`: in one that is put around an
+    // indented block.
     let (mut fenced, mut indented, mut after_blank) = (false, false, true);
     for line in comment.lines() {
-        let line: String = line.chars().filter_map(harmless).collect();
+        let line: String = line.chars().filter_map(sanitize).collect();
         let line = line.trim_end();
         let text = line.trim_start();
         let columns = line.len() - text.len();
@@ -101,7 +106,7 @@ fn escaped(comment: &str) -> String {
             indented = false;
         }
         if text.starts_with("```") || text.starts_with("~~~") {
-            // Whatever language it is in: rustdoc must not run it.
+            // rustdoc must not run it, whatever its language.
             fenced = !fenced;
             out.push_str(if fenced { " ```text" } else { " ```" });
         } else if fenced || indented {
@@ -113,7 +118,7 @@ fn escaped(comment: &str) -> String {
             out.push_str(line);
         } else {
             out.push_str(&" ".repeat(columns.min(INDENT_MAX)));
-            out.push_str(&escaped_line(text));
+            out.push_str(&escape_line(text));
         }
         out.push('\n');
         after_blank = text.is_empty();
@@ -125,8 +130,8 @@ fn escaped(comment: &str) -> String {
     if out.is_empty() { out } else { out + "\n" }
 }
 
-/// Escapes what is neither a code span nor an address.
-fn escaped_line(text: &str) -> String {
+/// Escapes everything outside code spans and web addresses.
+fn escape_line(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
@@ -140,9 +145,9 @@ fn escaped_line(text: &str) -> String {
         let (part, after) = rest.split_at(end);
         let in_brackets = after.starts_with("http://") || after.starts_with("https://");
         match part {
-            // prost puts its own around the address.
+            // prost adds its own brackets around the address.
             "<" if in_brackets => {}
-            ">" if address_ends(&out) => {}
+            ">" if ends_in_address(&out) => {}
             "<" | "[" | "]" => out.extend(["\\", part]),
             "\\" if after.starts_with(['[', ']', '<']) => {}
             part => out.push_str(part),
@@ -152,14 +157,14 @@ fn escaped_line(text: &str) -> String {
     out
 }
 
-/// Whether the last word written is an address of the web.
-fn address_ends(out: &str) -> bool {
+/// Returns whether the last word is a web address.
+fn ends_in_address(out: &str) -> bool {
     let word = out.rsplit(' ').next().unwrap_or_default();
     word.contains("http://") || word.contains("https://")
 }
 
-/// Leaves out what rustc refuses in a comment, and what would only confuse.
-fn harmless(char: char) -> Option<char> {
+/// Drops control and bidirectional formatting characters, which rustc refuses in comments.
+fn sanitize(char: char) -> Option<char> {
     match char {
         '\t' => Some(' '),
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
@@ -168,16 +173,16 @@ fn harmless(char: char) -> Option<char> {
     }
 }
 
-/// More blanks than this, the one behind `//` included, make Markdown see code.
+/// Markdown reads a line with more blanks than this as code. The blank behind `//` counts.
 const INDENT_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escape;
 
     #[track_caller]
     fn check(comment: &str, expected: &str) {
-        assert_eq!(escaped(comment), expected);
+        assert_eq!(escape(comment), expected);
     }
 
     #[test]

@@ -1,8 +1,13 @@
-//! The descriptors that are embedded in generated code, for those who ask at run time.
+//! The descriptor set that generated code embeds, for reflection at run time.
 //!
-//! Always true: complete (every import is there, before the file that needs it), with our options,
-//! and without the places of items that have no comment. Re-encoding prost's typed descriptors
-//! would lose the options, so this goes through reflection.
+//! # Invariants
+//!
+//! - The set holds every import, before the file that needs it, except [`BUILT_IN`].
+//! - Custom options such as `nearcall.oneway` are kept. prost's typed descriptors lose them, so
+//!   the files are copied through reflection.
+//! - The set has no source information: no comments and no positions.
+//!
+//! Not here: comments in the docs of generated code (`comments.rs`).
 
 use std::collections::BTreeSet;
 
@@ -10,47 +15,46 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, FileDescriptor, ReflectMessage, Value};
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-/// The encoded `FileDescriptorSet` of the files of `package` and of what they import.
-pub(crate) fn of_package(pool: &DescriptorPool, package: &str) -> Vec<u8> {
+/// The file that describes descriptors. It is left out of the set (11 KB): every reflection library
+/// has it built in, because it cannot read a descriptor otherwise.
+const BUILT_IN: &str = "google/protobuf/descriptor.proto";
+
+/// Encodes a `FileDescriptorSet` of the files of `package` and of their imports.
+pub(crate) fn encode_package(pool: &DescriptorPool, package: &str) -> Vec<u8> {
     let mut needed = BTreeSet::new();
     for file in pool.files().filter(|file| file.package_name() == package) {
-        need(&file, &mut needed);
+        add_with_imports(&file, &mut needed);
     }
     let files = pool.files().filter(|file| needed.contains(file.name()));
-    let files = files.map(|file| Value::Message(slim(&file))).collect();
+    let files = files.map(|file| Value::Message(without_source_info(&file))).collect();
     let mut set = FileDescriptorSet::default().transcode_to_dynamic();
     set.set_field_by_name("file", Value::List(files));
     set.encode_to_vec()
 }
 
-fn need(file: &FileDescriptor, needed: &mut BTreeSet<String>) {
-    if needed.insert(file.name().to_owned()) {
-        file.dependencies().for_each(|import| need(&import, needed));
+fn add_with_imports(file: &FileDescriptor, needed: &mut BTreeSet<String>) {
+    if file.name() != BUILT_IN && needed.insert(file.name().to_owned()) {
+        file.dependencies().for_each(|import| add_with_imports(&import, needed));
     }
 }
 
-/// The file with the comments and without the other places, which are most of its bytes.
-fn slim(file: &FileDescriptor) -> DynamicMessage {
+/// Copies the descriptor of `file`. Comments and positions are most of its bytes.
+fn without_source_info(file: &FileDescriptor) -> DynamicMessage {
     let bytes = file.encode_to_vec();
     let descriptor = FileDescriptorProto::default().descriptor();
     let decoded = DynamicMessage::decode(descriptor, bytes.as_slice());
-    // What the pool has encoded itself is a correct message.
+    // The pool encoded these bytes, so they decode.
     let mut message = decoded.expect("a descriptor that the pool has encoded");
-    if let Some(mut info) = file.file_descriptor_proto().source_code_info.clone() {
-        info.location.retain(|location| {
-            location.leading_comments.is_some() || location.trailing_comments.is_some()
-        });
-        message.set_field_by_name("source_code_info", Value::Message(info.transcode_to_dynamic()));
-    }
+    message.clear_field_by_name("source_code_info");
     message
 }
 
-/// The bytes as a byte string of Rust, in lines that fit a screen.
+/// Renders the bytes as a byte string of Rust, in lines of at most 100 columns.
 pub(crate) fn literal(bytes: &[u8]) -> String {
     let mut out = String::from("b\"\\\n");
     let mut columns = 0;
     for (index, byte) in bytes.iter().enumerate() {
-        // A line that is continued swallows blanks at the start of the next one.
+        // A continued line drops the blanks at the start of the next one.
         let piece = match byte {
             b' ' if columns == 0 => "\\x20".to_owned(),
             byte => byte.escape_ascii().to_string(),
@@ -66,7 +70,7 @@ pub(crate) fn literal(bytes: &[u8]) -> String {
     out
 }
 
-/// Where a line of the literal ends at the latest, but for the last escape.
+/// A line of the literal is broken at the first byte that reaches this column.
 const LITERAL_COLUMNS: usize = 92;
 
 #[cfg(test)]

@@ -1,25 +1,25 @@
-//! The dispatcher of a service: hands each incoming call to the method that it names.
+//! Generates the dispatcher (server skeleton) of a service: it passes each call to its method.
 
 use crate::interface::{id_literal, interface_static};
 use crate::model::{Kind, Method, Service};
 
-/// The struct, its constructors and what the server asks of it.
+/// Generates the struct, its constructors and its `Dispatcher` implementation.
 pub(crate) fn text(service: &Service) -> String {
     let Service { rust_name, .. } = service;
     let interface = interface_static(service);
-    // A service with this very name would stand in its own way.
+    // A service may have this name itself.
     let t = if rust_name == "T" { "S" } else { "T" };
     let arms: String = service.methods.iter().map(|method| arm(service, method)).collect();
     format!(
-        "/// Serves a [`{rust_name}`]: register it in a server.\n\
+        "/// Serves calls with an implementation of [`{rust_name}`]. Pass it to `Server::register`.\n\
          pub struct {rust_name}Dispatcher<{t}: {rust_name}> {{\n\
          service: ::std::rc::Rc<{t}>,\n\
          local: ::std::rc::Rc<dyn {rust_name}>,\n\
          }}\n\
          impl<{t}: {rust_name}> {rust_name}Dispatcher<{t}> {{\n\
-         /// Takes the service for itself.\n\
+         /// Creates a dispatcher that owns `service`.\n\
          pub fn new(service: {t}) -> Self {{ Self::shared(::std::rc::Rc::new(service)) }}\n\
-         /// Shares the service with whoever else holds it.\n\
+         /// Creates a dispatcher that shares `service`, so that the program can use it too.\n\
          pub fn shared(service: ::std::rc::Rc<{t}>) -> Self {{\n\
          Self {{ local: service.clone(), service }} }}\n\
          }}\n\
@@ -29,7 +29,7 @@ pub(crate) fn text(service: &Service) -> String {
          fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {{\n\
          match incoming.method() {{\n\
          {arms}\
-         _ => incoming.refuse_unknown(),\n\
+         _ => incoming.unimplemented(),\n\
          }} }}\n\
          }}\n"
     )
@@ -37,13 +37,13 @@ pub(crate) fn text(service: &Service) -> String {
 
 fn arm(service: &Service, method: &Method) -> String {
     let id = id_literal(method.id);
-    let (way, arguments) = match method.kind {
-        Kind::Answer => ("answer", "context, request"),
-        Kind::AnswerLater => ("answer_later", "context, request, responder"),
-        Kind::Oneway => ("take", "context, request"),
+    let (function, arguments) = match method.kind {
+        Kind::Answer => ("reply", "context, request"),
+        Kind::AnswerLater => ("reply_later", "context, request, responder"),
+        Kind::Oneway => ("oneway", "context, request"),
     };
     format!(
-        "{id} => incoming.{way}(|{arguments}| {}::{}(&*self.service, {arguments})),\n",
+        "{id} => incoming.{function}(|{arguments}| {}::{}(&*self.service, {arguments})),\n",
         service.rust_name, method.rust_name
     )
 }

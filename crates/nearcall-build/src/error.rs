@@ -1,153 +1,132 @@
-//! Why nothing was generated, in words for the author of the `.proto` file or of the build script.
+//! The errors of the generator, for the author of the `.proto` file or of the build script.
 //!
-//! Always true: what concerns a place in a file begins with `file:line:column: `, both from 1.
+//! # Invariants
+//!
+//! - A message about a place in a file begins with `file:line:column: `, both counted from 1.
+//! - A message names the cause and what to change.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
 use prost_reflect::FileDescriptor;
 
-/// Why nothing was generated. Files that were written before stay as they are.
+/// The reason why nothing was generated. Files that were written before stay as they are.
 ///
 /// `Debug` prints the same as `Display`, so that `fn main() -> Result<(), BuildError>` of a build
 /// script ends with a readable line.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No file was named.
+    /// The builder has no file.
+    #[error("no .proto file to compile: name one with `Builder::file`")]
     NoFile,
-    /// A file is missing or is not correct proto3. The text begins with the place, where there is
-    /// one.
+    /// A file is missing or is not correct proto3. The text begins with the place if there is one.
+    #[error("{text}")]
     Proto {
-        /// What the parser says.
+        /// The message of the parser.
         text: String,
     },
     /// A method takes or returns a stream.
+    #[error(
+        "{place}: streaming methods are not supported yet: `{method}` takes or returns a stream"
+    )]
     Streaming {
-        /// Where the method is.
+        /// The place of the method.
         place: Place,
-        /// Its name.
+        /// The name of the method.
         method: String,
     },
     /// A one-way method returns something.
+    #[error("{place}: oneway method `{method}` must return google.protobuf.Empty, not {output}")]
     OnewayAnswers {
-        /// Where the method is.
+        /// The place of the method.
         place: Place,
-        /// Its name.
+        /// The name of the method.
         method: String,
-        /// What it returns instead of `google.protobuf.Empty`.
+        /// The type that it returns instead of `google.protobuf.Empty`.
         output: String,
     },
-    /// A method asks for a deadline of no time.
+    /// A method has a deadline of zero.
+    #[error("{place}: deadline_ms of `{method}` must be above zero; leave it out for no deadline")]
     ZeroDeadline {
-        /// Where the method is.
+        /// The place of the method.
         place: Place,
-        /// Its name.
+        /// The name of the method.
         method: String,
     },
-    /// Two methods of one service have the same number.
+    /// Two methods of one service have the same id.
+    #[error(
+        "{place}: methods `{first}` and `{second}` have the same id {id:#010x}; rename one of them"
+    )]
     IdCollision {
-        /// Where the second is.
+        /// The place of the second method.
         place: Place,
-        /// The first.
+        /// The name of the first method.
         first: String,
-        /// The second.
+        /// The name of the second method.
         second: String,
-        /// The number of both.
+        /// The id of both.
         id: u32,
     },
-    /// Two things would have the same name in Rust.
+    /// Two items would have the same name in Rust.
+    #[error("{place}: {second} and {first} need the same Rust name `{name}`; rename one of them")]
     NameClash {
-        /// Where the second is.
+        /// The place of the second item.
         place: Place,
-        /// What needs the name first, in words.
+        /// A description of the first item, such as ``method `New` ``.
         first: String,
-        /// What needs it too.
+        /// A description of the second item.
         second: String,
         /// The name.
         name: String,
     },
     /// `answer_later` names a method that does not exist.
+    #[error("answer_later: there is no method `{path}`; {}", list_methods(known))]
     UnknownMethod {
-        /// What was asked for.
+        /// The path that `answer_later` names.
         path: String,
-        /// The methods that there are.
+        /// The full names of all methods.
         known: Vec<String>,
     },
-    /// `answer_later` names a one-way method, which has no answer.
+    /// `answer_later` names a one-way method, which has no reply.
+    #[error("{place}: answer_later: `{method}` is oneway, so it has no reply that can come later")]
     OnewayLater {
-        /// Where the method is.
+        /// The place of the method.
         place: Place,
-        /// Its name.
+        /// The name of the method.
         method: String,
     },
-    /// There is no folder to write to: neither `out_dir` nor the variable `OUT_DIR` is set.
+    /// Neither `out_dir` nor the variable `OUT_DIR` is set.
+    #[error(
+        "no directory to write to: call `Builder::out_dir`, or run in a build script, for which \
+         Cargo sets OUT_DIR"
+    )]
     NoOutDir,
-    /// A file cannot be written.
+    /// A file or directory cannot be written.
+    #[error("{}: cannot write: {error}", path.display())]
     Write {
-        /// Which one.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
+        #[source]
         error: io::Error,
     },
 }
 
 impl BuildError {
-    /// From the parser. Its `Debug` form is the one that has the place.
+    /// Converts an error of the parser. Only its `Debug` form has the place.
     pub(crate) fn proto(error: &protox::Error) -> Self {
         let text = format!("{error:?}");
         let outside = text.strip_prefix("file '");
         let outside = outside.and_then(|rest| rest.strip_suffix("' is not in any include path"));
         Self::Proto {
             text: match outside {
-                Some(path) => format!("{path}: does not exist, or lies in no include folder"),
+                Some(path) => format!(
+                    "{path}: does not exist, or lies in no include directory; add its directory \
+                     with `Builder::include`"
+                ),
                 None => text,
             },
-        }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFile => f.write_str("no .proto file is named"),
-            Self::Proto { text } => f.write_str(text),
-            Self::Streaming { place, method } => write!(
-                f,
-                "{place}: streaming methods are not supported yet: `{method}` takes or returns a \
-                 stream"
-            ),
-            Self::OnewayAnswers { place, method, output } => write!(
-                f,
-                "{place}: oneway method `{method}` must return google.protobuf.Empty, not {output}"
-            ),
-            Self::ZeroDeadline { place, method } => write!(
-                f,
-                "{place}: deadline_ms of `{method}` must be above zero; leave it out for no \
-                 deadline"
-            ),
-            Self::IdCollision { place, first, second, id } => write!(
-                f,
-                "{place}: methods `{first}` and `{second}` have the same id {id:#010x}; rename one \
-                 of them"
-            ),
-            Self::NameClash { place, first, second, name } => write!(
-                f,
-                "{place}: {second} and {first} need the same Rust name `{name}`; rename one of them"
-            ),
-            Self::UnknownMethod { path, known } if known.is_empty() => {
-                write!(f, "answer_later: there is no method `{path}`; there are no methods at all")
-            }
-            Self::UnknownMethod { path, known } => write!(
-                f,
-                "answer_later: there is no method `{path}`; there are: {}",
-                known.join(", ")
-            ),
-            Self::OnewayLater { place, method } => write!(
-                f,
-                "{place}: answer_later: `{method}` is oneway, so there is no answer to give later"
-            ),
-            Self::NoOutDir => f.write_str("no folder to write to: set out_dir or OUT_DIR"),
-            Self::Write { path, error } => write!(f, "{}: cannot write: {error}", path.display()),
         }
     }
 }
@@ -158,27 +137,18 @@ impl fmt::Debug for BuildError {
     }
 }
 
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Write { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// A place in a `.proto` file; displayed as `file:line:column`.
+/// A place in a `.proto` file. `Display` prints `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file's name as others import it.
+    /// The name by which other files import the file.
     pub file: String,
-    /// Line and column from 1, if the descriptors say it.
+    /// Line and column from 1; `None` if the descriptors have no source information.
     pub at: Option<(u32, u32)>,
 }
 
 impl Place {
-    /// Where the item with the descriptor path `path` begins.
-    pub(crate) fn of(file: &FileDescriptor, path: &[i32]) -> Self {
+    /// Finds the start of the element with the descriptor path `path`.
+    fn from_path(file: &FileDescriptor, path: &[i32]) -> Self {
         let info = file.file_descriptor_proto().source_code_info.as_ref();
         let mut locations = info.into_iter().flat_map(|info| &info.location);
         let span = locations.find(|location| location.path == path).map(|found| &found.span);
@@ -187,9 +157,9 @@ impl Place {
         Self { file: file.name().to_owned(), at }
     }
 
-    /// The place of the name of a message, enum, service or method.
-    pub(crate) fn of_name(file: &FileDescriptor, path: &[i32]) -> Self {
-        Self::of(file, &[path, &[NAME_TAG]].concat())
+    /// Finds the name of a message, enum, service or method.
+    pub(crate) fn from_item(file: &FileDescriptor, path: &[i32]) -> Self {
+        Self::from_path(file, &[path, &[NAME_TAG]].concat())
     }
 }
 
@@ -200,5 +170,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// The field `name` in the descriptors of messages, enums, services and methods.
+/// Renders the methods that `answer_later` may name.
+fn list_methods(known: &[String]) -> String {
+    if known.is_empty() {
+        "there are no methods at all".to_owned()
+    } else {
+        format!("there are: {}", known.join(", "))
+    }
+}
+
+/// The number of the field `name` in the descriptors of messages, enums, services and methods.
 const NAME_TAG: i32 = 1;

@@ -1,8 +1,11 @@
-//! Turns descriptors into Rust: messages by prost, services by us. Pure: no files, no environment.
+//! Turns descriptors into Rust: prost generates the messages, this crate the services.
 //!
-//! Always true: the same descriptors give the same text, whatever else is on the machine. Generated
-//! code names `::nearcall` and nothing else outside itself. Not here: reading (`sources.rs`),
-//! judging (`model.rs`, `clashes.rs`) and writing (`lib.rs`).
+//! # Invariants
+//!
+//! - The same descriptors give the same text on every machine: no files, no environment.
+//! - Generated code names `::nearcall` and nothing else outside itself.
+//!
+//! Not here: reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing (`builder.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,37 +16,37 @@ use crate::error::BuildError;
 use crate::model::{self, Service};
 use crate::{caller, clashes, comments, descriptor_set, dispatcher, interface, names, polish};
 
-/// What the author of the build script chooses.
+/// The options of the generator.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Methods whose service gives the answer later, through a `Responder`: full names with dots
-    /// such as `home.v1.Thermostat.Watch`.
+    /// Methods whose service may reply after the function has returned, through a `Responder`.
+    /// Full names with dots, such as `home.v1.Thermostat.Watch`.
     pub answer_later: BTreeSet<String>,
 }
 
-/// A file of Rust, not written yet.
+/// A generated file that is not written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeneratedFile {
-    /// `home.v1.rs` for the package `home.v1`.
+    /// The name of the file: `home.v1.rs` for the package `home.v1`.
     pub name: String,
-    /// The whole file.
+    /// The content of the file.
     pub text: String,
 }
 
 /// Generates one file for each package in `pool` that has messages, enums or services, sorted by
-/// name; those of Google and of nearcall itself are part of the runtime.
+/// name. The packages of Google and of nearcall itself are part of the runtime.
 ///
-/// The pool should have source information: without it there are no docs, and errors name no line.
+/// Without source information in the pool there are no docs, and errors name no line.
 ///
 /// # Errors
 ///
-/// The first thing that an interface must not have; nothing was generated.
+/// The first part of an interface that cannot be generated.
 pub fn generate(
     pool: &DescriptorPool,
     options: &Options,
 ) -> Result<Vec<GeneratedFile>, BuildError> {
-    let services = model::services(pool, &options.answer_later)?;
-    clashes::refuse(pool, &services)?;
+    let services = model::check_services(pool, &options.answer_later)?;
+    clashes::check(pool, &services)?;
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {
@@ -55,24 +58,24 @@ pub fn generate(
     }
     let mut config = Config::new();
     config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
-    // Received ones are slices of the buffer, and sent ones may be loaned: neither is copied.
+    // `Bytes`: received fields are slices of the buffer, and sent ones may be loaned.
     config.bytes(["."]);
     config.service_generator(Box::new(Services { pool: pool.clone(), services }));
     let modules = config.generate(requests);
-    // It fails for settings that contradict each other, and these are fixed.
+    // It fails only for settings that contradict each other.
     let modules = modules.expect("settings of prost-build that fit together");
     let mut files = Vec::new();
     for (module, text) in modules {
         let name = names::module_file_name(&module);
         let from = sources.get(&name).map(|files| files.join(", ")).unwrap_or_default();
-        let text = polish::polished(&from, &text);
+        let text = polish::format_file(&from, &text);
         files.push(GeneratedFile { name, text });
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(files)
 }
 
-/// Writes our part into prost's text.
+/// Adds the code of the services to the text of prost.
 struct Services {
     pool: DescriptorPool,
     services: Vec<Service>,
@@ -89,10 +92,11 @@ impl ServiceGenerator for Services {
     }
 
     fn finalize_package(&mut self, package: &str, text: &mut String) {
-        let set = descriptor_set::of_package(&self.pool, package);
+        let set = descriptor_set::encode_package(&self.pool, package);
         let literal = descriptor_set::literal(&set);
         text.push_str(&format!(
-            "/// The files above and what they import, as an encoded `FileDescriptorSet`.\n\
+            "/// The encoded `FileDescriptorSet` of this package and its imports, without\n\
+             /// `google/protobuf/descriptor.proto` and without comments.\n\
              const {}: &[u8] = {literal};\n",
             interface::DESCRIPTOR_SET
         ));

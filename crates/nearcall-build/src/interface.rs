@@ -1,4 +1,4 @@
-//! The trait of a service, and the statics by which the runtime knows the service.
+//! Generates the trait of a service, and the statics that describe the service to the runtime.
 
 use std::iter;
 
@@ -8,10 +8,10 @@ use crate::clashes::methods_module;
 use crate::model::{Kind, Method, Service};
 use crate::names;
 
-/// The constant with the descriptors of a package.
+/// The name of the constant with the descriptor set of a package.
 pub(crate) const DESCRIPTOR_SET: &str = "FILE_DESCRIPTOR_SET";
 
-/// The methods of a service with the types that prost has found for them.
+/// Pairs the methods of a service with the types that prost resolved for them.
 pub(crate) fn methods<'a>(
     service: &'a Service,
     types: &'a prost_build::Service,
@@ -19,28 +19,28 @@ pub(crate) fn methods<'a>(
     iter::zip(&service.methods, &types.methods)
 }
 
-/// The static of a service, as other generated code names it.
+/// The path of the static of a service in generated code.
 pub(crate) fn interface_static(service: &Service) -> String {
-    format!("{}_INTERFACE", names::shouty(&service.name))
+    format!("{}_INTERFACE", names::to_shouty(&service.name))
 }
 
-/// The static of a method, as other generated code names it.
+/// The path of the static of a method in generated code.
 pub(crate) fn method_static(service: &Service, method: &Method) -> String {
-    format!("{}::{}", methods_module(service), names::shouty(&method.name))
+    format!("{}::{}", methods_module(service), names::to_shouty(&method.name))
 }
 
-/// The author's comment as doc lines; nothing if there is none.
+/// Renders the comment of the `.proto` file as doc lines; empty if there is none.
 pub(crate) fn docs(comments: &Comments) -> String {
     let mut text = String::new();
     comments.append_with_indent(0, &mut text);
     text
 }
 
-/// The trait and the statics.
+/// Generates the trait and the statics.
 pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
     let Service { full_name, rust_name, .. } = service;
     let mut text = match docs(&types.comments) {
-        docs if docs.is_empty() => format!("/// Serves `{full_name}`.\n"),
+        docs if docs.is_empty() => format!("/// The service `{full_name}`.\n"),
         docs => docs,
     };
     text += &format!("pub trait {rust_name}: 'static {{\n");
@@ -55,16 +55,21 @@ fn signature(method: &Method, types: &prost_build::Method) -> String {
     let Method { name, rust_name, kind, deadline_ms, .. } = method;
     let mut text = docs(&types.comments);
     if text.is_empty() {
-        text = format!("/// Serves `{name}`.\n");
+        text = format!("/// Handles `{name}`.\n");
     }
     text += match kind {
         Kind::Answer => "",
-        Kind::AnswerLater => "///\n/// The answer may be given later, through `responder`.\n",
-        Kind::Oneway => "///\n/// One-way: nobody hears of an end.\n",
+        Kind::AnswerLater => {
+            "///\n/// The reply goes through `responder`, now or after this function has returned.\n"
+        }
+        Kind::Oneway => "///\n/// One-way: there is no reply, and the caller does not wait.\n",
     };
     if let Some(deadline) = deadline_ms {
         text +=
-            &format!("///\n/// Deadline: {deadline} ms, unless the caller gives another one.\n");
+            &format!("///\n/// Default deadline: {deadline} ms. The caller may set another one.\n");
+    }
+    if *kind == Kind::Answer {
+        text += "///\n/// # Errors\n///\n/// The caller gets the returned status.\n";
     }
     let (input, output) = (&types.input_type, &types.output_type);
     text += &format!("fn {rust_name}(&self, context: &::nearcall::Context<'_>, request: &{input}");
@@ -80,10 +85,10 @@ fn signature(method: &Method, types: &prost_build::Method) -> String {
 
 fn statics(service: &Service) -> String {
     let module = methods_module(service);
-    let mut text =
-        format!("/// The methods of `{}`, as the runtime sees them.\nmod {module} {{\n", {
-            &service.full_name
-        });
+    let mut text = format!(
+        "/// The descriptions of the methods of `{}` for the runtime.\nmod {module} {{\n",
+        { &service.full_name }
+    );
     for Method { name, id, kind, deadline_ms, .. } in &service.methods {
         let deadline = match deadline_ms {
             Some(deadline) => format!(
@@ -94,7 +99,7 @@ fn statics(service: &Service) -> String {
         text += &format!(
             "pub(super) static {}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
              name: {name:?}, oneway: {}, deadline: {deadline} }};\n",
-            names::shouty(name),
+            names::to_shouty(name),
             id_literal(*id),
             *kind == Kind::Oneway,
         );
@@ -110,7 +115,7 @@ fn statics(service: &Service) -> String {
     text
 }
 
-/// `0x1234_5678`, so that it can be compared with a trace.
+/// Renders an id as `0x1234_5678`, the form in which a trace prints it.
 pub(crate) fn id_literal(id: u32) -> String {
     format!("{:#06x}_{:04x}", id >> 16, id & 0xffff)
 }

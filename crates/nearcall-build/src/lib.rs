@@ -1,6 +1,7 @@
-//! From `.proto` files to Rust: messages, and a trait, a caller and a dispatcher for each service.
+//! Generates Rust from `.proto` files: messages, and a trait, a caller (client stub) and a
+//! dispatcher (server skeleton) for each service.
 //!
-//! A build script says what it wants, and gets one file for each package in `OUT_DIR`:
+//! A build script gets one file for each package in `OUT_DIR`:
 //!
 //! ```no_run
 //! // build.rs
@@ -13,18 +14,23 @@
 //! }
 //! ```
 //!
-//! The program includes it where the package should be, and depends on `nearcall`:
+//! The program depends on `nearcall` and includes each file in a module with the name of the
+//! package:
 //!
 //! ```text
 //! pub mod home { pub mod v1 { include!(concat!(env!("OUT_DIR"), "/home.v1.rs")); } }
 //! ```
 //!
-//! No `protoc` is needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
-//! without an include folder. A method says `option (nearcall.oneway) = true;` or
+//! `protoc` is not needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
+//! without an include directory. A method may have `option (nearcall.oneway) = true;` or
 //! `option (nearcall.deadline_ms) = 250;`.
 //!
-//! Always true: generated text depends on the descriptors alone, and a file that would not change
-//! is not written, so that nothing is compiled again. Not here: the runtime (`nearcall`).
+//! # Invariants
+//!
+//! - Generated text depends on the descriptors alone.
+//! - A file that would not change is not written, so nothing is compiled again.
+//!
+//! Not here: the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
 mod builder;

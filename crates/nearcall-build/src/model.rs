@@ -1,8 +1,11 @@
-//! An interface as the generator needs it: checked services and methods, with their Rust names.
+//! The model of an interface that the generator reads: checked services and methods, with Rust names.
 //!
-//! Always true: what leaves this file can be generated; every demand beyond correct proto3 is
-//! judged here or in `clashes.rs`. Not here: types and comments, which prost resolves
-//! (`generate.rs`).
+//! # Invariants
+//!
+//! - Every model can be generated. What is demanded beyond correct proto3 is checked here or in
+//!   `clashes.rs`.
+//!
+//! Not here: types and comments, which prost resolves (`generate.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +18,13 @@ use crate::{names, options};
 /// A service that can be generated.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
-    /// With its package: `home.v1.Thermostat`.
+    /// The name with the package: `home.v1.Thermostat`.
     pub(crate) full_name: String,
-    /// As in the file: `Thermostat`.
+    /// The name in the file: `Thermostat`.
     pub(crate) name: String,
-    /// The trait.
+    /// The name of the trait.
     pub(crate) rust_name: String,
-    /// `thermostat`, for names that are made from it.
+    /// The stem of derived names: `thermostat`.
     pub(crate) snake: String,
     pub(crate) package: String,
     pub(crate) methods: Vec<Method>,
@@ -31,11 +34,11 @@ pub(crate) struct Service {
 /// A method that can be generated.
 #[derive(Debug, Clone)]
 pub(crate) struct Method {
-    /// As in the file: `SetTarget`.
+    /// The name in the file: `SetTarget`.
     pub(crate) name: String,
-    /// The method in Rust, escaped if it is a word of the language.
+    /// The name of the function, escaped if it is a keyword.
     pub(crate) rust_name: String,
-    /// The same without the escape, for names that are made from it.
+    /// The stem of derived names: the same without the escape.
     pub(crate) snake: String,
     pub(crate) id: u32,
     pub(crate) kind: Kind,
@@ -43,25 +46,25 @@ pub(crate) struct Method {
     pub(crate) place: Place,
 }
 
-/// How a method ends.
+/// The way in which a method replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By returning the answer.
+    /// The function returns the reply.
     Answer,
-    /// By the answer, whenever the service gives it.
+    /// The service replies through a `Responder`, possibly later.
     AnswerLater,
-    /// Nobody hears of it.
+    /// There is no reply.
     Oneway,
 }
 
-/// Every service of the pool, in the order of the files. `answer_later` are full method names with
-/// dots: `home.v1.Thermostat.Watch`.
-pub(crate) fn services(
+/// Checks every service of the pool, in the order of the files. `answer_later` holds full method
+/// names with dots: `home.v1.Thermostat.Watch`.
+pub(crate) fn check_services(
     pool: &DescriptorPool,
     answer_later: &BTreeSet<String>,
 ) -> Result<Vec<Service>, BuildError> {
     let services: Result<Vec<Service>, BuildError> =
-        pool.services().map(|service| self::service(&service, answer_later)).collect();
+        pool.services().map(|service| check_service(&service, answer_later)).collect();
     let services = services?;
     let paths = |service: &Service| {
         let start = service.full_name.clone();
@@ -75,12 +78,12 @@ pub(crate) fn services(
     }
 }
 
-fn service(
+fn check_service(
     service: &ServiceDescriptor,
     answer_later: &BTreeSet<String>,
 ) -> Result<Service, BuildError> {
     let methods: Result<Vec<Method>, BuildError> =
-        service.methods().map(|method| self::method(&method, answer_later)).collect();
+        service.methods().map(|method| check_method(&method, answer_later)).collect();
     let methods = methods?;
     let mut by_id: BTreeMap<u32, &Method> = BTreeMap::new();
     for method in &methods {
@@ -96,21 +99,21 @@ fn service(
     Ok(Service {
         full_name: service.full_name().to_owned(),
         name: service.name().to_owned(),
-        rust_name: names::upper_camel(service.name()),
-        snake: names::plain_snake(service.name()),
+        rust_name: names::to_upper_camel(service.name()),
+        snake: names::to_plain_snake(service.name()),
         package: service.package_name().to_owned(),
         methods,
-        place: Place::of_name(&service.parent_file(), service.path()),
+        place: Place::from_item(&service.parent_file(), service.path()),
     })
 }
 
-fn method(
+fn check_method(
     method: &MethodDescriptor,
     answer_later: &BTreeSet<String>,
 ) -> Result<Method, BuildError> {
     let service = method.parent_service();
-    let options = options::of(method);
-    let place = Place::of_name(&service.parent_file(), method.path());
+    let options = options::read(method);
+    let place = Place::from_item(&service.parent_file(), method.path());
     let name = method.name().to_owned();
     if method.is_client_streaming() || method.is_server_streaming() {
         return Err(BuildError::Streaming { place, method: name });
@@ -129,8 +132,8 @@ fn method(
         (false, false) => Kind::Answer,
     };
     Ok(Method {
-        rust_name: names::snake(&name),
-        snake: names::plain_snake(&name),
+        rust_name: names::to_snake(&name),
+        snake: names::to_plain_snake(&name),
         id: method_id(service.full_name(), &name),
         kind,
         deadline_ms: options.deadline_ms,
@@ -139,5 +142,5 @@ fn method(
     })
 }
 
-/// What a method returns that returns nothing.
+/// The type that a method without a result returns.
 const EMPTY: &str = "google.protobuf.Empty";

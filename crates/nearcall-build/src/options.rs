@@ -1,18 +1,18 @@
-//! What `nearcall/options.proto` lets a method say, read from the descriptor pool.
+//! Reads the method options of `nearcall/options.proto` from the descriptor pool.
 //!
-//! prost's typed descriptors drop extensions; only the pool still has them.
+//! The typed descriptors of prost drop extensions; only the pool keeps them.
 
 use prost_reflect::{MethodDescriptor, Value};
 
-/// The options of one method.
+/// The nearcall options of one method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MethodOptions {
     pub(crate) oneway: bool,
     pub(crate) deadline_ms: Option<u32>,
 }
 
-/// Reads the options of `method`. A pool without `nearcall/options.proto` has none.
-pub(crate) fn of(method: &MethodDescriptor) -> MethodOptions {
+/// Reads the options of `method`. In a pool without `nearcall/options.proto` none is set.
+pub(crate) fn read(method: &MethodDescriptor) -> MethodOptions {
     let options = method.options();
     let value = |name: &str| {
         let extension = method.parent_pool().get_extension_by_name(name)?;

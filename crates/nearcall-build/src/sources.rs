@@ -1,8 +1,11 @@
-//! Reads `.proto` files into descriptors, with everything that they import.
+//! Reads `.proto` files and everything that they import into descriptors.
 //!
-//! Always true: `nearcall/options.proto` is the one of this crate, whatever lies in the include
-//! folders, and `google/protobuf/*.proto` need no folder. Not here: what we demand of an interface
-//! beyond correct proto3 (`model.rs`).
+//! # Invariants
+//!
+//! - `nearcall/options.proto` is the one of this crate, whatever the include directories hold.
+//! - `google/protobuf/*.proto` need no include directory.
+//!
+//! Not here: demands on an interface beyond correct proto3 (`model.rs`).
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +17,19 @@ use protox::file::{
 
 use crate::error::BuildError;
 
-/// What was read.
+/// The descriptors of the files, and where they came from.
 pub(crate) struct Sources {
     pub(crate) pool: DescriptorPool,
-    /// The files on disk that decide about the result, imports included.
+    /// The files on disk that the result depends on, imports included.
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// Reads `files`. Without an include folder, the folder of each file is one.
+/// Reads `files`. Without an include directory, the directory of each file is one.
 pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildError> {
     if files.is_empty() {
         return Err(BuildError::NoFile);
     }
-    let mut compiler = Compiler::with_file_resolver(resolver(files, includes));
+    let mut compiler = Compiler::with_file_resolver(build_resolver(files, includes));
     compiler.include_source_info(true).include_imports(true);
     for file in files {
         compiler.open_file(file).map_err(|error| BuildError::proto(&error))?;
@@ -35,27 +38,27 @@ pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, B
     Ok(Sources { pool: compiler.descriptor_pool(), paths })
 }
 
-fn resolver(files: &[PathBuf], includes: &[PathBuf]) -> ChainFileResolver {
+fn build_resolver(files: &[PathBuf], includes: &[PathBuf]) -> ChainFileResolver {
     let mut resolver = ChainFileResolver::new();
     resolver.add(OptionsResolver);
-    let mut folders: Vec<PathBuf> = includes.to_vec();
-    if folders.is_empty() {
+    let mut directories: Vec<PathBuf> = includes.to_vec();
+    if directories.is_empty() {
         for file in files {
-            // The parent of a bare name is an empty path, which means the current folder.
-            let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-            if !folders.contains(&folder) {
-                folders.push(folder);
+            // The parent of a bare name is an empty path: the current directory.
+            let directory = file.parent().map(Path::to_owned).unwrap_or_default();
+            if !directories.contains(&directory) {
+                directories.push(directory);
             }
         }
     }
-    for folder in folders {
-        resolver.add(IncludeFileResolver::new(folder));
+    for directory in directories {
+        resolver.add(IncludeFileResolver::new(directory));
     }
     resolver.add(GoogleFileResolver::new());
     resolver
 }
 
-/// Knows one file: our options.
+/// Resolves one file: `nearcall/options.proto`.
 struct OptionsResolver;
 
 impl FileResolver for OptionsResolver {

@@ -59,7 +59,7 @@ impl Control {
 
     /// Sends one packet, or fails at once with `WouldBlock`.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        match descriptor::send_with_fds_now(self, bytes, descriptors)? {
+        match descriptor::try_send_with_fds(self, bytes, descriptors)? {
             Some(sent) if sent == bytes.len() => Ok(()),
             Some(_) => Err(io::ErrorKind::WriteZero.into()),
             None => Err(io::ErrorKind::WouldBlock.into()),
@@ -76,7 +76,7 @@ impl Control {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
-        let mut receive = || descriptor::receive_with_fds_now(self, &mut buffer, descriptors_max);
+        let mut receive = || descriptor::try_receive_with_fds(self, &mut buffer, descriptors_max);
         let received = match receive() {
             // An end that left something unread is told of once, before the packets still here.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),

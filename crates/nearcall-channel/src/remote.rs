@@ -199,7 +199,7 @@ fn endpoint(
 
 /// A greeting that fits the empty buffer of a new stream, so this never waits.
 fn send(socket: &OwnedFd, greeting: [u8; GREETING_BYTES]) -> Result<(), HandshakeError> {
-    match socket::send_now(socket, &greeting)? {
+    match socket::try_send(socket, &greeting)? {
         Some(GREETING_BYTES) => Ok(()),
         _ => Err(HandshakeError::Os(io::ErrorKind::WriteZero.into())),
     }
@@ -214,7 +214,7 @@ fn receive(
     let until = Deadline::after(options.handshake_timeout);
     let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
     while come < GREETING_BYTES {
-        match socket::recv_now(socket, &mut bytes[come..])? {
+        match socket::try_recv(socket, &mut bytes[come..])? {
             Some(0) => return Err(HandshakeError::PeerGone),
             Some(more) => come += more,
             None if until.has_passed() => return Err(HandshakeError::TimedOut),

@@ -12,7 +12,8 @@
 //! assert_eq!(alloc_count::this_thread() - before, 1);
 //! ```
 //!
-//! Always true: counting itself allocates nothing. Not here: how much was allocated.
+//! **Invariants:** counting allocates nothing.
+//! **Not here:** how much was allocated.
 #![allow(unsafe_code, reason = "GlobalAlloc is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -26,8 +27,8 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread has allocated or grown memory; zero forever unless [`CountingAllocator`]
-/// is the program's allocator.
+/// Returns the number of allocations and reallocations of this thread; always zero unless
+/// [`CountingAllocator`] is the program's allocator.
 #[must_use]
 pub fn this_thread() -> u64 {
     COUNT.get()

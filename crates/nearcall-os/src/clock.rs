@@ -1,8 +1,8 @@
 //! The only reader of clocks, and the only sleep.
 //!
-//! Always true: everything that waits or measures uses monotonic time; wall time is only for
+//! **Invariants:** everything that waits or measures uses monotonic time; wall time is only for
 //! stamps that people read.
-//! Not here: the processor's own counter (`tsc.rs`).
+//! **Not here:** the processor's own counter (`tsc.rs`).
 
 mod time_of_day;
 
@@ -81,15 +81,15 @@ impl Clock {
     }
 }
 
-/// What the kernel says is the step of a clock, in nanoseconds. For the coarse clocks this is the
-/// timer tick, 1/HZ; for the others it says 1 whatever the hardware does.
+/// Returns the resolution of a clock that the kernel states, in nanoseconds: the timer tick, 1/HZ,
+/// for the coarse clocks, and 1 for the others, whatever the hardware does.
 #[must_use]
 pub fn stated_resolution_ns(clock: Clock) -> u64 {
     let time = clock_getres(clock.id());
     time.tv_sec.unsigned_abs() * NS_PER_S.unsigned_abs() + time.tv_nsec.unsigned_abs()
 }
 
-/// What reading a clock costs, and how finely it divides time.
+/// The cost of reading a clock, and its granularity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockCost {
     /// Nanoseconds one reading takes.
@@ -191,14 +191,14 @@ pub fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
-/// Sleeps for `duration`, also when signals arrive. Whoever can be woken waits elsewhere.
+/// Sleeps for `duration`, also when signals arrive. It cannot be woken.
 pub fn pause(duration: Duration) {
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     pause_until(monotonic_ns().saturating_add(ns));
 }
 
-/// Sleeps until `CLOCK_MONOTONIC` shows `monotonic_ns`, also when signals arrive; not at all if it
-/// does already. So a row of sleeps does not drift by what lies between them.
+/// Sleeps until `CLOCK_MONOTONIC` shows `monotonic_ns`, also when signals arrive; not at all if
+/// that time has passed. A series of such sleeps does not drift.
 pub fn pause_until(monotonic_ns: u64) {
     let ns_per_s = NS_PER_S.unsigned_abs();
     let part = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
@@ -207,7 +207,7 @@ pub fn pause_until(monotonic_ns: u64) {
     while let Err(Errno::INTR) = clock_nanosleep_absolute(ClockId::Monotonic, &end) {}
 }
 
-/// Tells the processor that this is a loop that waits for another one.
+/// Hints to the processor that this is a spin loop.
 #[inline(always)]
 pub fn spin_hint() {
     std::hint::spin_loop();
@@ -231,7 +231,8 @@ const OVERHEAD_BATCHES: u32 = 20;
 /// Steps of which the smallest is the granularity.
 const GRANULARITY_STEPS: u32 = 200;
 
-/// How long a clock is watched, in nanoseconds: two ticks of the slowest usual timer (100 Hz).
+/// The time for which a clock is watched, in nanoseconds: two ticks of the slowest usual timer (100
+/// Hz).
 const GRANULARITY_WATCH_NS_MAX: u64 = 20_000_000;
 
 #[cfg(test)]

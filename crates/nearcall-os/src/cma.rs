@@ -1,9 +1,10 @@
 //! Cross-memory attach: one copy between our memory and that of a peer, by its number and address.
 //!
 //! The kernel checks the right to do so (the same as ptrace: same user, or the capability, and
-//! Yama). A peer that lies about its address can only make us fail or read its own memory.
-//! The number may come to mean another process when the peer dies: check its pidfd after the copy.
-//! Not here: memory with an address that stays (`pages.rs`).
+//! Yama). A false address from the peer can only make the copy fail or read other memory of the
+//! peer. When the peer dies, its pid may be given to another process: check its pidfd after the
+//! copy.
+//! **Not here:** memory with an address that stays (`pages.rs`).
 #![allow(unsafe_code, reason = "rustix has no process_vm_readv")]
 
 use std::io;
@@ -13,8 +14,8 @@ use std::io;
 ///
 /// # Errors
 ///
-/// EPERM when it is not allowed ([`refusal`] has the reason in words), ESRCH when the peer is gone,
-/// EFAULT when it has no such memory. The buffer may have been filled in part.
+/// EPERM when it is not allowed ([`Refusal`] names the reason), ESRCH when the peer is gone, EFAULT
+/// when it has no such memory. The buffer may have been filled in part.
 pub fn read(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -33,7 +34,7 @@ pub fn read(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// As [`read`]. Some bytes may have been written.
+/// As for [`read`]. Some bytes may have been written.
 pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

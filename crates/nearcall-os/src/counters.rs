@@ -1,6 +1,7 @@
-//! What the kernel counted for us: processor time, faults, switches, migrations.
+//! Counters of the kernel for a thread or process: processor time, faults, switches, migrations.
 //!
-//! The parsers take text and give `None` for what is not there. Not here: perf events (`perf.rs`).
+//! The parsers take text and give `None` for what is not there.
+//! **Not here:** perf events (`perf.rs`).
 #![allow(unsafe_code, reason = "rustix has no getrusage and no clocks of other processes")]
 
 use std::io;
@@ -19,7 +20,7 @@ pub struct Usage {
     pub major_faults: u64,
     /// Times we went to sleep.
     pub voluntary_switches: u64,
-    /// Times somebody else was given our processor.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
@@ -84,7 +85,7 @@ pub fn thread_schedstat() -> Option<SchedStat> {
     parse_schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// How often this thread was moved to another CPU; `None` without CONFIG_SCHED_DEBUG.
+/// Returns how often this thread was moved to another CPU; `None` without CONFIG_SCHED_DEBUG.
 #[must_use]
 pub fn thread_migrations() -> Option<u64> {
     parse_migrations(&std::fs::read_to_string("/proc/thread-self/sched").ok()?)
@@ -105,7 +106,7 @@ pub fn parse_migrations(text: &str) -> Option<u64> {
 }
 
 impl Usage {
-    /// What was used between `earlier` and this.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! Processors: which ones we may use, pinning a thread to one, and how two of them are related.
 //!
-//! Always true: what the machine does not tell is `None` or [`PlacementClass::Unknown`], never an
-//! error. Text is parsed by functions of text, so foreign machines are tested from strings.
-//! Not here: clock speed, load, caches' sizes (`nearcall-bench`).
+//! **Invariants:** what the machine does not describe is `None` or [`PlacementClass::Unknown`],
+//! never an error. Text is parsed by functions of text, so foreign machines are tested from
+//! strings.
+//! **Not here:** clock speed, load, caches' sizes (`nearcall-bench`).
 
 mod topology;
 

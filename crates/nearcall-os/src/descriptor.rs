@@ -1,8 +1,8 @@
 //! Descriptors: sent and received with a message, duplicated, switched to non-blocking, counted.
 //!
-//! Always true: every descriptor that arrives here is close-on-exec and owned from the first
+//! **Invariants:** every descriptor that arrives here is close-on-exec and owned from the first
 //! moment, so an early return closes it.
-//! Not here: making sockets (`socket.rs`), waiting for them (`poll.rs`).
+//! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`).
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -20,7 +20,7 @@ use rustix::net::{
 /// would take 253. Small, so that the control buffer fits on the stack.
 pub const FDS_PER_MESSAGE_MAX: usize = 32;
 
-/// What one message brought.
+/// A received message.
 #[derive(Debug)]
 pub struct Received {
     /// Bytes written to the caller's buffer. Zero means that the other end has closed.
@@ -35,7 +35,7 @@ pub struct Received {
 
 /// Sends `bytes` and duplicates of `fds` as one message; waits while the socket is full.
 ///
-/// `bytes` must not be empty: the descriptors ride on them. Never raises SIGPIPE.
+/// `bytes` must not be empty: the descriptors travel with them. Never raises SIGPIPE.
 ///
 /// # Errors
 ///
@@ -45,18 +45,18 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
     send_flagged(socket.as_fd(), bytes, fds, SendFlags::NOSIGNAL)
 }
 
-/// [`send_with_fds`] that never waits, whatever the file flags say; `None` when the socket is full.
+/// [`send_with_fds`] that never waits, whatever the file flags are; `None` when the socket is full.
 ///
 /// # Errors
 ///
-/// As [`send_with_fds`].
-pub fn send_with_fds_now(
+/// As for [`send_with_fds`].
+pub fn try_send_with_fds(
     socket: impl AsFd,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    not_now(send_flagged(socket.as_fd(), bytes, fds, flags))
+    none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, flags))
 }
 
 /// Receives one message and at most `fds_max` descriptors; waits for it.
@@ -78,21 +78,22 @@ pub fn receive_with_fds(
 ///
 /// # Errors
 ///
-/// As [`receive_with_fds`].
-pub fn receive_with_fds_now(
+/// As for [`receive_with_fds`].
+pub fn try_receive_with_fds(
     socket: impl AsFd,
     buffer: &mut [u8],
     fds_max: usize,
 ) -> io::Result<Option<Received>> {
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    not_now(receive_flagged(socket.as_fd(), buffer, fds_max, flags))
+    none_if_blocked(receive_flagged(socket.as_fd(), buffer, fds_max, flags))
 }
 
-/// Switches O_NONBLOCK. It belongs to the open file: everybody who shares it sees the change.
+/// Sets or clears O_NONBLOCK. The flag belongs to the open file: every process that shares it sees
+/// the change.
 ///
 /// # Errors
 ///
-/// The kernel's, for a descriptor that has no such flag.
+/// The error of the kernel, for a descriptor that has no such flag.
 pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     let mut flags = fcntl_getfl(&fd)?;
     flags.set(OFlags::NONBLOCK, nonblocking);
@@ -103,17 +104,17 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn open_to_read_now(path: &Path) -> io::Result<File> {
+/// The error of the kernel.
+pub fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Whether O_NONBLOCK is set.
+/// Returns whether O_NONBLOCK is set.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
     Ok(fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
 }
@@ -127,7 +128,7 @@ pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?)
 }
 
-/// How many descriptors this process has open. For leak checks: reads /proc/self/fd.
+/// Counts the open descriptors of this process in /proc/self/fd. For leak checks.
 ///
 /// # Errors
 ///
@@ -160,8 +161,8 @@ pub fn open_list() -> io::Result<Vec<(i32, String)>> {
     Ok(list)
 }
 
-/// Makes "not now" an answer instead of an error.
-pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+/// Turns `WouldBlock` into `None`.
+pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -169,7 +170,7 @@ pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// `prefix` and 16 random hexadecimal digits: a name that nobody else has taken or can foresee.
+/// `prefix` and 16 random hexadecimal digits: a name that is free and cannot be predicted.
 pub(crate) fn random_name(prefix: &str) -> io::Result<String> {
     let mut random = [0; 8];
     // Up to 256 bytes come whole or not at all.

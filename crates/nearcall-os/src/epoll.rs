@@ -1,7 +1,7 @@
 //! Epoll, level-triggered: many descriptors, each with a token of the caller's.
 //!
-//! Always true: an interrupted wait goes on with the time that remains; a timeout is exact to the
-//! timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
+//! **Invariants:** an interrupted wait goes on with the time that remains; a timeout is exact to
+//! the timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
 #![allow(unsafe_code, reason = "rustix calls epoll_pwait2 only where it may not fall back")]
 
 use std::io;
@@ -32,9 +32,9 @@ pub struct Events {
 /// One ready descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What [`Epoll::add`] was given.
+    /// The token passed to [`Epoll::add`].
     pub token: u64,
-    /// What the descriptor is ready for.
+    /// The readiness of the descriptor.
     pub ready: Ready,
 }
 
@@ -72,7 +72,7 @@ impl Epoll {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// As for [`add`](Self::add).
     pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
@@ -82,7 +82,7 @@ impl Epoll {
     ///
     /// # Errors
     ///
-    /// As [`modify`](Self::modify).
+    /// As for [`modify`](Self::modify).
     pub fn modify_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
@@ -103,7 +103,7 @@ impl Epoll {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn wait<'events>(
         &self,
         events: &'events mut Events,
@@ -126,7 +126,8 @@ impl Epoll {
             };
             match outcome {
                 Err(Errno::INTR) => {}
-                // A filter that does not know the call says EPERM, as the call itself never does.
+                // EPERM comes from a filter that does not know the call; the call itself never
+                // returns it.
                 Err(Errno::NOSYS | Errno::PERM) if !LACKS_PWAIT2.load(Ordering::Relaxed) => {
                     LACKS_PWAIT2.store(true, Ordering::Relaxed);
                 }
@@ -145,7 +146,7 @@ impl Epoll {
 /// Set once this kernel, or a filter before it, has refused epoll_pwait2.
 static LACKS_PWAIT2: AtomicBool = AtomicBool::new(false);
 
-/// What epoll_pwait2 takes on every machine, whatever the C library's `timespec` is.
+/// The argument of epoll_pwait2 on every machine, whatever the C library's `timespec` is.
 #[repr(C)]
 struct KernelTimespec {
     seconds: i64,

@@ -1,7 +1,7 @@
 //! Eventfd: a counter that can be polled, as a doorbell or a semaphore.
 //!
-//! Whoever shares it can fill it or change its file flags, and then our blocking write waits. Use
-//! it only between processes that trust each other (FAULTS.md, rule 6).
+//! A process that shares it can fill it or change its file flags, and then a blocking write here
+//! waits. Use it only between processes that trust each other.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,10 +10,10 @@ use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::deadline::Deadline;
-use crate::descriptor::not_now;
+use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
 
-/// What a read takes.
+/// The amount that a read takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Everything: a read gives the sum and sets it to zero.
@@ -39,7 +39,7 @@ pub fn create(kind: Kind) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
     retry_on_intr(|| rustix::io::write(&eventfd, &1u64.to_ne_bytes()))?;
     Ok(())
@@ -49,10 +49,10 @@ pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn add_one_now(eventfd: impl AsFd) -> io::Result<bool> {
+/// The error of the kernel.
+pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
     match poll_one(&eventfd, Interest::Writable, Deadline::NOW)? {
-        Some(ready) if ready.writable => Ok(not_now(add_one(eventfd))?.is_some()),
+        Some(ready) if ready.writable => Ok(none_if_blocked(add_one(eventfd))?.is_some()),
         _ => Ok(false),
     }
 }
@@ -61,7 +61,7 @@ pub fn add_one_now(eventfd: impl AsFd) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn read(eventfd: impl AsFd) -> io::Result<u64> {
     let mut count = [0; 8];
     retry_on_intr(|| rustix::io::read(&eventfd, &mut count))?;
@@ -72,8 +72,8 @@ pub fn read(eventfd: impl AsFd) -> io::Result<u64> {
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn read_now(eventfd: impl AsFd) -> io::Result<Option<u64>> {
+/// The error of the kernel.
+pub fn try_read(eventfd: impl AsFd) -> io::Result<Option<u64>> {
     let mut count = [0; 8];
     let outcome = retry_on_intr(|| {
         let mut parts = [io::IoSliceMut::new(&mut count)];
@@ -84,9 +84,9 @@ pub fn read_now(eventfd: impl AsFd) -> io::Result<Option<u64>> {
         // Before Linux 5.10: ask, then read. Only the single reader is sure not to wait.
         return match poll_one(&eventfd, Interest::Readable, Deadline::NOW)? {
             None => Ok(None),
-            Some(_) => not_now(read(eventfd)),
+            Some(_) => none_if_blocked(read(eventfd)),
         };
     }
-    let bytes = not_now(outcome.map_err(io::Error::from))?;
+    let bytes = none_if_blocked(outcome.map_err(io::Error::from))?;
     Ok(bytes.map(|_| u64::from_ne_bytes(count)))
 }

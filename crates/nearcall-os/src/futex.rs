@@ -1,8 +1,8 @@
-//! Sleeping on a word of memory, and waking who sleeps there, also across processes.
+//! Futexes: sleeping on a word of memory and waking the sleepers, also across processes.
 //!
-//! Always true: the calls are the process-shared form, and sleeping works on a read-only mapping.
-//! A wake-up is a hint: whoever returns from [`wait`] looks at the word again.
-//! Not here: when to sleep and how long to spin first (`nearcall-channel`).
+//! **Invariants:** the calls are the process-shared form, and sleeping works on a read-only
+//! mapping. A wake-up is a hint: check the word again after [`wait`].
+//! **Not here:** when to sleep and how long to spin first (`nearcall-channel`).
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,12 +38,12 @@ impl<'a> From<&'a AtomicU32> for FutexWord<'a> {
     }
 }
 
-/// How a [`wait`] ended. In every case the caller looks at the word again.
+/// The end of a [`wait`]. In every case, check the word again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Somebody woke us, or a signal did, or nobody knows who.
+    /// A wake-up, a signal, or a spurious return.
     Woken,
-    /// The word was not `expected` when we came to sleep, so we did not.
+    /// The word was not `expected`, so the thread did not sleep.
     Changed,
     /// The time is over.
     TimedOut,
@@ -76,7 +76,7 @@ pub fn wait<'a>(
 
 /// Wakes up to `count` sleepers of `word`, and returns how many there were.
 ///
-/// One system call, also when nobody sleeps. It never blocks.
+/// One system call, also without sleepers. It never blocks.
 #[inline]
 pub fn wake<'a>(word: impl Into<FutexWord<'a>>, count: u32) -> usize {
     let count = count.min(i32::MAX.unsigned_abs()); // The kernel takes an int.

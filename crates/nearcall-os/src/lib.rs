@@ -1,29 +1,30 @@
 //! Linux as typed functions for nearcall: memory files, waiting, clocks, processors.
 //!
-//! Always true: this is the only crate with unsafe code, and each unsafe block says who guarantees
-//! what. A function here is one system call, or the few that are only right together.
-//! Not here: what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
+//! **Invariants:** this is the only crate with unsafe code, and each unsafe block names what
+//! guarantees which condition. A function here is one system call, or the few that are only right
+//! together.
+//! **Not here:** what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 
 pub mod alloc_count;
 pub mod clock;
 pub mod cma;
 pub mod counters;
 pub mod cpu;
+pub mod cpu_load;
 mod deadline;
 pub mod descriptor;
 pub mod epoll;
 pub mod eventfd;
 pub mod futex;
-pub mod load;
-pub mod memory;
 pub mod mqueue;
-pub mod nameless;
 pub mod pages;
 pub mod perf;
 pub mod pipe;
 pub mod poll;
 pub mod process;
+pub mod procfs_memory;
 pub mod pshared;
+pub mod ptrace;
 pub mod region;
 pub mod signal;
 pub mod sink;
@@ -31,8 +32,8 @@ pub mod socket;
 pub mod syscall_names;
 pub mod sysv;
 pub mod timerfd;
-pub mod trace;
 pub mod tsc;
+pub mod unlinked;
 pub mod uring;
 pub mod vmsplice;
 

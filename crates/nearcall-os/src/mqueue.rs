@@ -1,6 +1,6 @@
-//! POSIX message queues without a name: made, unlinked at once, handed over as descriptors.
+//! POSIX message queues without a name: created, unlinked at once, passed as descriptors.
 //!
-//! Always true: a queue exists as long as somebody holds its descriptor, and no longer.
+//! **Invariants:** a queue exists as long as a process holds its descriptor, and no longer.
 //! O_NONBLOCK belongs to the open file, which both processes share, so it is never set here; the
 //! forms that do not wait pass a time long past instead.
 #![allow(unsafe_code, reason = "rustix has no POSIX message queues")]
@@ -27,7 +27,7 @@ pub struct Attributes {
     pub messages: usize,
 }
 
-/// What this machine allows. `None` where the file cannot be read.
+/// The limits of this machine. `None` if the file cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Queues of all users together (fs.mqueue.queues_max).
@@ -40,7 +40,7 @@ pub struct Limits {
     pub user_bytes_max: Option<u64>,
 }
 
-/// Why there is no queue.
+/// The reason why no queue was created.
 #[derive(Debug)]
 pub enum CreateError {
     /// The kernel has no message queues (CONFIG_POSIX_MQUEUE).
@@ -121,7 +121,7 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// As [`send`].
+/// As for [`send`].
 pub fn send_timeout(
     queue: impl AsFd,
     message: &[u8],
@@ -134,12 +134,12 @@ pub fn send_timeout(
 ///
 /// # Errors
 ///
-/// As [`send`].
-pub fn send_now(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
+/// As for [`send`].
+pub fn try_send(queue: impl AsFd, message: &[u8]) -> io::Result<bool> {
     send_until(queue, message, Deadline::NOW)
 }
 
-/// Receives the oldest message and waits for it; says its length.
+/// Receives the oldest message and waits for it. Returns its length.
 ///
 /// # Errors
 ///
@@ -155,7 +155,7 @@ pub fn receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// As [`receive`].
+/// As for [`receive`].
 pub fn receive_timeout(
     queue: impl AsFd,
     buffer: &mut [u8],
@@ -168,12 +168,12 @@ pub fn receive_timeout(
 ///
 /// # Errors
 ///
-/// As [`receive`].
-pub fn receive_now(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+/// As for [`receive`].
+pub fn try_receive(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     receive_until(queue, buffer, Deadline::NOW)
 }
 
-/// What this machine allows now.
+/// Reads the limits of this machine.
 #[must_use]
 pub fn limits() -> Limits {
     let read = |name: &str| {
@@ -229,8 +229,8 @@ fn create_error(error: io::Error) -> CreateError {
 fn send_until(queue: impl AsFd, message: &[u8], deadline: impl Into<Deadline>) -> io::Result<bool> {
     let queue = queue.as_fd().as_raw_fd();
     let done = until(deadline, |time| {
-        // SAFETY: `message` is readable for its length; `time` is null (wait for ever) or points to
-        // a timespec that outlives the call.
+        // SAFETY: `message` is readable for its length; `time` is null (no limit) or points to a
+        // timespec that outlives the call.
         let outcome = unsafe {
             libc::mq_timedsend(queue, message.as_ptr().cast(), message.len(), PRIORITY, time)
         };
@@ -247,7 +247,7 @@ fn receive_until(
     let queue = queue.as_fd().as_raw_fd();
     until(deadline, |time| {
         // SAFETY: `buffer` is writable for its length; a null priority is not stored; `time` is
-        // null (wait for ever) or points to a timespec that outlives the call.
+        // null (no limit) or points to a timespec that outlives the call.
         let outcome = unsafe {
             libc::mq_timedreceive(
                 queue,

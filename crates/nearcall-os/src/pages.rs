@@ -3,7 +3,7 @@
 //!
 //! Used by `cma.rs` (the peer reads it by address) and `vmsplice.rs` (the pipe refers to its
 //! pages).
-//! Not here: memory that two processes share (`region.rs`).
+//! **Not here:** memory that two processes share (`region.rs`).
 #![allow(unsafe_code, reason = "mmap and slices of it")]
 
 use std::io;
@@ -42,7 +42,7 @@ impl Pages {
         Ok(Self { start, bytes })
     }
 
-    /// Where it lies in this process, to be told to a peer. It stays so until the drop.
+    /// The address in this process, for a peer. It does not change until the drop.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.start.as_ptr().addr() as u64
@@ -66,7 +66,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// The kernel's, other than that limit.
+    /// The error of the kernel, other than that limit.
     pub fn lock(&mut self) -> io::Result<bool> {
         // SAFETY: the range is our mapping; locking changes no byte.
         match unsafe { mlock(self.start.as_ptr().cast(), self.bytes) } {

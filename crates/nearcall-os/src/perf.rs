@@ -1,14 +1,14 @@
 //! Perf events of a thread: the software counters, and the hardware ones where there are any.
 //!
-//! Virtual machines often have no hardware counters, and plain users may be refused: both come back
-//! as a [`Refusal`] that says so, never as a zero.
+//! Virtual machines often have no hardware counters, and plain users may be refused: both are a
+//! [`Refusal`], never a zero.
 #![allow(unsafe_code, reason = "rustix has no perf_event_open")]
 
 use std::fmt;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// What to count.
+/// The event to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Switches to another thread.
@@ -25,7 +25,7 @@ pub enum Event {
     Instructions,
     /// Misses of the last cache (hardware).
     CacheMisses,
-    /// Branches that went another way than foretold (hardware).
+    /// Mispredicted branches (hardware).
     BranchMisses,
 }
 
@@ -35,7 +35,7 @@ pub struct Counter {
     fd: OwnedFd,
 }
 
-/// Why there is no counter.
+/// The reason why there is no counter.
 #[derive(Debug)]
 pub enum Refusal {
     /// kernel.perf_event_paranoid (its value, if readable) or seccomp forbids it.
@@ -94,7 +94,7 @@ impl Counter {
         };
         match i32::try_from(fd) {
             Ok(fd) if fd >= 0 => {
-                // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+                // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
                 Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
             }
             _ => Err(refusal(io::Error::last_os_error())),

@@ -1,9 +1,9 @@
-//! Pipes, and FIFOs that lose their name before anybody opens them.
+//! Pipes, and FIFOs that are unlinked before they are opened.
 //!
-//! Writing to a pipe nobody reads raises SIGPIPE, and pipes have no flag against it. A Rust program
-//! ignores the signal and gets EPIPE; a C program that loads us must ignore it itself.
-//! `None` means "not now"; zero bytes read is the end.
-//! Not here: pages that travel without a copy (`vmsplice.rs`), waiting (`poll.rs`).
+//! Writing to a pipe without a reader raises SIGPIPE, and pipes have no flag against it. A Rust
+//! program ignores the signal and gets EPIPE; a C program that loads this library must ignore it.
+//! `None` means that the call would block; zero bytes read is the end.
+//! **Not here:** pages that travel without a copy (`vmsplice.rs`), waiting (`poll.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use crate::deadline::Deadline;
-use crate::descriptor::{not_now, set_nonblocking};
+use crate::descriptor::{none_if_blocked, set_nonblocking};
 use crate::poll::{Interest, poll_one};
 
 /// Bytes that a pipe takes in one piece, or not at all.
@@ -22,13 +22,13 @@ pub const ATOMIC_BYTES_MAX: usize = rustix::pipe::PIPE_BUF;
 /// Both ends of a pipe, blocking and close-on-exec.
 #[derive(Debug)]
 pub struct Pipe {
-    /// What is read comes from here.
+    /// The reading end.
     pub read: OwnedFd,
-    /// What is written goes here.
+    /// The writing end.
     pub write: OwnedFd,
 }
 
-/// Which end of a FIFO to open.
+/// An end of a FIFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The reading end.
@@ -47,16 +47,17 @@ pub fn create() -> io::Result<Pipe> {
     Ok(Pipe { read, write })
 }
 
-/// How many bytes the pipe holds at most (in whole pages, each with one write or more).
+/// Returns the capacity of the pipe in bytes (whole pages, each with one write or more).
 ///
 /// # Errors
 ///
-/// The kernel's, for what is no pipe.
+/// The error of the kernel, for what is no pipe.
 pub fn size_bytes(pipe: impl AsFd) -> io::Result<usize> {
     Ok(fcntl_getpipe_size(pipe)?)
 }
 
-/// Asks for a size and says which one it became: rounded up to a power of two of pages.
+/// Sets the capacity in bytes, and returns the one that it became: rounded up to a power of two of
+/// pages.
 ///
 /// # Errors
 ///
@@ -66,11 +67,11 @@ pub fn set_size_bytes(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
     size_bytes(pipe)
 }
 
-/// How many bytes wait in the pipe.
+/// Returns the number of bytes in the pipe.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn queued_bytes(pipe: impl AsFd) -> io::Result<usize> {
     let bytes = rustix::io::ioctl_fionread(pipe)?;
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -80,7 +81,7 @@ pub fn queued_bytes(pipe: impl AsFd) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::read(&pipe, &mut *buffer))?)
 }
@@ -89,50 +90,50 @@ pub fn read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// EPIPE when nobody reads.
+/// EPIPE when the pipe has no reader.
 pub fn write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::write(&pipe, bytes))?)
 }
 
 /// [`read`] that does not wait, on a blocking pipe too.
 ///
-/// Where the kernel cannot do that (FIFOs), it asks first and then reads: the only reader of the
+/// Where the kernel has no such call (FIFOs), it polls first and then reads: the only reader of the
 /// pipe does not wait then either.
 ///
 /// # Errors
 ///
-/// As [`read`].
-pub fn read_now(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+/// As for [`read`].
+pub fn try_read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let outcome = retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(buffer)];
         preadv2(&pipe, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT)
     });
     if outcome != Err(Errno::OPNOTSUPP) {
-        return not_now(outcome.map_err(io::Error::from));
+        return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Readable, Deadline::NOW)? {
         None => Ok(None),
-        Some(_) => not_now(read(pipe, buffer)),
+        Some(_) => none_if_blocked(read(pipe, buffer)),
     }
 }
 
 /// [`write()`] that does not wait, on a blocking pipe too. May write less than all.
 ///
-/// Where the kernel cannot do that (FIFOs), it asks first and writes at most
+/// Where the kernel has no such call (FIFOs), it polls first and writes at most
 /// [`ATOMIC_BYTES_MAX`]: the only writer of the pipe does not wait then either.
 ///
 /// # Errors
 ///
-/// As [`write()`].
-pub fn write_now(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+/// As for [`write()`].
+pub fn try_write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let parts = [IoSlice::new(bytes)];
     let outcome = retry_on_intr(|| pwritev2(&pipe, &parts, u64::MAX, ReadWriteFlags::NOWAIT));
     if outcome != Err(Errno::OPNOTSUPP) {
-        return not_now(outcome.map_err(io::Error::from));
+        return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Writable, Deadline::NOW)? {
         None => Ok(None),
-        Some(_) => not_now(write(pipe, &bytes[..bytes.len().min(ATOMIC_BYTES_MAX)])),
+        Some(_) => none_if_blocked(write(pipe, &bytes[..bytes.len().min(ATOMIC_BYTES_MAX)])),
     }
 }
 
@@ -144,7 +145,7 @@ pub fn write_now(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 /// # Errors
 ///
 /// EACCES or EROFS when the directory cannot be written.
-pub fn fifo_unnamed(directory: impl AsFd) -> io::Result<OwnedFd> {
+pub fn create_unlinked_fifo(directory: impl AsFd) -> io::Result<OwnedFd> {
     let name = crate::descriptor::random_name(".nearcall-fifo-")?;
     mkfifoat(&directory, &name, Mode::RUSR | Mode::WUSR)?;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -156,12 +157,12 @@ pub fn fifo_unnamed(directory: impl AsFd) -> io::Result<OwnedFd> {
 /// Opens one end of the FIFO that `fifo` (O_PATH) stands for; a blocking descriptor. Never waits.
 ///
 /// Open the reading end first. The open file is the caller's alone, so O_NONBLOCK may be set on it:
-/// then [`read`] and [`write()`] try in one system call, where [`read_now`] and [`write_now`] need
+/// then [`read`] and [`write()`] try in one system call, where [`try_read`] and [`try_write`] need
 /// three on a FIFO.
 ///
 /// # Errors
 ///
-/// ENXIO for the writing end while nobody has the reading end open. ENOENT without /proc.
+/// ENXIO for the writing end while the reading end is not open. ENOENT without /proc.
 pub fn fifo_open(fifo: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fifo.as_raw_fd());
     let access = match end {

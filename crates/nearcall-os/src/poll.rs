@@ -1,6 +1,6 @@
 //! Waiting until descriptors are ready: one, or a few. For many, `epoll.rs`.
 //!
-//! Always true: an interrupted wait goes on with the time that remains.
+//! **Invariants:** an interrupted wait goes on with the time that remains.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ pub use rustix::event::{PollFd, PollFlags};
 
 use crate::deadline::Deadline;
 
-/// What to wait for.
+/// The readiness to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     /// Something can be read, or the other end has closed.
@@ -22,7 +22,7 @@ pub enum Interest {
     HangUp,
 }
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ready {
     /// A read would not block.
@@ -41,7 +41,7 @@ pub struct Ready {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn poll_one(
     fd: impl AsFd,
     interest: Interest,
@@ -54,12 +54,12 @@ pub fn poll_one(
     }
 }
 
-/// Waits until at least one of `fds` is ready; says how many are (zero: not in time). What each is
-/// ready for stands in its `revents`; [`Ready::from`] reads it.
+/// Waits until at least one of `fds` is ready, and returns the number of those that are (zero: not
+/// in time). What each is ready for stands in its `revents`; [`Ready::from`] reads it.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result<usize> {
     let deadline = deadline.into();
     loop {

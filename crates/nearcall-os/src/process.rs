@@ -1,6 +1,6 @@
 //! Processes: watched and ended by pidfd, started so that they cannot be forgotten.
 //!
-//! Always true: a pidfd means one process for ever; a number may be given to the next.
+//! **Invariants:** a pidfd always means the same process; a pid may be reused.
 #![allow(unsafe_code, reason = "Command::pre_exec is unsafe to call")]
 
 use std::io;
@@ -32,19 +32,19 @@ pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Allows this process at least `wanted` open descriptors, if the hard limit does, and says how
-/// many it may have now.
+/// Raises the limit of open descriptors of this process to `at_least`, within the hard limit, and
+/// returns how many it may have now.
 ///
 /// # Errors
 ///
-/// The kernel's.
-pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+/// The error of the kernel.
+pub fn raise_descriptor_limit(at_least: u64) -> io::Result<u64> {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     let now = limit.current.unwrap_or(u64::MAX);
-    if now >= wanted {
+    if now >= at_least {
         return Ok(now);
     }
-    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let allowed = limit.maximum.map_or(at_least, |maximum| maximum.min(at_least));
     limit.current = Some(allowed);
     rustix::process::setrlimit(Resource::Nofile, limit)?;
     Ok(allowed)
@@ -79,7 +79,7 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn wait_pidfd(pidfd: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<bool> {
     Ok(poll_one(pidfd, Interest::Readable, deadline)?.is_some())
 }
@@ -100,7 +100,7 @@ pub fn kill_pidfd(pidfd: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
 }
@@ -135,7 +135,7 @@ impl Child {
         // nothing and takes no lock.
         let child = unsafe { command.pre_exec(die_with_parent) }.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // Nobody else reaps our child, so the number is still its own.
+        // Only this process reaps its child, so the pid is still its own.
         let mut child = child;
         match pidfd_open(pid) {
             Ok(pidfd) => Ok(Self { child, pidfd }),
@@ -168,7 +168,7 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn wait(&mut self, deadline: impl Into<Deadline>) -> io::Result<Option<ExitStatus>> {
         match wait_pidfd(&self.pidfd, deadline)? {
             true => self.child.wait().map(Some),
@@ -180,7 +180,7 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         kill_pidfd(&self.pidfd)?;
         // Its end and not a stop: of one that is traced a plain wait would report that, too.
@@ -191,7 +191,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure; the death signal above is the second net.
+        // A failure cannot be reported here; the death signal above still ends the child.
         let _ = self.kill();
     }
 }

@@ -7,9 +7,9 @@
 //!
 //! One side calls `init` before the other side gets the descriptor; the other calls `attach`.
 //! Offsets are the caller's own numbers and must be multiples of `ALIGN`.
-//! Always true: a handle keeps its region mapped, so the object never moves or vanishes; nothing
+//! **Invariants:** a handle keeps its region mapped, so the object never moves or vanishes; nothing
 //! is destroyed at the end, the memory just goes.
-//! Not here: the memory (`region.rs`), sleeping without a lock (`futex.rs`).
+//! **Not here:** the memory (`region.rs`), sleeping without a lock (`futex.rs`).
 
 mod condvar;
 mod mutex;

@@ -1,18 +1,18 @@
-//! Memory files (memfd) and mappings of them, as types that say who may write.
+//! Memory files (memfd) and mappings of them, as types that define which side may write.
 //!
-//! | type | who writes | how the other side sees it |
+//! | type | written by | type on the other side |
 //! |---|---|---|
-//! | [`OwnRegion`] | this process alone; the seals forbid everybody else | [`PeerRegion`] |
+//! | [`OwnRegion`] | this process alone; the seals forbid other processes | [`PeerRegion`] |
 //! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
 //! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
 //! | [`TrustedRegion`] | both sides, in place, by agreement | [`TrustedRegion`] |
 //! | [`PlainRegion`] | this process alone, bytes only | [`PeerRegion`], or [`TrustedBytes`] |
 //!
-//! Always true: a mapped file can no longer change its size, so no access to it can fault because
-//! the peer shortened it; a peer's file is judged (kind, seals, size) before it is mapped.
+//! **Invariants:** a mapped file can no longer change its size, so no access to it can fault
+//! because the peer shortened it; a peer's file is checked (kind, seals, size) before it is mapped.
 //! Offsets are the caller's own numbers: one that is out of range or misaligned panics. A number
-//! that a peer wrote must be judged first, or go through [`PeerRegion::get`].
-//! Not here: what lies where in a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
+//! that a peer wrote must be checked first, or go through [`PeerRegion::get`].
+//! **Not here:** the layout of a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
 
 mod bytes;
 mod mapping;
@@ -35,11 +35,11 @@ pub use plain::{PlainBytes, PlainRegion, Trust, TrustedBytes};
 pub use shared::SharedRegion;
 pub use trusted::TrustedRegion;
 
-/// When the pages of a new region are taken from the system.
+/// The time at which the pages of a new region are allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// All pages now (`fallocate`). A machine without room says so at creation, and a later
-    /// access cannot fail. The pages count as used memory even if nobody touches them.
+    /// All pages now (`fallocate`). Without memory the creation fails, and a later access cannot.
+    /// The pages count as used memory even if no process touches them.
     Reserved,
     /// Each page when it is first touched. Costs nothing while it is unused; but when memory
     /// has run out, the touch kills the process (SIGBUS) instead of returning an error. For big
@@ -47,7 +47,7 @@ pub enum Backing {
     Lazy,
 }
 
-/// Why a region was not created or not opened. Nothing stays mapped.
+/// The reason why a region was not created or not opened. Nothing stays mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegionError {
     /// The descriptor is no memory file: a regular file, FIFO, socket, or huge pages.

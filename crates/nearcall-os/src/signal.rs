@@ -1,4 +1,4 @@
-//! Signals: held back and waited for, read from a descriptor, caught, sent; and Ctrl-C.
+//! Signals: blocking, waiting, signalfd, handlers, sending; and Ctrl-C.
 //!
 //! A signal that is waited for must be blocked first, in every thread that could take it: block it
 //! before the threads start.
@@ -27,18 +27,18 @@ pub struct SignalSet(libc::sigset_t);
 pub struct SignalInfo {
     /// Its number; compare with [`Signal::as_raw`].
     pub signal: i32,
-    /// Why it was sent: `SI_USER`, `SI_TKILL`, ...
+    /// The cause: `SI_USER`, `SI_TKILL`, ...
     pub code: i32,
-    /// Who sent it, by kill or tgkill; zero from outside our PID namespace.
+    /// The sending process, for kill and tgkill; zero from outside the PID namespace.
     pub sender_pid: i32,
-    /// The sender's real user.
+    /// The real user of the sender.
     pub sender_uid: u32,
 }
 
 impl SignalSet {
     /// The set of `signals`.
     #[must_use]
-    pub fn of(signals: &[Signal]) -> Self {
+    pub fn new(signals: &[Signal]) -> Self {
         let mut set = empty_set();
         for signal in signals {
             // SAFETY: `set` is an initialised set, and `Signal` holds a valid number.
@@ -47,7 +47,7 @@ impl SignalSet {
         Self(set)
     }
 
-    /// Whether `signal` is in it.
+    /// Returns whether the set has `signal`.
     #[must_use]
     pub fn contains(&self, signal: Signal) -> bool {
         // SAFETY: `self.0` is an initialised set, and `Signal` holds a valid number.
@@ -63,29 +63,29 @@ impl std::fmt::Debug for SignalSet {
     }
 }
 
-/// Holds `set` back in this thread and threads it starts; gives the mask that was before.
+/// Blocks `set` in this thread and in threads that it starts. Returns the mask from before.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn block(set: &SignalSet) -> io::Result<SignalSet> {
     change_mask(libc::SIG_BLOCK, set)
 }
 
-/// Lets `set` through again in this thread; gives the mask that was before.
+/// Unblocks `set` in this thread. Returns the mask from before.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn unblock(set: &SignalSet) -> io::Result<SignalSet> {
     change_mask(libc::SIG_UNBLOCK, set)
 }
 
-/// Puts back a mask that [`block`] or [`unblock`] gave.
+/// Restores a mask that [`block`] or [`unblock`] returned.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn set_mask(mask: &SignalSet) -> io::Result<SignalSet> {
     change_mask(libc::SIG_SETMASK, mask)
 }
@@ -96,15 +96,15 @@ pub fn set_mask(mask: &SignalSet) -> io::Result<SignalSet> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn wait_for(set: &SignalSet, deadline: impl Into<Deadline>) -> io::Result<Option<SignalInfo>> {
     let deadline = deadline.into();
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
         let remaining = deadline.remaining().map(libc_timespec);
         let remaining_ptr = remaining.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: all three pointers are to locals that outlive the call; a null timeout is "for
-        // ever".
+        // SAFETY: all three pointers are to locals that outlive the call; a null timeout means no
+        // limit.
         let signal =
             unsafe { libc::sigtimedwait(&raw const set.0, info.as_mut_ptr(), remaining_ptr) };
         if signal > 0 {
@@ -144,7 +144,7 @@ pub fn signalfd(set: &SignalSet) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -152,7 +152,7 @@ pub fn signalfd(set: &SignalSet) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn signalfd_read(signalfd: impl AsFd) -> io::Result<SignalInfo> {
     let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&signalfd, &mut bytes))?;
@@ -169,8 +169,8 @@ pub fn signalfd_read(signalfd: impl AsFd) -> io::Result<SignalInfo> {
     })
 }
 
-/// Sends `signal` to one thread. The numbers may meanwhile belong to somebody else: hold a pidfd of
-/// the process and check it, or send only to threads that cannot have been reaped.
+/// Sends `signal` to one thread. The ids may have been given to another process: hold a pidfd and
+/// check it, or send only to threads that cannot have been reaped.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ impl Interrupt {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn install() -> io::Result<Self> {
         let fd = match INTERRUPT_FD.load(Ordering::Acquire) {
             NO_FD => Self::make_fd()?,
@@ -222,17 +222,18 @@ impl Interrupt {
                 return Err(io::Error::last_os_error());
             }
         }
-        // SAFETY: the descriptor is never closed, so it is open for ever.
+        // SAFETY: the descriptor is never closed, so it stays open.
         Ok(Self(unsafe { BorrowedFd::borrow_raw(fd) }))
     }
 
-    /// Whether one has come.
+    /// Returns whether a signal has arrived.
     #[must_use]
     pub fn interrupted(self) -> bool {
         INTERRUPTED.load(Ordering::Acquire)
     }
 
-    /// Readable from the first signal on (nobody should read from it): for polls that must end.
+    /// A descriptor that is readable from the first signal on, for polls that must end. Do not read
+    /// from it.
     #[must_use]
     pub fn fd(self) -> BorrowedFd<'static> {
         self.0

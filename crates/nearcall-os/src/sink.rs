@@ -1,35 +1,36 @@
-//! Marshalled bytes on their way out, in parts of any size.
+//! A `BufMut` that passes encoded messages on, in parts of any size.
 //!
-//! A message is marshalled into something that implements [`BufMut`], an unsafe
-//! trait. [`SinkBuf`] is the one implementation of it; a [`Sink`], which is safe to write, says
-//! where the bytes go. Always true: writing never fails and never panics, whatever the message
-//! says of its own length. A sink that can take no more swallows the rest and reports it
-//! afterwards. Not here: the sinks (`nearcall`), what is marshalled.
+//! prost encodes a message into a [`BufMut`], which is an unsafe trait. [`SinkBuf`] is the one
+//! implementation of it; a [`Sink`], which is safe to implement, receives the bytes.
+//! **Invariants:** writing never fails and never panics, whatever length the message claims. A full
+//! sink drops the rest and reports it afterwards.
+//! **Not here:** the sinks (`nearcall`), what is marshalled.
 #![allow(unsafe_code, reason = "BufMut is an unsafe trait")]
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes};
 
-/// Where marshalled bytes go.
+/// The destination of encoded bytes.
 pub trait Sink {
-    /// Takes the next bytes. What cannot be taken is dropped.
+    /// Takes the next bytes. Bytes without room are dropped.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Whether [`pass`](Self::pass) is wanted for this memory, which a field of the message holds.
+    /// Returns whether this memory, which a field of the message holds, should go to
+    /// [`pass`](Self::pass).
     #[inline]
     fn wants(&self, _memory: &[u8]) -> bool {
         false
     }
 
     /// Takes the next bytes as a handle, instead of [`write`](Self::write). Its memory is that of
-    /// [`wants`](Self::wants) only if the field is a [`Bytes`]: look again.
+    /// [`wants`](Self::wants) only if the field is a [`Bytes`]: check again.
     #[inline]
     fn pass(&mut self, bytes: Bytes) {
         self.write(&bytes);
     }
 }
 
-/// Marshals into a [`Sink`]. Small writes are gathered first, long ones go there at once.
+/// A `BufMut` over a [`Sink`]. Small writes are gathered, long ones passed on at once.
 #[derive(Debug)]
 pub struct SinkBuf<S> {
     sink: S,
@@ -40,26 +41,26 @@ pub struct SinkBuf<S> {
 }
 
 impl<S: Sink> SinkBuf<S> {
-    /// An empty one.
+    /// Creates an empty buffer.
     #[inline]
     pub fn new(sink: S) -> Self {
         Self { sink, gathered: [0; GATHERED_BYTES], filled: 0, sent_bytes: 0 }
     }
 
-    /// Bytes that were written.
+    /// Returns the number of bytes written.
     #[inline]
     pub fn written_bytes(&self) -> usize {
         self.sent_bytes + self.filled
     }
 
-    /// Hands over what was gathered, and gives the sink back.
+    /// Passes the gathered bytes on, and returns the sink.
     #[inline]
     pub fn finish(mut self) -> S {
         self.hand_over();
         self.sink
     }
 
-    /// Hands over what was gathered, as [`finish`](Self::finish) does, without moving the sink.
+    /// Passes the gathered bytes on without moving the sink.
     #[inline]
     pub fn hand_over(&mut self) {
         let filled = std::mem::take(&mut self.filled);
@@ -88,7 +89,7 @@ impl<S: Sink> SinkBuf<S> {
 unsafe impl<S: Sink> BufMut for SinkBuf<S> {
     #[inline]
     fn remaining_mut(&self) -> usize {
-        // What a Vec says: there is always room.
+        // As for a Vec: there is always room.
         isize::MAX.unsigned_abs()
     }
 
@@ -146,8 +147,8 @@ unsafe impl<S: Sink> BufMut for SinkBuf<S> {
     }
 }
 
-/// How many bytes of small writes go to the sink at once: handing over costs some ten nanoseconds,
-/// which does not show behind so many, and they stay in the first-level cache.
+/// Bytes of small writes that go to the sink at once: passing them on costs some ten nanoseconds,
+/// which is small against copying so many, and they stay in the first-level cache.
 const GATHERED_BYTES: usize = 512;
 
 #[cfg(test)]
@@ -155,13 +156,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept {
+    struct RetainedBytes {
         parts: Vec<Vec<u8>>,
         passed: Vec<Bytes>,
         wanted: usize,
     }
 
-    impl Sink for &mut Kept {
+    impl Sink for &mut RetainedBytes {
         fn write(&mut self, bytes: &[u8]) {
             self.parts.push(bytes.to_vec());
         }
@@ -178,8 +179,8 @@ mod tests {
 
     #[test]
     fn writes_of_all_kinds_arrive_in_their_order() {
-        let mut kept = Kept::default();
-        let mut into = SinkBuf::new(&mut kept);
+        let mut retained = RetainedBytes::default();
+        let mut into = SinkBuf::new(&mut retained);
         let mut expected = Vec::new();
         for round in 0..300_usize {
             let bytes = vec![u8::try_from(round % 251).unwrap(); round * 7 % 1100];
@@ -194,24 +195,25 @@ mod tests {
         }
         assert_eq!(into.written_bytes(), expected.len());
         into.finish();
-        assert_eq!(kept.parts.concat(), expected);
-        assert!(kept.passed.is_empty());
+        assert_eq!(retained.parts.concat(), expected);
+        assert!(retained.passed.is_empty());
     }
 
     #[test]
     fn memory_that_the_sink_wants_is_passed_as_a_handle() {
         let loaned = Bytes::from(vec![5; 100]);
-        let mut kept = Kept { wanted: loaned.as_ptr().addr(), ..Kept::default() };
-        let mut into = SinkBuf::new(&mut kept);
+        let mut retained =
+            RetainedBytes { wanted: loaned.as_ptr().addr(), ..RetainedBytes::default() };
+        let mut into = SinkBuf::new(&mut retained);
         into.put_u8(1);
         into.put(loaned.clone());
         into.put(Bytes::from_static(b"other"));
         into.put(&loaned[..]);
         assert_eq!(into.written_bytes(), 1 + 100 + 5 + 100);
         into.finish();
-        assert_eq!(kept.passed.len(), 2);
-        assert_eq!(kept.passed[0].as_ptr(), loaned.as_ptr());
-        assert_ne!(kept.passed[1].as_ptr(), loaned.as_ptr(), "a slice is no handle");
-        assert_eq!(kept.parts, [&[1][..], &[5; 100], b"other", &[5; 100]]);
+        assert_eq!(retained.passed.len(), 2);
+        assert_eq!(retained.passed[0].as_ptr(), loaned.as_ptr());
+        assert_ne!(retained.passed[1].as_ptr(), loaned.as_ptr(), "a slice is no handle");
+        assert_eq!(retained.parts, [&[1][..], &[5; 100], b"other", &[5; 100]]);
     }
 }

@@ -1,8 +1,8 @@
-//! Sockets: unix listeners and pairs, who is at the other end, loopback pairs of TCP and UDP.
+//! Sockets: unix listeners and pairs, credentials of the peer, loopback pairs of TCP and UDP.
 //!
-//! Always true: every socket is close-on-exec, and no send here raises SIGPIPE.
-//! `None` means "not now" or "not in time"; an error means "not so".
-//! Not here: descriptors that travel with a message (`descriptor.rs`), waiting (`poll.rs`).
+//! **Invariants:** every socket is close-on-exec, and no send here raises SIGPIPE. `None` means
+//! "not now" or "not in time"; an error means "not so".
+//! **Not here:** descriptors that travel with a message (`descriptor.rs`), waiting (`poll.rs`).
 #![allow(unsafe_code, reason = "SO_PEERCRED with pid 0 and SO_PEERPIDFD are missing in rustix")]
 
 use std::io;
@@ -20,13 +20,13 @@ use rustix::net::{
 };
 
 use crate::deadline::Deadline;
-use crate::descriptor::not_now;
+use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
 
 /// Longest path of a unix socket, without the closing NUL: the kernel's `sun_path` has 108 bytes.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// Where a unix socket is found.
+/// The address of a unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnixAddress<'a> {
     /// A name in the file system. It stays when the listener dies.
@@ -35,7 +35,7 @@ pub enum UnixAddress<'a> {
     Abstract(&'a [u8]),
 }
 
-/// How a socket keeps what is sent.
+/// The type of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes without borders.
@@ -46,7 +46,7 @@ pub enum Kind {
     Datagram,
 }
 
-/// Which half of a connection to close.
+/// The half of a connection to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
     /// Nothing more is received.
@@ -57,7 +57,7 @@ pub enum Half {
     Both,
 }
 
-/// Who connected, as the kernel recorded it at that moment.
+/// The credentials of the connecting process, which the kernel recorded at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
     /// The process, or `None` when it has no number in our PID namespace.
@@ -81,8 +81,8 @@ pub struct BufferBytes {
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a name that is too long (the text says by how much), EADDRINUSE when the name
-/// exists, otherwise the kernel's.
+/// `InvalidInput` for a name that is too long (the text names both lengths), EADDRINUSE when the
+/// name exists, otherwise the kernel's.
 pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -126,8 +126,8 @@ pub fn accept(listener: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a name that is too long, `TimedOut` when the queue stayed full,
-/// ECONNREFUSED when nobody listens, ENOENT when there is no such name.
+/// `InvalidInput` for a name that is too long, `TimedOut` when the queue stayed full, ECONNREFUSED
+/// when no process listens, ENOENT when there is no such name.
 pub fn unix_connect(
     address: UnixAddress<'_>,
     deadline: impl Into<Deadline>,
@@ -137,7 +137,7 @@ pub fn unix_connect(
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let deadline = deadline.into();
     loop {
-        // The kernel bounds a unix connect by the send timeout. Zero would mean for ever.
+        // The kernel bounds a unix connect by the send timeout. Zero would mean no limit.
         let remaining = deadline.remaining().map(|left| left.max(SEND_TIMEOUT_MIN));
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, remaining)?;
         match connect(&socket, &address) {
@@ -157,7 +157,7 @@ pub fn unix_connect(
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = match kind {
         Kind::Stream => SocketType::STREAM,
@@ -169,7 +169,7 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Two TCP sockets connected over 127.0.0.1, without Nagle's delay.
 ///
-/// Somebody else on this machine may connect to the port meanwhile; such a connection is closed.
+/// Another process of this machine may connect to the port meanwhile; such a connection is closed.
 ///
 /// # Errors
 ///
@@ -197,7 +197,7 @@ pub fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn ready_tcp(socket: impl AsFd, silence: Duration) -> io::Result<()> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     let probe = (silence / (TCP_PROBES + 1)).max(Duration::from_secs(1));
@@ -209,11 +209,11 @@ pub fn ready_tcp(socket: impl AsFd, silence: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(&socket, true)?)
 }
 
-/// Who is at the other end of a TCP socket; `None` when it has left.
+/// Returns the address of the peer of a TCP socket; `None` when it has disconnected.
 ///
 /// # Errors
 ///
-/// The kernel's, for what is no internet socket.
+/// The error of the kernel, for what is no internet socket.
 pub fn tcp_peer(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     peer_address(socket)
 }
@@ -223,7 +223,7 @@ pub fn tcp_peer(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (here, there) = (inet_socket(SocketType::DGRAM)?, inet_socket(SocketType::DGRAM)?);
     for socket in [&here, &there] {
@@ -235,7 +235,7 @@ pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut byte = [0];
     for socket in [&here, &there] {
         for _ in 0..STRANGERS_MAX {
-            if recv_now(socket, &mut byte)?.is_none() {
+            if try_recv(socket, &mut byte)?.is_none() {
                 break;
             }
         }
@@ -243,11 +243,11 @@ pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((here, there))
 }
 
-/// Who is at the other end of a unix socket.
+/// Returns the credentials of the peer of a unix socket.
 ///
 /// # Errors
 ///
-/// The kernel's, for what is no connected unix socket.
+/// The error of the kernel, for what is no connected unix socket.
 pub fn peer_credentials(socket: impl AsFd) -> io::Result<Credentials> {
     let ucred: libc::ucred = option(socket.as_fd(), libc::SO_PEERCRED)?;
     let pid = (ucred.pid != 0).then_some(ucred.pid);
@@ -264,11 +264,11 @@ pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks for buffer sizes (`None`: leave) and says what the kernel made of it.
+/// Requests buffer sizes (`None`: leave) and returns the actual ones.
 ///
 /// # Errors
 ///
@@ -291,7 +291,7 @@ pub fn set_buffer_bytes(
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn buffer_bytes(socket: impl AsFd) -> io::Result<BufferBytes> {
     Ok(BufferBytes {
         send: sockopt::socket_send_buffer_size(&socket)?,
@@ -308,14 +308,16 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL))?)
 }
 
-/// [`send`] that never waits, whatever the file flags say.
+/// [`send`] that never waits, whatever the file flags are.
 ///
 /// # Errors
 ///
-/// As [`send`].
-pub fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+/// As for [`send`].
+pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    not_now(retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from))
+    none_if_blocked(
+        retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from),
+    )
 }
 
 /// Receives from a stream and waits. Zero is the end.
@@ -327,17 +329,17 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flagged(socket.as_fd(), buffer, RecvFlags::empty())
 }
 
-/// [`recv`] that never waits, whatever the file flags say.
+/// [`recv`] that never waits, whatever the file flags are.
 ///
 /// # Errors
 ///
-/// As [`recv`].
-pub fn recv_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
+/// As for [`recv`].
+pub fn try_recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
 }
 
-/// Receives one message and waits for it. Says its full length: above `buffer.len()`, the rest is
-/// lost. Zero is an empty message or, on SOCK_SEQPACKET, the end. Not for TCP, where the kernel
+/// Receives one message and waits for it. Returns its full length: above `buffer.len()`, the rest
+/// is lost. Zero is an empty message or, on SOCK_SEQPACKET, the end. Not for TCP, where the kernel
 /// would throw the bytes away.
 ///
 /// # Errors
@@ -347,16 +349,16 @@ pub fn recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC)
 }
 
-/// [`recv_message`] that never waits, whatever the file flags say.
+/// [`recv_message`] that never waits, whatever the file flags are.
 ///
 /// # Errors
 ///
-/// As [`recv_message`].
-pub fn recv_message_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    not_now(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
+/// As for [`recv_message`].
+pub fn try_recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
 }
 
-/// Closes one half or both for everybody who shares the socket.
+/// Closes one half or both, for all processes that share the socket.
 ///
 /// # Errors
 ///
@@ -396,8 +398,7 @@ fn inet_socket(kind: SocketType) -> io::Result<OwnedFd> {
 
 fn connect_retrying(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     match connect(socket, &address) {
-        // An interrupted TCP connect goes on by itself; the socket becomes writable when it is
-        // done.
+        // An interrupted TCP connect continues; the socket becomes writable when it is done.
         Err(Errno::INTR) => {
             poll_one(socket, Interest::Writable, Deadline::NEVER)?;
             Ok(sockopt::socket_error(socket)??)
@@ -413,7 +414,7 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 fn peer_address(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     match rustix::net::getpeername(socket) {
         Ok(Some(address)) => Ok(Some(SocketAddr::try_from(address)?)),
-        // A stranger who has already left has no address.
+        // A connection that is closed already has no address.
         Ok(None) | Err(Errno::NOTCONN) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
@@ -454,5 +455,5 @@ const STRANGERS_MAX: usize = 64;
 /// Probes that a silent TCP partner may leave unanswered.
 const TCP_PROBES: u32 = 3;
 
-/// The shortest send timeout that is not "for ever": the kernel counts in jiffies.
+/// The shortest send timeout that is not zero, which means no limit: the kernel counts in jiffies.
 const SEND_TIMEOUT_MIN: Duration = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! Names of system calls, for those that programs of this project make.
 //!
-//! Numbers are those of the architecture that this is built for. Not here: seeing calls being made
-//! (`trace.rs`).
+//! Numbers are those of the architecture that this is built for.
+//! **Not here:** seeing calls being made (`ptrace.rs`).
 
 /// The name of system call `number`; `None` for one that is not in the table.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn syscall_name(number: u64) -> Option<&'static str> {
     all.copied().find_map(|(one, name)| (one == number).then_some(name))
 }
 
-/// What every architecture has.
+/// Calls of every architecture.
 const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_accept4, "accept4"),
     (libc::SYS_bind, "bind"),
@@ -131,7 +131,7 @@ const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_writev, "writev"),
 ];
 
-/// What only old ones have.
+/// Calls of old architectures only.
 #[cfg(target_arch = "x86_64")]
 const NAMES_OF_ARCHITECTURE: &[(libc::c_long, &str)] = &[
     (libc::SYS_access, "access"),
@@ -148,7 +148,7 @@ const NAMES_OF_ARCHITECTURE: &[(libc::c_long, &str)] = &[
     (libc::SYS_unlink, "unlink"),
 ];
 
-/// What only old ones have.
+/// Calls of old architectures only.
 #[cfg(not(target_arch = "x86_64"))]
 const NAMES_OF_ARCHITECTURE: &[(libc::c_long, &str)] = &[];
 

@@ -1,8 +1,8 @@
 //! System V message queues.
 //!
-//! A queue is a number that lives until somebody removes it: a killed owner leaves it behind. So
-//! the other end removes it too when it sees the death, and [`list`] shows what is left.
-//! There is no descriptor and no timeout: to end a wait, remove the queue (the waiter gets EIDRM).
+//! A queue is a number that exists until it is removed: a killed owner leaves it behind. So the
+//! other end removes it too when it sees the death, and [`list`] shows what is left. There is no
+//! descriptor and no timeout: to end a wait, remove the queue (the waiter gets EIDRM).
 #![allow(unsafe_code, reason = "rustix has no System V queues")]
 
 use std::io;
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 #[derive(Debug)]
 pub struct OwnedQueue(i32);
 
-/// A message with its type in front, as the kernel wants it: reused for every send and receive.
+/// A message behind its type, the form that the kernel reads. Reused for every send and receive.
 #[derive(Debug)]
 pub struct MessageBuffer {
     /// The first word is the type, the rest the body.
@@ -29,13 +29,13 @@ pub struct Stat {
     pub bytes: u64,
     /// Messages in it.
     pub messages: u64,
-    /// The user who owns it now.
+    /// The current owner.
     pub owner_uid: u32,
-    /// Who may use it: permission bits as of a file.
+    /// The permission bits, as of a file.
     pub mode: u32,
 }
 
-/// What this machine allows. `None` where the file cannot be read.
+/// The limits of this machine. `None` if the file cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one message (kernel.msgmax).
@@ -55,11 +55,11 @@ pub struct Entry {
     pub bytes: u64,
     /// Messages in it.
     pub messages: u64,
-    /// Who sent last; zero for nobody.
+    /// The process that sent last; zero for none.
     pub last_sender_pid: i32,
-    /// Who received last; zero for nobody.
+    /// The process that received last; zero for none.
     pub last_receiver_pid: i32,
-    /// The user who made it.
+    /// The user that created it.
     pub creator_uid: u32,
 }
 
@@ -77,7 +77,7 @@ impl OwnedQueue {
         }
     }
 
-    /// Its number, to be told to the peer.
+    /// Its number, for the peer.
     #[must_use]
     pub fn id(&self) -> i32 {
         self.0
@@ -134,12 +134,12 @@ pub fn send(queue: i32, kind: i64, message: &mut MessageBuffer, bytes: usize) ->
 ///
 /// # Errors
 ///
-/// As [`send`].
+/// As for [`send`].
 ///
 /// # Panics
 ///
-/// As [`send`].
-pub fn send_now(
+/// As for [`send`].
+pub fn try_send(
     queue: i32,
     kind: i64,
     message: &mut MessageBuffer,
@@ -148,7 +148,7 @@ pub fn send_now(
     send_flagged(queue, kind, message, bytes, libc::IPC_NOWAIT)
 }
 
-/// Receives the oldest message of type `kind` (zero: of any) and waits for it; says its length.
+/// Receives the oldest message of type `kind` (zero: of any) and waits for it. Returns its length.
 ///
 /// # Errors
 ///
@@ -163,8 +163,8 @@ pub fn receive(queue: i32, kind: i64, message: &mut MessageBuffer) -> io::Result
 ///
 /// # Errors
 ///
-/// As [`receive`].
-pub fn receive_now(
+/// As for [`receive`].
+pub fn try_receive(
     queue: i32,
     kind: i64,
     message: &mut MessageBuffer,
@@ -172,7 +172,7 @@ pub fn receive_now(
     receive_flagged(queue, kind, message, libc::IPC_NOWAIT)
 }
 
-/// Removes a queue and what is in it; everybody who waits gets EIDRM.
+/// Removes a queue with its messages; waiting calls fail with EIDRM.
 ///
 /// # Errors
 ///
@@ -207,14 +207,14 @@ pub fn stat(queue: i32) -> io::Result<Stat> {
     })
 }
 
-/// Whether this error of a send or a receive means that the queue is gone, if the arguments were
-/// right.
+/// Returns whether this error of a send or a receive means that the queue was removed, if the
+/// arguments were right.
 #[must_use]
 pub fn means_removed(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIDRM | libc::EINVAL))
 }
 
-/// What this machine allows now.
+/// Reads the limits of this machine.
 #[must_use]
 pub fn limits() -> Limits {
     let read = |name: &str| {

@@ -24,7 +24,7 @@ pub fn create() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn arm(timer: impl AsFd, first: Duration, every: Option<Duration>) -> io::Result<()> {
     let at_least = Duration::from_nanos(1);
     let setting = Itimerspec {
@@ -39,7 +39,7 @@ pub fn arm(timer: impl AsFd, first: Duration, every: Option<Duration>) -> io::Re
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn disarm(timer: impl AsFd) -> io::Result<()> {
     let zero = timespec(Duration::ZERO);
     let setting = Itimerspec { it_value: zero, it_interval: zero };
@@ -47,11 +47,11 @@ pub fn disarm(timer: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the timer and says how often it has expired since the last read.
+/// Waits for the timer and returns how often it has expired since the last read.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn read(timer: impl AsFd) -> io::Result<u64> {
     let mut count = [0; 8];
     retry_on_intr(|| rustix::io::read(&timer, &mut count))?;

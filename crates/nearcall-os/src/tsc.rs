@@ -1,10 +1,10 @@
 #![allow(unsafe_code, reason = "reads the processor's counter")]
 //! The processor's time stamp counter (TSC), where it can be trusted as a clock.
 //!
-//! Always true: a [`Tsc`] exists only where the counter runs at a constant speed, in every sleep
-//! state, in step on all processors (the kernel uses it as its own clock), and where it agreed
-//! with `CLOCK_MONOTONIC_RAW` in repeated calibration.
-//! Not here: the kernel's clocks (`clock.rs`).
+//! **Invariants:** a [`Tsc`] exists only where the counter runs at a constant speed, in every sleep
+//! state, in step on all processors (the kernel uses it as its own clock), and where it agreed with
+//! `CLOCK_MONOTONIC_RAW` in repeated calibration.
+//! **Not here:** the kernel's clocks (`clock.rs`).
 
 use std::fmt;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct TscStop {
     pub cpu: u32,
 }
 
-/// Why the counter is not used. The kernel's clock is to be used instead.
+/// The reason why the counter cannot be used. Use the clock of the kernel instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TscRefusal {
     /// The processor has none (not x86-64).
@@ -65,23 +65,23 @@ impl Tsc {
     ///
     /// # Errors
     ///
-    /// Says why the counter is not to be trusted here.
+    /// The reason why the counter cannot be trusted here.
     pub fn calibrate() -> Result<Self, TscRefusal> {
         Self::calibrate_with(REPEAT)
     }
 
-    /// As [`calibrate`](Self::calibrate), with five repeats of `repeat` each. For tests; below
+    /// As for [`calibrate`](Self::calibrate), with five repeats of `repeat` each. For tests; below
     /// 20 ms each the result is no base for published numbers.
     ///
     /// # Errors
     ///
-    /// Says why the counter is not to be trusted here.
+    /// The reason why the counter cannot be trusted here.
     pub fn calibrate_with(repeat: Duration) -> Result<Self, TscRefusal> {
         let read = |path| std::fs::read_to_string(path).map_err(|_| TscRefusal::Unreadable);
         if cfg!(not(all(target_arch = "x86_64", not(miri)))) {
             return Err(TscRefusal::NoCounter);
         }
-        judge(&read("/proc/cpuinfo")?, &read(CLOCK_SOURCE_PATH)?)?;
+        check_machine(&read("/proc/cpuinfo")?, &read(CLOCK_SOURCE_PATH)?)?;
         Self::calibrate_unjudged(repeat)
     }
 
@@ -97,13 +97,13 @@ impl Tsc {
     ///
     /// # Errors
     ///
-    /// Says why the counter is not to be trusted here.
+    /// The reason why the counter cannot be trusted here.
     pub fn from_calibration(calibration: [u64; 2]) -> Result<Self, TscRefusal> {
         let read = |path| std::fs::read_to_string(path).map_err(|_| TscRefusal::Unreadable);
         if cfg!(not(all(target_arch = "x86_64", not(miri)))) {
             return Err(TscRefusal::NoCounter);
         }
-        judge(&read("/proc/cpuinfo")?, &read(CLOCK_SOURCE_PATH)?)?;
+        check_machine(&read("/proc/cpuinfo")?, &read(CLOCK_SOURCE_PATH)?)?;
         Self::calibrated_elsewhere(calibration)
     }
 
@@ -194,7 +194,7 @@ impl Tsc {
 /// # Errors
 ///
 /// The first reason against the counter.
-pub fn judge(cpuinfo: &str, clock_source: &str) -> Result<(), TscRefusal> {
+pub fn check_machine(cpuinfo: &str, clock_source: &str) -> Result<(), TscRefusal> {
     let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     let mut processors = 0;
     for (_, flags) in lines.filter(|(key, _)| key.trim() == "flags") {
@@ -267,7 +267,7 @@ fn read_start() -> u64 {
 fn read_stop() -> TscStop {
     let (low, high): (u64, u64);
     let aux: u32;
-    // SAFETY: writes three registers, which are declared. `judge` demands the flag `rdtscp` of
+    // SAFETY: writes three registers, which are declared. `check` demands the flag `rdtscp` of
     // every processor before anything here is called.
     unsafe {
         std::arch::asm!(
@@ -284,7 +284,7 @@ fn ticks_per_ms(ticks: u64, ns: u64) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// What a processor must promise: constant speed, no stop in sleep states, the stop instruction.
+/// The flags that a processor must have: constant speed, no stop in sleep states, RDTSCP.
 const FLAGS_NEEDED: [&str; 3] = ["constant_tsc", "nonstop_tsc", "rdtscp"];
 
 const CLOCK_SOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -321,7 +321,7 @@ mod tests {
 
     #[track_caller]
     fn check(cpuinfo: &str, clock_source: &str, expected: Result<(), TscRefusal>) {
-        assert_eq!(judge(cpuinfo, clock_source), expected);
+        assert_eq!(check_machine(cpuinfo, clock_source), expected);
     }
 
     #[test]

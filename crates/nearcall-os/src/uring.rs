@@ -3,9 +3,9 @@
 //! Buffers belong to the ring and cannot be touched while the kernel uses them: the accessors give
 //! `None` then. Queuing costs no system call; [`StreamRing::wait`] submits what is queued and waits
 //! in one `io_uring_enter`. A blocking send or receive is thus one system call.
-//! Always true: no buffer is freed while an operation on it is under way; the drop cancels and
+//! **Invariants:** no buffer is freed while an operation on it is under way; the drop cancels and
 //! waits.
-//! Not here: framing messages (the channel does that).
+//! **Not here:** framing messages (the channel does that).
 #![allow(unsafe_code, reason = "pushing an entry promises that its buffer lives")]
 
 use std::fmt;
@@ -19,7 +19,7 @@ use io_uring::{IoUring, Probe, opcode, squeue, types};
 use crate::deadline::Deadline;
 use crate::pages::Pages;
 
-/// Why io_uring cannot be used here.
+/// The reason why io_uring cannot be used here.
 #[derive(Debug)]
 pub enum Refusal {
     /// The kernel was built without it, or a sandbox pretends so (ENOSYS).
@@ -34,7 +34,7 @@ pub enum Refusal {
     Os(io::Error),
 }
 
-/// Which direction.
+/// A direction of the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The send under way.
@@ -74,11 +74,11 @@ enum State {
     Done(i32),
 }
 
-/// Whether a [`StreamRing`] can be had here; makes a ring and closes it.
+/// Checks whether a [`StreamRing`] can be created here, by creating a ring and closing it.
 ///
 /// # Errors
 ///
-/// [`Refusal`] says why not.
+/// [`Refusal`] names the reason.
 pub fn probe() -> Result<(), Refusal> {
     make_ring().map(drop)
 }
@@ -109,14 +109,14 @@ impl StreamRing {
         (side.state != State::UnderWay).then_some(&mut *side.buffer)
     }
 
-    /// What was received; `None` while a receive is under way.
+    /// The received bytes; `None` while a receive is under way.
     #[must_use]
     pub fn receive_buffer(&self) -> Option<&[u8]> {
         let side = &self.inner().receive;
         (side.state != State::UnderWay).then_some(&*side.buffer)
     }
 
-    /// What was received, for moving the rest of it to the front; `None` while one is under way.
+    /// The receive buffer, for moving the rest to the front; `None` while a receive is under way.
     pub fn receive_buffer_mut(&mut self) -> Option<&mut [u8]> {
         let side = &mut self.inner_mut().receive;
         (side.state != State::UnderWay).then_some(&mut *side.buffer)
@@ -159,7 +159,7 @@ impl StreamRing {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn submit(&mut self) -> io::Result<()> {
         self.inner_mut().submit()
     }
@@ -169,7 +169,7 @@ impl StreamRing {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the kernel.
     ///
     /// # Panics
     ///
@@ -205,7 +205,8 @@ impl StreamRing {
         }
     }
 
-    /// Whether `direction` is done. Call [`StreamRing::submit`] first: this does not submit.
+    /// Returns whether `direction` is done. Call [`StreamRing::submit`] first: this does not
+    /// submit.
     ///
     /// Costs a system call only when the kernel has work for this thread, such as the copy of what
     /// has come.
@@ -221,7 +222,7 @@ impl StreamRing {
         matches!(inner.side(direction).state, State::Done(_))
     }
 
-    /// Whether `direction` is under way (queued or submitted).
+    /// Returns whether `direction` is under way (queued or submitted).
     #[must_use]
     pub fn is_under_way(&self, direction: Direction) -> bool {
         let inner = self.inner();
@@ -396,8 +397,8 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 fn make_ring() -> Result<IoUring, Refusal> {
-    // Without an interrupt of whoever waits, which costs more than the message itself on a virtual
-    // machine; the flag tells a spinner that there is work. Linux 5.19 can do that.
+    // Without an interrupt of the waiting thread, which costs more than the message itself on a
+    // virtual machine; the flag shows a spinning thread that there is work. Linux 5.19 can do that.
     let quiet =
         IoUring::builder().dontfork().setup_coop_taskrun().setup_taskrun_flag().build(ENTRIES);
     let ring = match quiet {

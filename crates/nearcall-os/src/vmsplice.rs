@@ -2,10 +2,10 @@
 //!
 //! The pipe refers to our pages until its reader has copied them out. A byte that was handed over
 //! must not be written before that, or the reader sees the new value.
-//! Always true: the bytes handed over and not released are one range of the ring, and every write
-//! into it panics.
-//! Not here: knowing when the reader is done; it must say so, or [`crate::pipe::queued_bytes`] is
-//! 0.
+//! **Invariants:** the bytes handed over and not released are one range of the ring, and every
+//! write into it panics.
+//! **Not here:** knowing when the reader is done: it must report it, or
+//! [`crate::pipe::queued_bytes`] is 0.
 #![allow(unsafe_code, reason = "vmsplice takes raw memory")]
 
 use std::io;
@@ -21,9 +21,9 @@ use crate::pages::Pages;
 #[derive(Debug)]
 pub struct SpliceBuffer {
     pages: Pages,
-    /// Where the oldest byte that is handed over lies.
+    /// The index of the oldest byte that is handed over.
     start: usize,
-    /// How many bytes are handed over; they may go round the end.
+    /// The number of bytes handed over; they may wrap around the end.
     handed_over: usize,
 }
 
@@ -45,7 +45,7 @@ impl SpliceBuffer {
         self.pages.len()
     }
 
-    /// How many bytes are handed over and not released.
+    /// Returns the number of bytes handed over and not released.
     #[must_use]
     pub fn handed_over(&self) -> usize {
         self.handed_over
@@ -69,12 +69,12 @@ impl SpliceBuffer {
         &mut self.pages[range]
     }
 
-    /// Hands `range` to the pipe and waits while it is full; says how many bytes it took (the first
-    /// ones). Each page takes one of the pipe's slots (16 unless it was made larger).
+    /// Hands `range` to the pipe and waits while it is full; returns how many bytes it took (the
+    /// first ones). Each page takes one of the pipe's slots (16 unless it was made larger).
     ///
     /// # Errors
     ///
-    /// EPIPE when nobody reads; then nothing was handed over.
+    /// EPIPE when the pipe has no reader; then nothing was handed over.
     ///
     /// # Panics
     ///
@@ -87,12 +87,12 @@ impl SpliceBuffer {
     ///
     /// # Errors
     ///
-    /// As [`SpliceBuffer::splice`].
+    /// As for [`SpliceBuffer::splice`].
     ///
     /// # Panics
     ///
-    /// As [`SpliceBuffer::splice`].
-    pub fn splice_now(
+    /// As for [`SpliceBuffer::splice`].
+    pub fn try_splice(
         &mut self,
         pipe: impl AsFd,
         range: Range<usize>,
@@ -138,7 +138,7 @@ impl SpliceBuffer {
         Ok(taken)
     }
 
-    /// Where the next byte to hand over lies.
+    /// The index of the next byte to hand over.
     fn next(&self) -> usize {
         (self.start + self.handed_over) % self.capacity()
     }

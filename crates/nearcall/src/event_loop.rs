@@ -192,7 +192,7 @@ impl EventLoop {
     ///
     /// `AlreadyExists`: it was called before. The kernel's.
     pub fn add_signals(&self, signals: &[Signal]) -> io::Result<()> {
-        let set = SignalSet::of(signals);
+        let set = SignalSet::new(signals);
         signal::block(&set)?;
         self.reactor.add_signals(&set)
     }

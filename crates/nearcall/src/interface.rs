@@ -25,7 +25,8 @@ pub struct Interface {
     pub name: &'static str,
     /// All of its methods.
     pub methods: &'static [&'static Method],
-    /// The file and all that it imports, as an encoded `google.protobuf.FileDescriptorSet`.
+    /// An encoded `google.protobuf.FileDescriptorSet`: the files of the package and their imports,
+    /// without `google/protobuf/descriptor.proto`, which every reflection library has built in.
     pub descriptor_set: &'static [u8],
 }
 

@@ -13,7 +13,7 @@ fn quick() -> How<'static> {
 
 #[test]
 fn a_counter_that_is_not_invariant_is_refused_with_the_reason_and_the_rest_works() {
-    let refusal = tsc::judge(STOPS, "tsc").unwrap_err();
+    let refusal = tsc::check_machine(STOPS, "tsc").unwrap_err();
     let found = measure_with(&quick(), &Err(refusal), &|| false);
     let counter = found.clock(ClockName::Tsc).unwrap();
     assert_eq!(counter.unusable.as_deref(), Some("a processor lacks nonstop_tsc"));

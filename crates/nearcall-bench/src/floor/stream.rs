@@ -164,7 +164,7 @@ impl Stream for UnixEpoll {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            if let Some(written) = socket::send_now(&self.socket, bytes)? {
+            if let Some(written) = socket::try_send(&self.socket, bytes)? {
                 return Ok(written);
             }
             self.writable.wait(&mut self.events, None)?;
@@ -175,7 +175,7 @@ impl Stream for UnixEpoll {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             self.readable.wait(&mut self.events, None)?;
-            if let Some(read) = socket::recv_now(&self.socket, into)? {
+            if let Some(read) = socket::try_recv(&self.socket, into)? {
                 return Ok(read);
             }
         }

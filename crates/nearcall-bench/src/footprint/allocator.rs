@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use nearcall_os::{memory, process};
+use nearcall_os::{process, procfs_memory};
 use serde::{Deserialize, Serialize};
 
 use super::budget;
@@ -83,7 +83,7 @@ fn fill(limit: &Limit, available_bytes: impl Fn() -> u64) -> Allocated {
 fn address_space_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
-    pages.checked_mul(memory::page_bytes() as u64)
+    pages.checked_mul(procfs_memory::page_bytes() as u64)
 }
 
 /// As the thesis.

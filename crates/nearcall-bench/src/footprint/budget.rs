@@ -3,19 +3,22 @@
 //! A part of what the machine, and the control group that we are in, can still give. Reads text
 //! files; judgement is pure.
 
-use nearcall_os::memory;
+use nearcall_os::procfs_memory;
 
 use crate::system_files::SystemFiles;
 
 /// Bytes that the machine could still give: MemAvailable, and the free pages in the processors' own
 /// lists, which it does not know of and which move by a hundred megabytes when processes end.
 pub(super) fn left_bytes() -> Option<u64> {
-    Some(memory::available_bytes()?.saturating_add(memory::per_cpu_free_bytes().unwrap_or(0)))
+    Some(
+        procfs_memory::available_bytes()?
+            .saturating_add(procfs_memory::per_cpu_free_bytes().unwrap_or(0)),
+    )
 }
 
 /// Bytes that may be allocated for a moment. `None` if the machine does not say what it has.
 pub(super) fn bytes() -> Option<u64> {
-    Some(judge(memory::available_bytes()?, group_left_bytes(&SystemFiles::real())))
+    Some(judge(procfs_memory::available_bytes()?, group_left_bytes(&SystemFiles::real())))
 }
 
 fn judge(available_bytes: u64, group_left_bytes: Option<u64>) -> u64 {

@@ -10,7 +10,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use nearcall_os::{clock, cpu, memory, nameless, process};
+use nearcall_os::{clock, cpu, process, procfs_memory, unlinked};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
@@ -87,7 +87,7 @@ fn burn(steps: u32) {
 
 fn write_memory(board: &Board, bytes: u64) -> io::Result<Never> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-    let page_bytes = memory::page_bytes().max(1);
+    let page_bytes = procfs_memory::page_bytes().max(1);
     board.say_up();
     loop {
         // Fresh from the kernel each time, which zeroes every page when it is first written.
@@ -124,11 +124,11 @@ fn write_file(board: &Board) -> io::Result<Never> {
 /// A file in `folder`, or where temporary files are on a disk if those there are in memory.
 fn file_on_disk(board: &Board, folder: &Path) -> io::Result<File> {
     let file = nameless_file(folder)?;
-    if !memory::is_in_memory(&file) {
+    if !procfs_memory::is_in_memory(&file) {
         return Ok(file);
     }
     match nameless_file(Path::new(DISK_FOLDER)) {
-        Ok(other) if !memory::is_in_memory(&other) => Ok(other),
+        Ok(other) if !procfs_memory::is_in_memory(&other) => Ok(other),
         _ => {
             board.say("the folders for temporary files are in memory, nothing goes to a disk");
             Ok(file)
@@ -141,7 +141,7 @@ fn nameless_file(folder: &Path) -> io::Result<File> {
     let told = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot write in {}: {error}", folder.display()))
     };
-    if let Some(file) = nameless::create(folder).map_err(told)? {
+    if let Some(file) = unlinked::create(folder).map_err(told)? {
         return Ok(file);
     }
     // A kill between these two calls leaves the name behind.

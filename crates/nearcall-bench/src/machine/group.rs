@@ -1,11 +1,11 @@
 //! The CPU quota of the control group that this process is in.
 //!
 //! Pure functions of files, for both versions of control groups. The tightest quota on the way up
-//! to the root counts. How often it stopped us is in `nearcall_os::load`.
+//! to the root counts. How often it stopped us is in `nearcall_os::cpu_load`.
 
 use std::fmt;
 
-use nearcall_os::load;
+use nearcall_os::cpu_load;
 
 use crate::system_files::SystemFiles;
 
@@ -46,7 +46,7 @@ impl fmt::Display for CpuQuota {
 pub(crate) fn cpu_quota(files: &SystemFiles) -> Option<CpuQuota> {
     let groups = files.text("/proc/self/cgroup")?;
     let mut found: Option<CpuQuota> = None;
-    for stat in load::cpu_stat_paths(&groups) {
+    for stat in cpu_load::cpu_stat_paths(&groups) {
         // The root group has no quota, and no file for it.
         if files.exists(&stat) {
             found = found.or(Some(CpuQuota::Unlimited));

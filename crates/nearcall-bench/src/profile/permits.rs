@@ -3,7 +3,7 @@
 //! Pure judgements of the kernel's files and refusals, so that strict machines are tested from
 //! texts. A profile never fails for want of a permission: it says what is missing.
 
-use nearcall_os::{perf, trace};
+use nearcall_os::{perf, ptrace};
 
 use crate::profile::result::Missing;
 use crate::system_files::SystemFiles;
@@ -88,19 +88,19 @@ pub(crate) fn hardware(refusal: &perf::Refusal) -> Missing {
 }
 
 /// What is to be said where ptrace was refused.
-pub(crate) fn system_calls(refusal: &trace::Refusal) -> Missing {
+pub(crate) fn system_calls(refusal: &ptrace::Refusal) -> Missing {
     let how = match refusal {
-        trace::Refusal::Forbidden { yama_scope: Some(3..) } => {
+        ptrace::Refusal::Forbidden { yama_scope: Some(3..) } => {
             "boot anew: a scope of 3 cannot be lowered"
         }
-        trace::Refusal::Forbidden { yama_scope: Some(1..) } => {
+        ptrace::Refusal::Forbidden { yama_scope: Some(1..) } => {
             "as root: sysctl kernel.yama.ptrace_scope=1, or give CAP_SYS_PTRACE"
         }
-        trace::Refusal::Forbidden { .. } => {
+        ptrace::Refusal::Forbidden { .. } => {
             "run it outside strace and debuggers; a container: docker run --cap-add SYS_PTRACE"
         }
-        trace::Refusal::TooOld => "use Linux 5.3 or newer",
-        trace::Refusal::Os(_) => "",
+        ptrace::Refusal::TooOld => "use Linux 5.3 or newer",
+        ptrace::Refusal::Os(_) => "",
     };
     missing("counts of system calls", &refusal.to_string(), how)
 }
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn a_refused_trace_names_the_setting_that_refuses() {
-        let of = |yama_scope| system_calls(&trace::Refusal::Forbidden { yama_scope });
+        let of = |yama_scope| system_calls(&ptrace::Refusal::Forbidden { yama_scope });
         assert!(of(Some(2)).how.contains("ptrace_scope=1") && of(Some(2)).why.contains("is 2"));
         assert!(of(Some(3)).how.contains("boot"));
         assert!(of(None).how.contains("SYS_PTRACE") && of(Some(0)).how.contains("SYS_PTRACE"));
-        assert!(system_calls(&trace::Refusal::TooOld).how.contains("5.3"));
+        assert!(system_calls(&ptrace::Refusal::TooOld).how.contains("5.3"));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use nearcall_os::ptrace::Event;
 use nearcall_os::syscall_names::syscall_name;
-use nearcall_os::trace::Event;
 
 use crate::launch::Role;
 

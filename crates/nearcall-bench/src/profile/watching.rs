@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall_os::trace::{Refusal, Tracer};
+use nearcall_os::ptrace::{Refusal, Tracer};
 
 use crate::exchange::Failure;
 use crate::launch::Role;

@@ -1,7 +1,7 @@
-//! Compiles the golden files under strict lints, against a runtime of one page, and calls them.
+//! Compiles the golden files under strict lints against a stub of the runtime, and calls them.
 //!
-//! The crate calls itself `nearcall`, which is the only name that generated code knows. What it
-//! defines is the least that generated code needs; the real runtime is tested in its own crate.
+//! The crate is visible as `nearcall`, the only external name in generated code. The stub defines
+//! the least that generated code needs. Not here: tests of the real runtime (`nearcall`).
 #![deny(warnings, missing_docs, unreachable_pub, unused_qualifications)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! The items that generated code names, for calls within one thread.
+//! A stub of the runtime: the items that generated code names, for calls within one thread.
 #![allow(missing_docs, unreachable_pub, reason = "the real runtime explains them")]
 
 use std::any::Any;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prost::Message;
 
-/// What generated code says about a method.
+/// The description of a method.
 #[derive(Debug)]
 pub struct Method {
     pub id: u32,
@@ -19,7 +19,7 @@ pub struct Method {
     pub deadline: Option<Duration>,
 }
 
-/// What generated code says about a service.
+/// The description of a service.
 #[derive(Debug)]
 pub struct Interface {
     pub name: &'static str,
@@ -41,7 +41,7 @@ pub struct BadAddress;
 
 #[derive(Debug, Default)]
 pub struct CallOptions {
-    /// Goes through bytes even though the service is here.
+    /// Encodes the call although the service is in this thread.
     pub not_local: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Loan(pub Vec<u8>);
 #[derive(Default)]
 pub struct Client {
     objects: RefCell<BTreeMap<String, Rc<dyn Dispatcher>>>,
-    /// Calls that the next object sends as bytes, and those that went straight to a service.
+    /// Makes objects that are created from now on encode their calls.
     pub bytes_only: Cell<bool>,
 }
 
@@ -113,36 +113,41 @@ impl ObjectRef {
         Ok(Loan(vec![0; bytes]))
     }
 
-    pub fn local<S: Clone + 'static>(&self) -> Option<S> {
-        let local = self.dispatcher.local().downcast_ref::<S>().cloned();
-        local.filter(|_| !self.bytes_only)
-    }
-
-    pub fn call_local<R>(
-        &self,
-        _: &'static Method,
-        _: &CallOptions,
-        serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
-    ) -> Result<R, Status> {
-        serve(&Context(PhantomData))
-    }
-
-    pub fn call_local_later<R: Message + Default>(
-        &self,
-        _: &'static Method,
-        _: &CallOptions,
-        serve: impl FnOnce(&Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let answer = Answer::default();
-        serve(&Context(PhantomData), Responder(Rc::clone(&answer), PhantomData));
-        taken(&answer)
-    }
-
-    pub fn call<Q: Message, R: Message + Default>(
+    pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         _: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
+            Some(service) => serve(service, &Context(PhantomData)),
+            None => self.call_bytes(method, request),
+        }
+    }
+
+    pub fn call_later<S: 'static, Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        _: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
+    ) -> Result<R, Status> {
+        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
+            Some(service) => {
+                let answer = Answer::default();
+                let responder = Responder(Rc::clone(&answer), PhantomData);
+                serve(service, &Context(PhantomData), responder);
+                taken(&answer)
+            }
+            None => self.call_bytes(method, request),
+        }
+    }
+
+    fn call_bytes<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
     ) -> Result<R, Status> {
         let bytes = request.encode_to_vec();
         let answer = Answer::default();
@@ -155,22 +160,22 @@ impl ObjectRef {
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
+        _: &CallOptions,
     ) -> PendingCall<R> {
-        PendingCall(self.call(method, request, options))
+        PendingCall(self.call_bytes(method, request))
     }
 
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
+        _: &CallOptions,
     ) -> Result<(), Status> {
-        self.call(method, request, options)
+        self.call_bytes(method, request)
     }
 }
 
-fn taken<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
+fn take_answer<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
     let answer = answer.borrow_mut().take().unwrap_or(Err(Status("unanswered")));
     answer.map(|bytes| R::decode(&*bytes).unwrap())
 }
@@ -186,7 +191,7 @@ impl Incoming<'_> {
         self.method
     }
 
-    pub fn answer<Q: Message + Default, R: Message>(
+    pub fn reply<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
@@ -194,12 +199,12 @@ impl Incoming<'_> {
         *self.answer.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
     }
 
-    pub fn take<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
+    pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
         serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
         *self.answer.borrow_mut() = Some(Ok(Vec::new()));
     }
 
-    pub fn answer_later<Q: Message + Default, R: Message>(
+    pub fn reply_later<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
     ) {
@@ -207,7 +212,7 @@ impl Incoming<'_> {
         serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap(), responder);
     }
 
-    pub fn refuse_unknown(self) {
+    pub fn unimplemented(self) {
         *self.answer.borrow_mut() = Some(Err(Status("unknown method")));
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use prost::Message;
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorPool, Kind, Value};
 
 use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
@@ -78,19 +78,34 @@ fn an_unknown_method_is_refused() {
 }
 
 #[test]
-fn the_embedded_descriptors_are_complete_and_keep_options_and_comments() {
+fn reflection_finds_methods_messages_and_options_in_the_embedded_set() {
     let interface = ThermostatCaller::INTERFACE;
-    let pool = DescriptorPool::decode(interface.descriptor_set).unwrap();
+    // A program that reflects has the well-known files, descriptor.proto among them.
+    let mut pool = DescriptorPool::global();
+    pool.decode_file_descriptor_set(interface.descriptor_set).unwrap();
     let service = pool.get_service_by_name(interface.name).unwrap();
     let names: Vec<String> = service.methods().map(|method| method.name().to_owned()).collect();
     assert_eq!(names, interface.methods.iter().map(|method| method.name).collect::<Vec<_>>());
-    let note = service.methods().find(|method| method.name() == "Note").unwrap();
-    let oneway = pool.get_extension_by_name("nearcall.oneway").unwrap();
-    assert!(note.options().has_extension(&oneway));
-    assert!(interface.methods[1].oneway && interface.methods[1].name == "Note");
-    let proto = service.parent_file().file_descriptor_proto().clone();
-    assert!(proto.encoded_len() > 0);
-    let comments = proto.source_code_info.unwrap().location;
-    assert!(comments.iter().all(|location| location.leading_comments.is_some()));
-    assert!(comments.iter().any(|one| one.leading_comments() == " Keeps a room warm.\n"));
+    let input = service.methods().next().unwrap().input();
+    assert_eq!(input.full_name(), "home.v1.SetTargetRequest");
+    assert_eq!(input.get_field_by_name("celsius").unwrap().kind(), Kind::Double);
+    let option = |method: &str, option: &str| {
+        let method = service.methods().find(|one| one.name() == method).unwrap();
+        let extension = pool.get_extension_by_name(option).unwrap();
+        let options = method.options();
+        options.has_extension(&extension).then(|| options.get_extension(&extension).into_owned())
+    };
+    assert_eq!(option("Note", "nearcall.oneway"), Some(Value::Bool(true)));
+    assert_eq!(option("SetTarget", "nearcall.deadline_ms"), Some(Value::U32(250)));
+    assert_eq!(option("Reset", "nearcall.deadline_ms"), None);
+}
+
+#[test]
+fn the_embedded_set_has_neither_the_built_in_file_nor_source_information() {
+    let set = ThermostatCaller::INTERFACE.descriptor_set;
+    let set = prost_types::FileDescriptorSet::decode(set).unwrap();
+    let names: Vec<&str> = set.file.iter().map(|file| file.name()).collect();
+    let expected = ["google/protobuf/empty.proto", "nearcall/options.proto", "thermostat.proto"];
+    assert_eq!(names, expected);
+    assert!(set.file.iter().all(|file| file.source_code_info.is_none()));
 }

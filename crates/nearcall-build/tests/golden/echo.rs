@@ -27,10 +27,10 @@ pub struct Receipt {
     /// Addresses of the parts, in the order of the message.
     #[prost(fixed64, repeated, tag = "1")]
     pub addresses: ::nearcall::prost::alloc::vec::Vec<u64>,
-    /// Of all bytes.
+    /// The sum of all bytes.
     #[prost(fixed64, tag = "2")]
     pub sum: u64,
-    /// The connection is trusted.
+    /// Whether the connection is trusted.
     #[prost(bool, tag = "3")]
     pub trusted: bool,
 }
@@ -162,62 +162,90 @@ pub struct Numbers {
     pub r13: ::core::option::Option<Row>,
 }
 
-/// Gives back what it gets, in several ways.
+/// Returns what it gets, in several ways.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Echo: 'static {
-    /// Gives the request back.
+    /// Returns the request.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn say(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
     ) -> ::core::result::Result<Words, ::nearcall::Status>;
     /// Nothing in, nothing out.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn nothing(
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
     ) -> ::core::result::Result<(), ::nearcall::Status>;
-    /// Counts, and answers nobody.
+    /// Counts. There is no reply.
     ///
-    /// One-way: nobody hears of an end.
+    /// One-way: there is no reply, and the caller does not wait.
     fn note(&self, context: &::nearcall::Context<'_>, request: &Words);
     /// Fails with the code of the request.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn fail(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Failure,
     ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Panics.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn panic(
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
     ) -> ::core::result::Result<(), ::nearcall::Status>;
-    /// Answers when somebody says so.
+    /// Replies when the test asks for it.
     ///
-    /// The answer may be given later, through `responder`.
+    /// The reply goes through `responder`, now or after this function has returned.
     fn later(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
         responder: ::nearcall::Responder<Words>,
     );
-    /// Has a deadline of its own.
+    /// Has a default deadline.
     ///
-    /// Deadline: 20 ms, unless the caller gives another one.
+    /// Default deadline: 20 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn quick(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
     ) -> ::core::result::Result<Words, ::nearcall::Status>;
-    /// What the service saw of its call.
+    /// Returns what the service saw of its call.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn look(
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
     ) -> ::core::result::Result<Seen, ::nearcall::Status>;
     /// Works until it is cancelled, or for so many milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn work(
         &self,
         context: &::nearcall::Context<'_>,
@@ -225,7 +253,7 @@ pub trait Echo: 'static {
     ) -> ::core::result::Result<Words, ::nearcall::Status>;
 }
 
-/// The methods of `echo.v1.Echo`, as the runtime sees them.
+/// The descriptions of the methods of `echo.v1.Echo` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod echo_methods {
@@ -301,7 +329,7 @@ static ECHO_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls a [`Echo`], wherever it lives.
+/// Calls methods of a [`Echo`], in this thread or in another process.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -312,13 +340,13 @@ pub struct EchoCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl EchoCaller {
-    /// `echo.v1.Echo`, as the runtime sees it.
+    /// The description of `echo.v1.Echo` for the runtime.
     pub const INTERFACE: &'static ::nearcall::Interface = &ECHO_INTERFACE;
-    /// A caller for the object at `address`. Connects at the first call.
+    /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
     ///
-    /// The address makes no sense.
+    /// `address` cannot be parsed.
     pub fn new(
         client: &::nearcall::Client,
         address: &str,
@@ -326,32 +354,40 @@ impl EchoCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
-    /// reference where the mechanism can, and copied where not.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
+    /// and put it into the request: it is passed by reference if the mechanism can, and
+    /// copied otherwise.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
+    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
     }
-    /// Gives the request back.
+    /// Returns the request.
     ///
-    /// Calls `Say` and waits for the answer.
+    /// Calls `Say` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn say(
         &self,
         request: &Words,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
         self.say_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `say`, with options such as a deadline or metadata.
+    /// Calls `Say` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `say`.
     pub fn say_with(
         &self,
         request: &Words,
@@ -369,7 +405,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::SAY, request, options),
         }
     }
-    /// Starts a call of `Say`, to be waited for or cancelled later.
+    /// Starts a call of `Say` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_say(
         &self,
         request: &Words,
@@ -379,18 +416,24 @@ impl EchoCaller {
     }
     /// Nothing in, nothing out.
     ///
-    /// Calls `Nothing` and waits for the answer.
+    /// Calls `Nothing` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.nothing_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `nothing`, with options such as a deadline or metadata.
+    /// Calls `Nothing` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `nothing`.
     pub fn nothing_with(
         &self,
         request: &(),
@@ -408,7 +451,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::NOTHING, request, options),
         }
     }
-    /// Starts a call of `Nothing`, to be waited for or cancelled later.
+    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_nothing(
         &self,
         request: &(),
@@ -416,20 +460,26 @@ impl EchoCaller {
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::NOTHING, request, options)
     }
-    /// Counts, and answers nobody.
+    /// Counts. There is no reply.
     ///
-    /// Sends `Note`; returns when the message is in the channel.
+    /// Sends `Note`. Returns when the message is in the channel; there is no reply.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
     pub fn note(
         &self,
         request: &Words,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.note_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `note`, with options such as metadata.
+    /// Sends `Note` with options such as metadata.
     ///
     /// # Errors
     ///
-    /// The message could not be put into the channel.
+    /// As `note`.
     pub fn note_with(
         &self,
         request: &Words,
@@ -439,18 +489,24 @@ impl EchoCaller {
     }
     /// Fails with the code of the request.
     ///
-    /// Calls `Fail` and waits for the answer.
+    /// Calls `Fail` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn fail(
         &self,
         request: &Failure,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.fail_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `fail`, with options such as a deadline or metadata.
+    /// Calls `Fail` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `fail`.
     pub fn fail_with(
         &self,
         request: &Failure,
@@ -468,7 +524,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::FAIL, request, options),
         }
     }
-    /// Starts a call of `Fail`, to be waited for or cancelled later.
+    /// Starts a call of `Fail` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_fail(
         &self,
         request: &Failure,
@@ -478,15 +535,21 @@ impl EchoCaller {
     }
     /// Panics.
     ///
-    /// Calls `Panic` and waits for the answer.
-    pub fn panic(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.panic_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `panic`, with options such as a deadline or metadata.
+    /// Calls `Panic` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn panic(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.panic_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Calls `Panic` with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `panic`.
     pub fn panic_with(
         &self,
         request: &(),
@@ -504,7 +567,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::PANIC, request, options),
         }
     }
-    /// Starts a call of `Panic`, to be waited for or cancelled later.
+    /// Starts a call of `Panic` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_panic(
         &self,
         request: &(),
@@ -512,20 +576,26 @@ impl EchoCaller {
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::PANIC, request, options)
     }
-    /// Answers when somebody says so.
+    /// Replies when the test asks for it.
     ///
-    /// Calls `Later` and waits for the answer.
+    /// Calls `Later` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn later(
         &self,
         request: &Words,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
         self.later_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `later`, with options such as a deadline or metadata.
+    /// Calls `Later` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `later`.
     pub fn later_with(
         &self,
         request: &Words,
@@ -548,7 +618,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::LATER, request, options),
         }
     }
-    /// Starts a call of `Later`, to be waited for or cancelled later.
+    /// Starts a call of `Later` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_later(
         &self,
         request: &Words,
@@ -556,20 +627,26 @@ impl EchoCaller {
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::LATER, request, options)
     }
-    /// Has a deadline of its own.
+    /// Has a default deadline.
     ///
-    /// Calls `Quick` and waits for the answer.
+    /// Calls `Quick` and waits for the reply. Default deadline: 20 ms.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn quick(
         &self,
         request: &Words,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
         self.quick_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `quick`, with options such as a deadline or metadata.
+    /// Calls `Quick` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `quick`.
     pub fn quick_with(
         &self,
         request: &Words,
@@ -587,7 +664,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::QUICK, request, options),
         }
     }
-    /// Starts a call of `Quick`, to be waited for or cancelled later.
+    /// Starts a call of `Quick` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_quick(
         &self,
         request: &Words,
@@ -595,20 +673,26 @@ impl EchoCaller {
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::QUICK, request, options)
     }
-    /// What the service saw of its call.
+    /// Returns what the service saw of its call.
     ///
-    /// Calls `Look` and waits for the answer.
+    /// Calls `Look` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn look(
         &self,
         request: &(),
     ) -> ::core::result::Result<Seen, ::nearcall::Status> {
         self.look_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `look`, with options such as a deadline or metadata.
+    /// Calls `Look` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `look`.
     pub fn look_with(
         &self,
         request: &(),
@@ -626,7 +710,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::LOOK, request, options),
         }
     }
-    /// Starts a call of `Look`, to be waited for or cancelled later.
+    /// Starts a call of `Look` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_look(
         &self,
         request: &(),
@@ -636,18 +721,24 @@ impl EchoCaller {
     }
     /// Works until it is cancelled, or for so many milliseconds.
     ///
-    /// Calls `Work` and waits for the answer.
+    /// Calls `Work` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn work(
         &self,
         request: &Span,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
         self.work_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `work`, with options such as a deadline or metadata.
+    /// Calls `Work` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `work`.
     pub fn work_with(
         &self,
         request: &Span,
@@ -665,7 +756,8 @@ impl EchoCaller {
             None => self.object.call(&echo_methods::WORK, request, options),
         }
     }
-    /// Starts a call of `Work`, to be waited for or cancelled later.
+    /// Starts a call of `Work` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_work(
         &self,
         request: &Span,
@@ -675,7 +767,7 @@ impl EchoCaller {
     }
 }
 
-/// Serves a [`Echo`]: register it in a server.
+/// Serves calls with an implementation of [`Echo`]. Pass it to `Server::register`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct EchoDispatcher<T: Echo> {
@@ -686,11 +778,11 @@ pub struct EchoDispatcher<T: Echo> {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl<T: Echo> EchoDispatcher<T> {
-    /// Takes the service for itself.
+    /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
         Self::shared(::std::rc::Rc::new(service))
     }
-    /// Shares the service with whoever else holds it.
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
     pub fn shared(service: ::std::rc::Rc<T>) -> Self {
         Self {
             local: service.clone(),
@@ -793,12 +885,20 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Adder: 'static {
     /// Nothing in, nothing out.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn empty(
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
     ) -> ::core::result::Result<(), ::nearcall::Status>;
-    /// The sum of 1 KiB of numbers.
+    /// Adds 1 KiB of numbers.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn add(
         &self,
         context: &::nearcall::Context<'_>,
@@ -806,9 +906,13 @@ pub trait Adder: 'static {
     ) -> ::core::result::Result<Total, ::nearcall::Status>;
     /// Adds to a total.
     ///
-    /// One-way: nobody hears of an end.
+    /// One-way: there is no reply, and the caller does not wait.
     fn tick(&self, context: &::nearcall::Context<'_>, request: &Total);
     /// How often the thread of the service has allocated.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn allocations(
         &self,
         context: &::nearcall::Context<'_>,
@@ -816,7 +920,7 @@ pub trait Adder: 'static {
     ) -> ::core::result::Result<Total, ::nearcall::Status>;
 }
 
-/// The methods of `echo.v1.Adder`, as the runtime sees them.
+/// The descriptions of the methods of `echo.v1.Adder` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod adder_methods {
@@ -857,7 +961,7 @@ static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls a [`Adder`], wherever it lives.
+/// Calls methods of a [`Adder`], in this thread or in another process.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -868,13 +972,13 @@ pub struct AdderCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl AdderCaller {
-    /// `echo.v1.Adder`, as the runtime sees it.
+    /// The description of `echo.v1.Adder` for the runtime.
     pub const INTERFACE: &'static ::nearcall::Interface = &ADDER_INTERFACE;
-    /// A caller for the object at `address`. Connects at the first call.
+    /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
     ///
-    /// The address makes no sense.
+    /// `address` cannot be parsed.
     pub fn new(
         client: &::nearcall::Client,
         address: &str,
@@ -882,12 +986,14 @@ impl AdderCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
-    /// reference where the mechanism can, and copied where not.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
+    /// and put it into the request: it is passed by reference if the mechanism can, and
+    /// copied otherwise.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
+    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
     pub fn loan(
         &self,
         bytes: usize,
@@ -896,15 +1002,21 @@ impl AdderCaller {
     }
     /// Nothing in, nothing out.
     ///
-    /// Calls `Empty` and waits for the answer.
-    pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.empty_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `empty`, with options such as a deadline or metadata.
+    /// Calls `Empty` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.empty_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Calls `Empty` with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `empty`.
     pub fn empty_with(
         &self,
         request: &(),
@@ -922,7 +1034,8 @@ impl AdderCaller {
             None => self.object.call(&adder_methods::EMPTY, request, options),
         }
     }
-    /// Starts a call of `Empty`, to be waited for or cancelled later.
+    /// Starts a call of `Empty` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_empty(
         &self,
         request: &(),
@@ -930,20 +1043,26 @@ impl AdderCaller {
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&adder_methods::EMPTY, request, options)
     }
-    /// The sum of 1 KiB of numbers.
+    /// Adds 1 KiB of numbers.
     ///
-    /// Calls `Add` and waits for the answer.
+    /// Calls `Add` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn add(
         &self,
         request: &Numbers,
     ) -> ::core::result::Result<Total, ::nearcall::Status> {
         self.add_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `add`, with options such as a deadline or metadata.
+    /// Calls `Add` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `add`.
     pub fn add_with(
         &self,
         request: &Numbers,
@@ -961,7 +1080,8 @@ impl AdderCaller {
             None => self.object.call(&adder_methods::ADD, request, options),
         }
     }
-    /// Starts a call of `Add`, to be waited for or cancelled later.
+    /// Starts a call of `Add` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_add(
         &self,
         request: &Numbers,
@@ -971,18 +1091,24 @@ impl AdderCaller {
     }
     /// Adds to a total.
     ///
-    /// Sends `Tick`; returns when the message is in the channel.
+    /// Sends `Tick`. Returns when the message is in the channel; there is no reply.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
     pub fn tick(
         &self,
         request: &Total,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.tick_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `tick`, with options such as metadata.
+    /// Sends `Tick` with options such as metadata.
     ///
     /// # Errors
     ///
-    /// The message could not be put into the channel.
+    /// As `tick`.
     pub fn tick_with(
         &self,
         request: &Total,
@@ -992,18 +1118,24 @@ impl AdderCaller {
     }
     /// How often the thread of the service has allocated.
     ///
-    /// Calls `Allocations` and waits for the answer.
+    /// Calls `Allocations` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn allocations(
         &self,
         request: &(),
     ) -> ::core::result::Result<Total, ::nearcall::Status> {
         self.allocations_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `allocations`, with options such as a deadline or metadata.
+    /// Calls `Allocations` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `allocations`.
     pub fn allocations_with(
         &self,
         request: &(),
@@ -1021,7 +1153,8 @@ impl AdderCaller {
             None => self.object.call(&adder_methods::ALLOCATIONS, request, options),
         }
     }
-    /// Starts a call of `Allocations`, to be waited for or cancelled later.
+    /// Starts a call of `Allocations` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_allocations(
         &self,
         request: &(),
@@ -1031,7 +1164,7 @@ impl AdderCaller {
     }
 }
 
-/// Serves a [`Adder`]: register it in a server.
+/// Serves calls with an implementation of [`Adder`]. Pass it to `Server::register`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct AdderDispatcher<T: Adder> {
@@ -1042,11 +1175,11 @@ pub struct AdderDispatcher<T: Adder> {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl<T: Adder> AdderDispatcher<T> {
-    /// Takes the service for itself.
+    /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
         Self::shared(::std::rc::Rc::new(service))
     }
-    /// Shares the service with whoever else holds it.
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
     pub fn shared(service: ::std::rc::Rc<T>) -> Self {
         Self {
             local: service.clone(),
@@ -1103,23 +1236,35 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
     }
 }
 
-/// Keeps what it gets, and gives what it is asked for.
+/// Keeps parcels, and returns them.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Store: 'static {
-    /// Keeps the parcel for as long as it is told, and says where it lies.
+    /// Keeps the parcel for the given time, and returns its position.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn put(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Parcel,
     ) -> ::core::result::Result<Receipt, ::nearcall::Status>;
     /// A parcel of this length, which was loaned.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn get(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Span,
     ) -> ::core::result::Result<Parcel, ::nearcall::Status>;
     /// Forgets the oldest parcels, so many.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn forget(
         &self,
         context: &::nearcall::Context<'_>,
@@ -1127,11 +1272,11 @@ pub trait Store: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Keeps nothing.
     ///
-    /// One-way: nobody hears of an end.
+    /// One-way: there is no reply, and the caller does not wait.
     fn drop(&self, context: &::nearcall::Context<'_>, request: &Parcel);
 }
 
-/// The methods of `echo.v1.Store`, as the runtime sees them.
+/// The descriptions of the methods of `echo.v1.Store` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod store_methods {
@@ -1172,7 +1317,7 @@ static STORE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls a [`Store`], wherever it lives.
+/// Calls methods of a [`Store`], in this thread or in another process.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1183,13 +1328,13 @@ pub struct StoreCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl StoreCaller {
-    /// `echo.v1.Store`, as the runtime sees it.
+    /// The description of `echo.v1.Store` for the runtime.
     pub const INTERFACE: &'static ::nearcall::Interface = &STORE_INTERFACE;
-    /// A caller for the object at `address`. Connects at the first call.
+    /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
     ///
-    /// The address makes no sense.
+    /// `address` cannot be parsed.
     pub fn new(
         client: &::nearcall::Client,
         address: &str,
@@ -1197,32 +1342,40 @@ impl StoreCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
-    /// reference where the mechanism can, and copied where not.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
+    /// and put it into the request: it is passed by reference if the mechanism can, and
+    /// copied otherwise.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
+    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
     }
-    /// Keeps the parcel for as long as it is told, and says where it lies.
+    /// Keeps the parcel for the given time, and returns its position.
     ///
-    /// Calls `Put` and waits for the answer.
+    /// Calls `Put` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn put(
         &self,
         request: &Parcel,
     ) -> ::core::result::Result<Receipt, ::nearcall::Status> {
         self.put_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `put`, with options such as a deadline or metadata.
+    /// Calls `Put` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `put`.
     pub fn put_with(
         &self,
         request: &Parcel,
@@ -1240,7 +1393,8 @@ impl StoreCaller {
             None => self.object.call(&store_methods::PUT, request, options),
         }
     }
-    /// Starts a call of `Put`, to be waited for or cancelled later.
+    /// Starts a call of `Put` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_put(
         &self,
         request: &Parcel,
@@ -1250,18 +1404,24 @@ impl StoreCaller {
     }
     /// A parcel of this length, which was loaned.
     ///
-    /// Calls `Get` and waits for the answer.
+    /// Calls `Get` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn get(
         &self,
         request: &Span,
     ) -> ::core::result::Result<Parcel, ::nearcall::Status> {
         self.get_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `get`, with options such as a deadline or metadata.
+    /// Calls `Get` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `get`.
     pub fn get_with(
         &self,
         request: &Span,
@@ -1279,7 +1439,8 @@ impl StoreCaller {
             None => self.object.call(&store_methods::GET, request, options),
         }
     }
-    /// Starts a call of `Get`, to be waited for or cancelled later.
+    /// Starts a call of `Get` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_get(
         &self,
         request: &Span,
@@ -1289,18 +1450,24 @@ impl StoreCaller {
     }
     /// Forgets the oldest parcels, so many.
     ///
-    /// Calls `Forget` and waits for the answer.
+    /// Calls `Forget` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn forget(
         &self,
         request: &Span,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.forget_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `forget`, with options such as a deadline or metadata.
+    /// Calls `Forget` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `forget`.
     pub fn forget_with(
         &self,
         request: &Span,
@@ -1318,7 +1485,8 @@ impl StoreCaller {
             None => self.object.call(&store_methods::FORGET, request, options),
         }
     }
-    /// Starts a call of `Forget`, to be waited for or cancelled later.
+    /// Starts a call of `Forget` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_forget(
         &self,
         request: &Span,
@@ -1328,18 +1496,24 @@ impl StoreCaller {
     }
     /// Keeps nothing.
     ///
-    /// Sends `Drop`; returns when the message is in the channel.
+    /// Sends `Drop`. Returns when the message is in the channel; there is no reply.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
     pub fn drop(
         &self,
         request: &Parcel,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.drop_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `drop`, with options such as metadata.
+    /// Sends `Drop` with options such as metadata.
     ///
     /// # Errors
     ///
-    /// The message could not be put into the channel.
+    /// As `drop`.
     pub fn drop_with(
         &self,
         request: &Parcel,
@@ -1349,7 +1523,7 @@ impl StoreCaller {
     }
 }
 
-/// Serves a [`Store`]: register it in a server.
+/// Serves calls with an implementation of [`Store`]. Pass it to `Server::register`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct StoreDispatcher<T: Store> {
@@ -1360,11 +1534,11 @@ pub struct StoreDispatcher<T: Store> {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl<T: Store> StoreDispatcher<T> {
-    /// Takes the service for itself.
+    /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
         Self::shared(::std::rc::Rc::new(service))
     }
-    /// Shares the service with whoever else holds it.
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
     pub fn shared(service: ::std::rc::Rc<T>) -> Self {
         Self {
             local: service.clone(),
@@ -1421,269 +1595,53 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
     }
 }
 
-/// The files above and what they import, as an encoded `FileDescriptorSet`.
+/// The encoded `FileDescriptorSet` of this package and its imports, without
+/// `google/protobuf/descriptor.proto` and without comments.
 const FILE_DESCRIPTOR_SET: &[u8] = b"\
 \n\xbe\x01\n\x1bgoogle/protobuf/empty.proto\x12\x0fgoogle.protobuf\"\x07\n\x05EmptyB}\n\x13c\
 om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emptypb\xf8\x01\
-\x01\xa2\x02\x03GPB\xaa\x02\x1eGoogle.Protobuf.WellKnownTypesb\x06proto3\n\xe6X\n google/pro\
-tobuf/descriptor.proto\x12\x0fgoogle.protobuf\"M\n\x11FileDescriptorSet\x128\n\x04file\x18\x01\
-\x20\x03(\x0b2$.google.protobuf.FileDescriptorProtoR\x04file\"\x98\x05\n\x13FileDescriptorPr\
-oto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07package\x18\x02 \x01(\tR\x07pack\
-age\x12\x1e\n\ndependency\x18\x03 \x03(\tR\ndependency\x12+\n\x11public_dependency\x18\n \x03\
-(\x05R\x10publicDependency\x12\'\n\x0fweak_dependency\x18\x0b \x03(\x05R\x0eweakDependency\x12\
-C\n\x0cmessage_type\x18\x04 \x03(\x0b2 .google.protobuf.DescriptorProtoR\x0bmessageType\x12A\
-\n\tenum_type\x18\x05 \x03(\x0b2$.google.protobuf.EnumDescriptorProtoR\x08enumType\x12A\n\x07\
-service\x18\x06 \x03(\x0b2\'.google.protobuf.ServiceDescriptorProtoR\x07service\x12C\n\texte\
-nsion\x18\x07 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\textension\x126\n\x07options\
-\x18\x08 \x01(\x0b2\x1c.google.protobuf.FileOptionsR\x07options\x12I\n\x10source_code_info\x18\
-\t \x01(\x0b2\x1f.google.protobuf.SourceCodeInfoR\x0esourceCodeInfo\x12\x16\n\x06syntax\x18\x0c\
-\x20\x01(\tR\x06syntax\x122\n\x07edition\x18\x0e \x01(\x0e2\x18.google.protobuf.EditionR\x07\
-edition\"\xb9\x06\n\x0fDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12;\n\x05\
-field\x18\x02 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\x05field\x12C\n\textension\x18\
-\x06 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\textension\x12A\n\x0bnested_type\x18\x03\
-\x20\x03(\x0b2 .google.protobuf.DescriptorProtoR\nnestedType\x12A\n\tenum_type\x18\x04 \x03(\
-\x0b2$.google.protobuf.EnumDescriptorProtoR\x08enumType\x12X\n\x0fextension_range\x18\x05 \x03\
-(\x0b2/.google.protobuf.DescriptorProto.ExtensionRangeR\x0eextensionRange\x12D\n\noneof_decl\
-\x18\x08 \x03(\x0b2%.google.protobuf.OneofDescriptorProtoR\toneofDecl\x129\n\x07options\x18\x07\
-\x20\x01(\x0b2\x1f.google.protobuf.MessageOptionsR\x07options\x12U\n\x0ereserved_range\x18\t\
-\x20\x03(\x0b2..google.protobuf.DescriptorProto.ReservedRangeR\rreservedRange\x12#\n\rreserv\
-ed_name\x18\n \x03(\tR\x0creservedName\x1az\n\x0eExtensionRange\x12\x14\n\x05start\x18\x01 \x01\
-(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03end\x12@\n\x07options\x18\x03 \x01(\x0b\
-2&.google.protobuf.ExtensionRangeOptionsR\x07options\x1a7\n\rReservedRange\x12\x14\n\x05star\
-t\x18\x01 \x01(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03end\"\xc4\x04\n\x15Exte\
-nsionRangeOptions\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.Uni\
-nterpretedOptionR\x13uninterpretedOption\x12V\n\x0bdeclaration\x18\x02 \x03(\x0b22.google.pr\
-otobuf.ExtensionRangeOptions.DeclarationB\x00R\x0bdeclaration\x127\n\x08features\x182 \x01(\x0b\
-2\x1b.google.protobuf.FeatureSetR\x08features\x12h\n\x0cverification\x18\x03 \x01(\x0e28.goo\
-gle.protobuf.ExtensionRangeOptions.VerificationState:\nUNVERIFIEDR\x0cverification\x1a\x94\x01\
-\n\x0bDeclaration\x12\x16\n\x06number\x18\x01 \x01(\x05R\x06number\x12\x1b\n\tfull_name\x18\x02\
-\x20\x01(\tR\x08fullName\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12\x1a\n\x08reserved\x18\
-\x05 \x01(\x08R\x08reserved\x12\x1a\n\x08repeated\x18\x06 \x01(\x08R\x08repeatedJ\x04\x08\x04\
-\x10\x05\"4\n\x11VerificationState\x12\x0f\n\x0bDECLARATION\x10\x00\x12\x0e\n\nUNVERIFIED\x10\
-\x01*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\xc1\x06\n\x14FieldDescriptorProto\x12\x12\n\x04\
-name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06number\x18\x03 \x01(\x05R\x06number\x12A\n\x05lab\
-el\x18\x04 \x01(\x0e2+.google.protobuf.FieldDescriptorProto.LabelR\x05label\x12>\n\x04type\x18\
-\x05 \x01(\x0e2*.google.protobuf.FieldDescriptorProto.TypeR\x04type\x12\x1b\n\ttype_name\x18\
-\x06 \x01(\tR\x08typeName\x12\x1a\n\x08extendee\x18\x02 \x01(\tR\x08extendee\x12#\n\rdefault\
-_value\x18\x07 \x01(\tR\x0cdefaultValue\x12\x1f\n\x0boneof_index\x18\t \x01(\x05R\noneofInde\
-x\x12\x1b\n\tjson_name\x18\n \x01(\tR\x08jsonName\x127\n\x07options\x18\x08 \x01(\x0b2\x1d.g\
-oogle.protobuf.FieldOptionsR\x07options\x12\'\n\x0fproto3_optional\x18\x11 \x01(\x08R\x0epro\
-to3Optional\"\xb6\x02\n\x04Type\x12\x0f\n\x0bTYPE_DOUBLE\x10\x01\x12\x0e\n\nTYPE_FLOAT\x10\x02\
-\x12\x0e\n\nTYPE_INT64\x10\x03\x12\x0f\n\x0bTYPE_UINT64\x10\x04\x12\x0e\n\nTYPE_INT32\x10\x05\
-\x12\x10\n\x0cTYPE_FIXED64\x10\x06\x12\x10\n\x0cTYPE_FIXED32\x10\x07\x12\r\n\tTYPE_BOOL\x10\x08\
-\x12\x0f\n\x0bTYPE_STRING\x10\t\x12\x0e\n\nTYPE_GROUP\x10\n\x12\x10\n\x0cTYPE_MESSAGE\x10\x0b\
-\x12\x0e\n\nTYPE_BYTES\x10\x0c\x12\x0f\n\x0bTYPE_UINT32\x10\r\x12\r\n\tTYPE_ENUM\x10\x0e\x12\
-\x11\n\rTYPE_SFIXED32\x10\x0f\x12\x11\n\rTYPE_SFIXED64\x10\x10\x12\x0f\n\x0bTYPE_SINT32\x10\x11\
-\x12\x0f\n\x0bTYPE_SINT64\x10\x12\"C\n\x05Label\x12\x12\n\x0eLABEL_OPTIONAL\x10\x01\x12\x12\n\
-\x0eLABEL_REPEATED\x10\x03\x12\x12\n\x0eLABEL_REQUIRED\x10\x02\"c\n\x14OneofDescriptorProto\x12\
-\x12\n\x04name\x18\x01 \x01(\tR\x04name\x127\n\x07options\x18\x02 \x01(\x0b2\x1d.google.prot\
-obuf.OneofOptionsR\x07options\"\xe3\x02\n\x13EnumDescriptorProto\x12\x12\n\x04name\x18\x01 \x01\
-(\tR\x04name\x12?\n\x05value\x18\x02 \x03(\x0b2).google.protobuf.EnumValueDescriptorProtoR\x05\
-value\x126\n\x07options\x18\x03 \x01(\x0b2\x1c.google.protobuf.EnumOptionsR\x07options\x12]\n\
-\x0ereserved_range\x18\x04 \x03(\x0b26.google.protobuf.EnumDescriptorProto.EnumReservedRange\
-R\rreservedRange\x12#\n\rreserved_name\x18\x05 \x03(\tR\x0creservedName\x1a;\n\x11EnumReserv\
-edRange\x12\x14\n\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03\
-end\"\x83\x01\n\x18EnumValueDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\
-\n\x06number\x18\x02 \x01(\x05R\x06number\x12;\n\x07options\x18\x03 \x01(\x0b2!.google.proto\
-buf.EnumValueOptionsR\x07options\"\xa7\x01\n\x16ServiceDescriptorProto\x12\x12\n\x04name\x18\
-\x01 \x01(\tR\x04name\x12>\n\x06method\x18\x02 \x03(\x0b2&.google.protobuf.MethodDescriptorP\
-rotoR\x06method\x129\n\x07options\x18\x03 \x01(\x0b2\x1f.google.protobuf.ServiceOptionsR\x07\
-options\"\x89\x02\n\x15MethodDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\
-\n\ninput_type\x18\x02 \x01(\tR\tinputType\x12\x1f\n\x0boutput_type\x18\x03 \x01(\tR\noutput\
-Type\x128\n\x07options\x18\x04 \x01(\x0b2\x1e.google.protobuf.MethodOptionsR\x07options\x120\
-\n\x10client_streaming\x18\x05 \x01(\x08:\x05falseR\x0fclientStreaming\x120\n\x10server_stre\
-aming\x18\x06 \x01(\x08:\x05falseR\x0fserverStreaming\"\xca\t\n\x0bFileOptions\x12!\n\x0cjav\
-a_package\x18\x01 \x01(\tR\x0bjavaPackage\x120\n\x14java_outer_classname\x18\x08 \x01(\tR\x12\
-javaOuterClassname\x125\n\x13java_multiple_files\x18\n \x01(\x08:\x05falseR\x11javaMultipleF\
-iles\x12D\n\x1djava_generate_equals_and_hash\x18\x14 \x01(\x08B\x02\x18\x01R\x19javaGenerate\
-EqualsAndHash\x12:\n\x16java_string_check_utf8\x18\x1b \x01(\x08:\x05falseR\x13javaStringChe\
-ckUtf8\x12S\n\x0coptimize_for\x18\t \x01(\x0e2).google.protobuf.FileOptions.OptimizeMode:\x05\
-SPEEDR\x0boptimizeFor\x12\x1d\n\ngo_package\x18\x0b \x01(\tR\tgoPackage\x125\n\x13cc_generic\
-_services\x18\x10 \x01(\x08:\x05falseR\x11ccGenericServices\x129\n\x15java_generic_services\x18\
-\x11 \x01(\x08:\x05falseR\x13javaGenericServices\x125\n\x13py_generic_services\x18\x12 \x01(\
-\x08:\x05falseR\x11pyGenericServices\x127\n\x14php_generic_services\x18* \x01(\x08:\x05false\
-R\x12phpGenericServices\x12%\n\ndeprecated\x18\x17 \x01(\x08:\x05falseR\ndeprecated\x12.\n\x10\
-cc_enable_arenas\x18\x1f \x01(\x08:\x04trueR\x0eccEnableArenas\x12*\n\x11objc_class_prefix\x18\
-$ \x01(\tR\x0fobjcClassPrefix\x12)\n\x10csharp_namespace\x18% \x01(\tR\x0fcsharpNamespace\x12\
-!\n\x0cswift_prefix\x18\' \x01(\tR\x0bswiftPrefix\x12(\n\x10php_class_prefix\x18( \x01(\tR\x0e\
-phpClassPrefix\x12#\n\rphp_namespace\x18) \x01(\tR\x0cphpNamespace\x124\n\x16php_metadata_na\
-mespace\x18, \x01(\tR\x14phpMetadataNamespace\x12!\n\x0cruby_package\x18- \x01(\tR\x0brubyPa\
-ckage\x127\n\x08features\x182 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14\
-uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninter\
-pretedOption\":\n\x0cOptimizeMode\x12\t\n\x05SPEED\x10\x01\x12\r\n\tCODE_SIZE\x10\x02\x12\x10\
-\n\x0cLITE_RUNTIME\x10\x03*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02J\x04\x08&\x10\'\"\xf4\x03\n\
-\x0eMessageOptions\x12<\n\x17message_set_wire_format\x18\x01 \x01(\x08:\x05falseR\x14message\
-SetWireFormat\x12L\n\x1fno_standard_descriptor_accessor\x18\x02 \x01(\x08:\x05falseR\x1cnoSt\
-andardDescriptorAccessor\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05falseR\ndeprecated\x12\x1b\
-\n\tmap_entry\x18\x07 \x01(\x08R\x08mapEntry\x12V\n&deprecated_legacy_json_field_conflicts\x18\
-\x0b \x01(\x08B\x02\x18\x01R\"deprecatedLegacyJsonFieldConflicts\x127\n\x08features\x18\x0c \
-\x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninterpreted_option\x18\xe7\
-\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\
-\x80\x80\x80\x80\x02J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\
-\x08\x10\tJ\x04\x08\t\x10\n\"\xad\n\n\x0cFieldOptions\x12A\n\x05ctype\x18\x01 \x01(\x0e2#.go\
-ogle.protobuf.FieldOptions.CType:\x06STRINGR\x05ctype\x12\x16\n\x06packed\x18\x02 \x01(\x08R\
-\x06packed\x12G\n\x06jstype\x18\x06 \x01(\x0e2$.google.protobuf.FieldOptions.JSType:\tJS_NOR\
-MALR\x06jstype\x12\x19\n\x04lazy\x18\x05 \x01(\x08:\x05falseR\x04lazy\x12.\n\x0funverified_l\
-azy\x18\x0f \x01(\x08:\x05falseR\x0eunverifiedLazy\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05\
-falseR\ndeprecated\x12\x19\n\x04weak\x18\n \x01(\x08:\x05falseR\x04weak\x12(\n\x0cdebug_reda\
-ct\x18\x10 \x01(\x08:\x05falseR\x0bdebugRedact\x12K\n\tretention\x18\x11 \x01(\x0e2-.google.\
-protobuf.FieldOptions.OptionRetentionR\tretention\x12H\n\x07targets\x18\x13 \x03(\x0e2..goog\
-le.protobuf.FieldOptions.OptionTargetTypeR\x07targets\x12W\n\x10edition_defaults\x18\x14 \x03\
-(\x0b2,.google.protobuf.FieldOptions.EditionDefaultR\x0feditionDefaults\x127\n\x08features\x18\
-\x15 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninterpreted_option\x18\
-\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption\x1aZ\n\x0eE\
-ditionDefault\x122\n\x07edition\x18\x03 \x01(\x0e2\x18.google.protobuf.EditionR\x07edition\x12\
-\x14\n\x05value\x18\x02 \x01(\tR\x05value\"/\n\x05CType\x12\n\n\x06STRING\x10\x00\x12\x08\n\x04\
-CORD\x10\x01\x12\x10\n\x0cSTRING_PIECE\x10\x02\"5\n\x06JSType\x12\r\n\tJS_NORMAL\x10\x00\x12\
-\r\n\tJS_STRING\x10\x01\x12\r\n\tJS_NUMBER\x10\x02\"U\n\x0fOptionRetention\x12\x15\n\x11RETE\
-NTION_UNKNOWN\x10\x00\x12\x15\n\x11RETENTION_RUNTIME\x10\x01\x12\x14\n\x10RETENTION_SOURCE\x10\
-\x02\"\x8c\x02\n\x10OptionTargetType\x12\x17\n\x13TARGET_TYPE_UNKNOWN\x10\x00\x12\x14\n\x10T\
-ARGET_TYPE_FILE\x10\x01\x12\x1f\n\x1bTARGET_TYPE_EXTENSION_RANGE\x10\x02\x12\x17\n\x13TARGET\
-_TYPE_MESSAGE\x10\x03\x12\x15\n\x11TARGET_TYPE_FIELD\x10\x04\x12\x15\n\x11TARGET_TYPE_ONEOF\x10\
-\x05\x12\x14\n\x10TARGET_TYPE_ENUM\x10\x06\x12\x1a\n\x16TARGET_TYPE_ENUM_ENTRY\x10\x07\x12\x17\
-\n\x13TARGET_TYPE_SERVICE\x10\x08\x12\x16\n\x12TARGET_TYPE_METHOD\x10\t*\t\x08\xe8\x07\x10\x80\
-\x80\x80\x80\x02J\x04\x08\x04\x10\x05J\x04\x08\x12\x10\x13\"\xac\x01\n\x0cOneofOptions\x127\n\
-\x08features\x18\x01 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninte\
-rpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpreted\
-Option*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\xd1\x02\n\x0bEnumOptions\x12\x1f\n\x0ballow_\
-alias\x18\x02 \x01(\x08R\nallowAlias\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05falseR\ndeprec\
-ated\x12V\n&deprecated_legacy_json_field_conflicts\x18\x06 \x01(\x08B\x02\x18\x01R\"deprecat\
-edLegacyJsonFieldConflicts\x127\n\x08features\x18\x07 \x01(\x0b2\x1b.google.protobuf.Feature\
-SetR\x08features\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.Unin\
-terpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02J\x04\x08\x05\x10\
-\x06\"\x81\x02\n\x10EnumValueOptions\x12%\n\ndeprecated\x18\x01 \x01(\x08:\x05falseR\ndeprec\
-ated\x127\n\x08features\x18\x02 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12(\n\
-\x0cdebug_redact\x18\x03 \x01(\x08:\x05falseR\x0bdebugRedact\x12X\n\x14uninterpreted_option\x18\
-\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\
-\x10\x80\x80\x80\x80\x02\"\xd5\x01\n\x0eServiceOptions\x127\n\x08features\x18\" \x01(\x0b2\x1b\
-.google.protobuf.FeatureSetR\x08features\x12%\n\ndeprecated\x18! \x01(\x08:\x05falseR\ndepre\
-cated\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOp\
-tionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\x99\x03\n\rMethodOptio\
-ns\x12%\n\ndeprecated\x18! \x01(\x08:\x05falseR\ndeprecated\x12q\n\x11idempotency_level\x18\"\
-\x20\x01(\x0e2/.google.protobuf.MethodOptions.IdempotencyLevel:\x13IDEMPOTENCY_UNKNOWNR\x10i\
-dempotencyLevel\x127\n\x08features\x18# \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08featur\
-es\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptio\
-nR\x13uninterpretedOption\"P\n\x10IdempotencyLevel\x12\x17\n\x13IDEMPOTENCY_UNKNOWN\x10\x00\x12\
-\x13\n\x0fNO_SIDE_EFFECTS\x10\x01\x12\x0e\n\nIDEMPOTENT\x10\x02*\t\x08\xe8\x07\x10\x80\x80\x80\
-\x80\x02\"\x9a\x03\n\x13UninterpretedOption\x12A\n\x04name\x18\x02 \x03(\x0b2-.google.protob\
-uf.UninterpretedOption.NamePartR\x04name\x12)\n\x10identifier_value\x18\x03 \x01(\tR\x0fiden\
-tifierValue\x12,\n\x12positive_int_value\x18\x04 \x01(\x04R\x10positiveIntValue\x12,\n\x12ne\
-gative_int_value\x18\x05 \x01(\x03R\x10negativeIntValue\x12!\n\x0cdouble_value\x18\x06 \x01(\
-\x01R\x0bdoubleValue\x12!\n\x0cstring_value\x18\x07 \x01(\x0cR\x0bstringValue\x12\'\n\x0fagg\
-regate_value\x18\x08 \x01(\tR\x0eaggregateValue\x1aJ\n\x08NamePart\x12\x1b\n\tname_part\x18\x01\
-\x20\x02(\tR\x08namePart\x12!\n\x0cis_extension\x18\x02 \x02(\x08R\x0bisExtension\"\x81\x08\n\
-\nFeatureSet\x12R\n\x0efield_presence\x18\x01 \x01(\x0e2).google.protobuf.FeatureSet.FieldPr\
-esenceB\x00R\rfieldPresence\x12C\n\tenum_type\x18\x02 \x01(\x0e2$.google.protobuf.FeatureSet\
-.EnumTypeB\x00R\x08enumType\x12k\n\x17repeated_field_encoding\x18\x03 \x01(\x0e21.google.pro\
-tobuf.FeatureSet.RepeatedFieldEncodingB\x00R\x15repeatedFieldEncoding\x12U\n\x0futf8_validat\
-ion\x18\x04 \x01(\x0e2*.google.protobuf.FeatureSet.Utf8ValidationB\x00R\x0eutf8Validation\x12\
-X\n\x10message_encoding\x18\x05 \x01(\x0e2+.google.protobuf.FeatureSet.MessageEncodingB\x00R\
-\x0fmessageEncoding\x12I\n\x0bjson_format\x18\x06 \x01(\x0e2&.google.protobuf.FeatureSet.Jso\
-nFormatB\x00R\njsonFormat\"\\\n\rFieldPresence\x12\x1a\n\x16FIELD_PRESENCE_UNKNOWN\x10\x00\x12\
-\x0c\n\x08EXPLICIT\x10\x01\x12\x0c\n\x08IMPLICIT\x10\x02\x12\x13\n\x0fLEGACY_REQUIRED\x10\x03\
-\"7\n\x08EnumType\x12\x15\n\x11ENUM_TYPE_UNKNOWN\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\n\n\x06\
-CLOSED\x10\x02\"V\n\x15RepeatedFieldEncoding\x12#\n\x1fREPEATED_FIELD_ENCODING_UNKNOWN\x10\x00\
-\x12\n\n\x06PACKED\x10\x01\x12\x0c\n\x08EXPANDED\x10\x02\"C\n\x0eUtf8Validation\x12\x1b\n\x17\
-UTF8_VALIDATION_UNKNOWN\x10\x00\x12\x08\n\x04NONE\x10\x01\x12\n\n\x06VERIFY\x10\x02\"S\n\x0f\
-MessageEncoding\x12\x1c\n\x18MESSAGE_ENCODING_UNKNOWN\x10\x00\x12\x13\n\x0fLENGTH_PREFIXED\x10\
-\x01\x12\r\n\tDELIMITED\x10\x02\"H\n\nJsonFormat\x12\x17\n\x13JSON_FORMAT_UNKNOWN\x10\x00\x12\
-\t\n\x05ALLOW\x10\x01\x12\x16\n\x12LEGACY_BEST_EFFORT\x10\x02*\x06\x08\xe8\x07\x10\xe9\x07*\x06\
-\x08\xe9\x07\x10\xea\x07*\x06\x08\x8bN\x10\x90NJ\x06\x08\xe7\x07\x10\xe8\x07\"\xfe\x02\n\x12\
-FeatureSetDefaults\x12X\n\x08defaults\x18\x01 \x03(\x0b2<.google.protobuf.FeatureSetDefaults\
-.FeatureSetEditionDefaultR\x08defaults\x12A\n\x0fminimum_edition\x18\x04 \x01(\x0e2\x18.goog\
-le.protobuf.EditionR\x0eminimumEdition\x12A\n\x0fmaximum_edition\x18\x05 \x01(\x0e2\x18.goog\
-le.protobuf.EditionR\x0emaximumEdition\x1a\x87\x01\n\x18FeatureSetEditionDefault\x122\n\x07e\
-dition\x18\x03 \x01(\x0e2\x18.google.protobuf.EditionR\x07edition\x127\n\x08features\x18\x02\
-\x20\x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\"\xa7\x02\n\x0eSourceCodeInfo\x12\
-D\n\x08location\x18\x01 \x03(\x0b2(.google.protobuf.SourceCodeInfo.LocationR\x08location\x1a\
-\xce\x01\n\x08Location\x12\x16\n\x04path\x18\x01 \x03(\x05B\x02\x10\x01R\x04path\x12\x16\n\x04\
-span\x18\x02 \x03(\x05B\x02\x10\x01R\x04span\x12)\n\x10leading_comments\x18\x03 \x01(\tR\x0f\
-leadingComments\x12+\n\x11trailing_comments\x18\x04 \x01(\tR\x10trailingComments\x12:\n\x19l\
-eading_detached_comments\x18\x06 \x03(\tR\x17leadingDetachedComments\"\xd0\x02\n\x11Generate\
-dCodeInfo\x12M\n\nannotation\x18\x01 \x03(\x0b2-.google.protobuf.GeneratedCodeInfo.Annotatio\
-nR\nannotation\x1a\xeb\x01\n\nAnnotation\x12\x16\n\x04path\x18\x01 \x03(\x05B\x02\x10\x01R\x04\
-path\x12\x1f\n\x0bsource_file\x18\x02 \x01(\tR\nsourceFile\x12\x14\n\x05begin\x18\x03 \x01(\x05\
-R\x05begin\x12\x10\n\x03end\x18\x04 \x01(\x05R\x03end\x12R\n\x08semantic\x18\x05 \x01(\x0e26\
-.google.protobuf.GeneratedCodeInfo.Annotation.SemanticR\x08semantic\"(\n\x08Semantic\x12\x08\
-\n\x04NONE\x10\x00\x12\x07\n\x03SET\x10\x01\x12\t\n\x05ALIAS\x10\x02*\xea\x01\n\x07Edition\x12\
-\x13\n\x0fEDITION_UNKNOWN\x10\x00\x12\x13\n\x0eEDITION_PROTO2\x10\xe6\x07\x12\x13\n\x0eEDITI\
-ON_PROTO3\x10\xe7\x07\x12\x11\n\x0cEDITION_2023\x10\xe8\x07\x12\x17\n\x13EDITION_1_TEST_ONLY\
-\x10\x01\x12\x17\n\x13EDITION_2_TEST_ONLY\x10\x02\x12\x1d\n\x17EDITION_99997_TEST_ONLY\x10\x9d\
-\x8d\x06\x12\x1d\n\x17EDITION_99998_TEST_ONLY\x10\x9e\x8d\x06\x12\x1d\n\x17EDITION_99999_TES\
-T_ONLY\x10\x9f\x8d\x06B~\n\x13com.google.protobufB\x10DescriptorProtosH\x01Z-google.golang.o\
-rg/protobuf/types/descriptorpb\xf8\x01\x01\xa2\x02\x03GPB\xaa\x02\x1aGoogle.Protobuf.Reflect\
-ion\n\xac\x06\n\x16nearcall/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.pro\
-to:;\n\x06oneway\x12\x1e.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\
-\x01\x01:D\n\x0bdeadline_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\n\
-deadlineMs\x88\x01\x01J\xda\x04\n_\n\x01\x07\x12\x04\t\x00\x11\x01\x1aT Numbers from the ran\
-ge that descriptor.proto leaves to everybody (50000 to 99999).\n\n\xb1\x01\n\x02\x07\x00\x12\
-\x03\x0c\x02\x1f\x1a\xa5\x01 Nobody waits for an end of the call, and nobody hears of one. T\
-he caller returns when the\n message is in the channel. The method must return google.protob\
-uf.Empty.\n\n\x9e\x01\n\x02\x07\x01\x12\x03\x10\x02&\x1a\x92\x01 How long a call may take if\
-\x20the caller gives no deadline, in milliseconds, above zero.\n Without it a call waits for\
-\x20as long as the server lives.\n\n\xa1\x01\n\x01\x0c\x12\x03\x02\x00\x12\x1a\x96\x01 What \
-a method of an interface can say about itself. Shipped inside nearcall-build: import it as\n\
-\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\xa1\x1a\n\necho.pro\
-to\x12\x07echo.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16nearcall/options.proto\"\x7f\n\x06\
-Parcel\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data\x12\x12\n\x04more\x18\x02 \x03(\x0cR\x04\
-more\x12%\n\x05inner\x18\x03 \x01(\x0b2\x0f.echo.v1.ParcelR\x05inner\x12\x12\n\x04text\x18\x04\
-\x20\x01(\tR\x04text\x12\x12\n\x04keep\x18\x05 \x01(\x08R\x04keep\"S\n\x07Receipt\x12\x1c\n\t\
-addresses\x18\x01 \x03(\x06R\taddresses\x12\x10\n\x03sum\x18\x02 \x01(\x06R\x03sum\x12\x18\n\
-\x07trusted\x18\x03 \x01(\x08R\x07trusted\"3\n\x05Words\x12\x12\n\x04data\x18\x01 \x01(\x0cR\
-\x04data\x12\x16\n\x06number\x18\x02 \x01(\x04R\x06number\"1\n\x07Failure\x12\x12\n\x04code\x18\
-\x01 \x01(\rR\x04code\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\"\xf1\x01\n\x04Seen\x12!\n\x0c\
-remaining_ns\x18\x01 \x01(\x04R\x0bremainingNs\x12\x10\n\x03uid\x18\x02 \x01(\rR\x03uid\x12\x10\
-\n\x03pid\x18\x03 \x01(\x05R\x03pid\x12\x14\n\x05local\x18\x04 \x01(\x08R\x05local\x127\n\x08\
-metadata\x18\x05 \x03(\x0b2\x1b.echo.v1.Seen.MetadataEntryR\x08metadata\x12\x16\n\x06method\x18\
-\x06 \x01(\tR\x06method\x1a;\n\rMetadataEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\
-\n\x05value\x18\x02 \x01(\x0cR\x05value:\x028\x01\"\x16\n\x04Span\x12\x0e\n\x02ms\x18\x01 \x01\
-(\rR\x02ms\"\x19\n\x05Total\x12\x10\n\x03sum\x18\x01 \x01(\x06R\x03sum\"\x85\x01\n\x03Row\x12\
-\x0e\n\x02n0\x18\x01 \x01(\x06R\x02n0\x12\x0e\n\x02n1\x18\x02 \x01(\x06R\x02n1\x12\x0e\n\x02\
-n2\x18\x03 \x01(\x06R\x02n2\x12\x0e\n\x02n3\x18\x04 \x01(\x06R\x02n3\x12\x0e\n\x02n4\x18\x05\
-\x20\x01(\x06R\x02n4\x12\x0e\n\x02n5\x18\x06 \x01(\x06R\x02n5\x12\x0e\n\x02n6\x18\x07 \x01(\x06\
-R\x02n6\x12\x0e\n\x02n7\x18\x08 \x01(\x06R\x02n7\"\xb5\x03\n\x07Numbers\x12\x1c\n\x02r0\x18\x01\
-\x20\x01(\x0b2\x0c.echo.v1.RowR\x02r0\x12\x1c\n\x02r1\x18\x02 \x01(\x0b2\x0c.echo.v1.RowR\x02\
-r1\x12\x1c\n\x02r2\x18\x03 \x01(\x0b2\x0c.echo.v1.RowR\x02r2\x12\x1c\n\x02r3\x18\x04 \x01(\x0b\
-2\x0c.echo.v1.RowR\x02r3\x12\x1c\n\x02r4\x18\x05 \x01(\x0b2\x0c.echo.v1.RowR\x02r4\x12\x1c\n\
-\x02r5\x18\x06 \x01(\x0b2\x0c.echo.v1.RowR\x02r5\x12\x1c\n\x02r6\x18\x07 \x01(\x0b2\x0c.echo\
-.v1.RowR\x02r6\x12\x1c\n\x02r7\x18\x08 \x01(\x0b2\x0c.echo.v1.RowR\x02r7\x12\x1c\n\x02r8\x18\
-\t \x01(\x0b2\x0c.echo.v1.RowR\x02r8\x12\x1c\n\x02r9\x18\n \x01(\x0b2\x0c.echo.v1.RowR\x02r9\
-\x12\x1e\n\x03r10\x18\x0b \x01(\x0b2\x0c.echo.v1.RowR\x03r10\x12\x1e\n\x03r11\x18\x0c \x01(\x0b\
-2\x0c.echo.v1.RowR\x03r11\x12\x1e\n\x03r12\x18\r \x01(\x0b2\x0c.echo.v1.RowR\x03r12\x12\x1e\n\
-\x03r13\x18\x0e \x01(\x0b2\x0c.echo.v1.RowR\x03r132\xb7\x03\n\x04Echo\x12%\n\x03Say\x12\x0e.\
-echo.v1.Words\x1a\x0e.echo.v1.Words\x129\n\x07Nothing\x12\x16.google.protobuf.Empty\x1a\x16.\
-google.protobuf.Empty\x124\n\x04Note\x12\x0e.echo.v1.Words\x1a\x16.google.protobuf.Empty\"\x04\
-\xc8\xf3\x18\x01\x120\n\x04Fail\x12\x10.echo.v1.Failure\x1a\x16.google.protobuf.Empty\x127\n\
-\x05Panic\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12\'\n\x05Later\x12\x0e\
-.echo.v1.Words\x1a\x0e.echo.v1.Words\x12-\n\x05Quick\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.W\
-ords\"\x04\xd0\xf3\x18\x14\x12-\n\x04Look\x12\x16.google.protobuf.Empty\x1a\r.echo.v1.Seen\x12\
-%\n\x04Work\x12\r.echo.v1.Span\x1a\x0e.echo.v1.Words2\xd6\x01\n\x05Adder\x127\n\x05Empty\x12\
-\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12\'\n\x03Add\x12\x10.echo.v1.Numb\
-ers\x1a\x0e.echo.v1.Total\x124\n\x04Tick\x12\x0e.echo.v1.Total\x1a\x16.google.protobuf.Empty\
-\"\x04\xc8\xf3\x18\x01\x125\n\x0bAllocations\x12\x16.google.protobuf.Empty\x1a\x0e.echo.v1.T\
-otal2\xc0\x01\n\x05Store\x12(\n\x03Put\x12\x0f.echo.v1.Parcel\x1a\x10.echo.v1.Receipt\x12%\n\
-\x03Get\x12\r.echo.v1.Span\x1a\x0f.echo.v1.Parcel\x12/\n\x06Forget\x12\r.echo.v1.Span\x1a\x16\
-.google.protobuf.Empty\x125\n\x04Drop\x12\x0f.echo.v1.Parcel\x1a\x16.google.protobuf.Empty\"\
-\x04\xc8\xf3\x18\x01J\xd1\t\nC\n\x04\x04\x01\x02\x00\x12\x03H\x02!\x1a6 Addresses of the par\
-ts, in the order of the message.\n\n\x1c\n\x04\x04\x01\x02\x01\x12\x03J\x02\x12\x1a\x0f Of a\
-ll bytes.\n\n)\n\x04\x04\x01\x02\x02\x12\x03L\x02\x13\x1a\x1c The connection is trusted.\n\n\
-7\n\x02\x06\x00\x12\x04\t\x00 \x01\x1a+ Gives back what it gets, in several ways.\n\n&\n\x04\
-\x06\x00\x02\x00\x12\x03\x0b\x02!\x1a\x19 Gives the request back.\n\n\'\n\x04\x06\x00\x02\x01\
-\x12\x03\r\x02E\x1a\x1a Nothing in, nothing out.\n\n+\n\x04\x06\x00\x02\x02\x12\x04\x0f\x02\x11\
-\x03\x1a\x1d Counts, and answers nobody.\n\n2\n\x04\x06\x00\x02\x03\x12\x03\x13\x024\x1a% Fa\
-ils with the code of the request.\n\n\x16\n\x04\x06\x00\x02\x04\x12\x03\x15\x02C\x1a\t Panic\
-s.\n\n-\n\x04\x06\x00\x02\x05\x12\x03\x17\x02#\x1a  Answers when somebody says so.\n\n*\n\x04\
-\x06\x00\x02\x06\x12\x04\x19\x02\x1b\x03\x1a\x1c Has a deadline of its own.\n\n0\n\x04\x06\x00\
-\x02\x07\x12\x03\x1d\x021\x1a# What the service saw of its call.\n\nH\n\x04\x06\x00\x02\x08\x12\
-\x03\x1f\x02!\x1a; Works until it is cancelled, or for so many milliseconds.\n\nT\n\x02\x06\x01\
-\x12\x04#\x00.\x01\x1aH Works with numbers only, so that messages need no memory of their ow\
-n.\n\n\'\n\x04\x06\x01\x02\x00\x12\x03%\x02C\x1a\x1a Nothing in, nothing out.\n\n+\n\x04\x06\
-\x01\x02\x01\x12\x03\'\x02#\x1a\x1e The sum of 1 KiB of numbers.\n\n \n\x04\x06\x01\x02\x02\x12\
-\x04)\x02+\x03\x1a\x12 Adds to a total.\n\nA\n\x04\x06\x01\x02\x03\x12\x03-\x029\x1a4 How of\
-ten the thread of the service has allocated.\n\nA\n\x02\x06\x02\x12\x041\x00<\x01\x1a5 Keeps\
-\x20what it gets, and gives what it is asked for.\n\nR\n\x04\x06\x02\x02\x00\x12\x033\x02$\x1a\
-E Keeps the parcel for as long as it is told, and says where it lies.\n\n9\n\x04\x06\x02\x02\
-\x01\x12\x035\x02!\x1a, A parcel of this length, which was loaned.\n\n3\n\x04\x06\x02\x02\x02\
-\x12\x037\x023\x1a& Forgets the oldest parcels, so many.\n\n\x1e\n\x04\x06\x02\x02\x03\x12\x04\
-9\x02;\x03\x1a\x10 Keeps nothing.\n\n/\n\x01\x0c\x12\x03\x01\x00\x12\x1a% What the tests of \
-the runtime call.\nb\x06proto3";
+\x01\xa2\x02\x03GPB\xaa\x02\x1eGoogle.Protobuf.WellKnownTypesb\x06proto3\n\xcf\x01\n\x16near\
+call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
+.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
+ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
+b\x06proto3\n\xcd\x10\n\necho.proto\x12\x07echo.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16\
+nearcall/options.proto\"\x7f\n\x06Parcel\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data\x12\x12\
+\n\x04more\x18\x02 \x03(\x0cR\x04more\x12%\n\x05inner\x18\x03 \x01(\x0b2\x0f.echo.v1.ParcelR\
+\x05inner\x12\x12\n\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n\x04keep\x18\x05 \x01(\x08R\x04\
+keep\"S\n\x07Receipt\x12\x1c\n\taddresses\x18\x01 \x03(\x06R\taddresses\x12\x10\n\x03sum\x18\
+\x02 \x01(\x06R\x03sum\x12\x18\n\x07trusted\x18\x03 \x01(\x08R\x07trusted\"3\n\x05Words\x12\x12\
+\n\x04data\x18\x01 \x01(\x0cR\x04data\x12\x16\n\x06number\x18\x02 \x01(\x04R\x06number\"1\n\x07\
+Failure\x12\x12\n\x04code\x18\x01 \x01(\rR\x04code\x12\x12\n\x04text\x18\x02 \x01(\tR\x04tex\
+t\"\xf1\x01\n\x04Seen\x12!\n\x0cremaining_ns\x18\x01 \x01(\x04R\x0bremainingNs\x12\x10\n\x03\
+uid\x18\x02 \x01(\rR\x03uid\x12\x10\n\x03pid\x18\x03 \x01(\x05R\x03pid\x12\x14\n\x05local\x18\
+\x04 \x01(\x08R\x05local\x127\n\x08metadata\x18\x05 \x03(\x0b2\x1b.echo.v1.Seen.MetadataEntr\
+yR\x08metadata\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x1a;\n\rMetadataEntry\x12\x10\n\
+\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x0cR\x05value:\x028\x01\"\x16\
+\n\x04Span\x12\x0e\n\x02ms\x18\x01 \x01(\rR\x02ms\"\x19\n\x05Total\x12\x10\n\x03sum\x18\x01 \
+\x01(\x06R\x03sum\"\x85\x01\n\x03Row\x12\x0e\n\x02n0\x18\x01 \x01(\x06R\x02n0\x12\x0e\n\x02n\
+1\x18\x02 \x01(\x06R\x02n1\x12\x0e\n\x02n2\x18\x03 \x01(\x06R\x02n2\x12\x0e\n\x02n3\x18\x04 \
+\x01(\x06R\x02n3\x12\x0e\n\x02n4\x18\x05 \x01(\x06R\x02n4\x12\x0e\n\x02n5\x18\x06 \x01(\x06R\
+\x02n5\x12\x0e\n\x02n6\x18\x07 \x01(\x06R\x02n6\x12\x0e\n\x02n7\x18\x08 \x01(\x06R\x02n7\"\xb5\
+\x03\n\x07Numbers\x12\x1c\n\x02r0\x18\x01 \x01(\x0b2\x0c.echo.v1.RowR\x02r0\x12\x1c\n\x02r1\x18\
+\x02 \x01(\x0b2\x0c.echo.v1.RowR\x02r1\x12\x1c\n\x02r2\x18\x03 \x01(\x0b2\x0c.echo.v1.RowR\x02\
+r2\x12\x1c\n\x02r3\x18\x04 \x01(\x0b2\x0c.echo.v1.RowR\x02r3\x12\x1c\n\x02r4\x18\x05 \x01(\x0b\
+2\x0c.echo.v1.RowR\x02r4\x12\x1c\n\x02r5\x18\x06 \x01(\x0b2\x0c.echo.v1.RowR\x02r5\x12\x1c\n\
+\x02r6\x18\x07 \x01(\x0b2\x0c.echo.v1.RowR\x02r6\x12\x1c\n\x02r7\x18\x08 \x01(\x0b2\x0c.echo\
+.v1.RowR\x02r7\x12\x1c\n\x02r8\x18\t \x01(\x0b2\x0c.echo.v1.RowR\x02r8\x12\x1c\n\x02r9\x18\n\
+\x20\x01(\x0b2\x0c.echo.v1.RowR\x02r9\x12\x1e\n\x03r10\x18\x0b \x01(\x0b2\x0c.echo.v1.RowR\x03\
+r10\x12\x1e\n\x03r11\x18\x0c \x01(\x0b2\x0c.echo.v1.RowR\x03r11\x12\x1e\n\x03r12\x18\r \x01(\
+\x0b2\x0c.echo.v1.RowR\x03r12\x12\x1e\n\x03r13\x18\x0e \x01(\x0b2\x0c.echo.v1.RowR\x03r132\xb7\
+\x03\n\x04Echo\x12%\n\x03Say\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x129\n\x07Nothing\x12\
+\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x124\n\x04Note\x12\x0e.echo.v1.Word\
+s\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x120\n\x04Fail\x12\x10.echo.v1.Failure\
+\x1a\x16.google.protobuf.Empty\x127\n\x05Panic\x12\x16.google.protobuf.Empty\x1a\x16.google.\
+protobuf.Empty\x12\'\n\x05Later\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x12-\n\x05Quick\x12\
+\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\"\x04\xd0\xf3\x18\x14\x12-\n\x04Look\x12\x16.google\
+.protobuf.Empty\x1a\r.echo.v1.Seen\x12%\n\x04Work\x12\r.echo.v1.Span\x1a\x0e.echo.v1.Words2\xd6\
+\x01\n\x05Adder\x127\n\x05Empty\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12\
+\'\n\x03Add\x12\x10.echo.v1.Numbers\x1a\x0e.echo.v1.Total\x124\n\x04Tick\x12\x0e.echo.v1.Tot\
+al\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x125\n\x0bAllocations\x12\x16.google.\
+protobuf.Empty\x1a\x0e.echo.v1.Total2\xc0\x01\n\x05Store\x12(\n\x03Put\x12\x0f.echo.v1.Parce\
+l\x1a\x10.echo.v1.Receipt\x12%\n\x03Get\x12\r.echo.v1.Span\x1a\x0f.echo.v1.Parcel\x12/\n\x06\
+Forget\x12\r.echo.v1.Span\x1a\x16.google.protobuf.Empty\x125\n\x04Drop\x12\x0f.echo.v1.Parce\
+l\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01b\x06proto3";

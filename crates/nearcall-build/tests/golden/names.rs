@@ -101,45 +101,65 @@ pub struct Result {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait T: 'static {
     /// Behind the method.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn r#type(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
     ) -> ::core::result::Result<Result, ::nearcall::Status>;
-    /// Serves `Self`.
+    /// Handles `Self`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn self_(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Result,
     ) -> ::core::result::Result<Option, ::nearcall::Status>;
-    /// Serves `move`.
+    /// Handles `move`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn r#move(
         &self,
         context: &::nearcall::Context<'_>,
         request: &::nearcall::prost::alloc::string::String,
     ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status>;
-    /// Serves `Clone`.
+    /// Handles `Clone`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn clone(
         &self,
         context: &::nearcall::Context<'_>,
         request: &option::Some,
     ) -> ::core::result::Result<u64, ::nearcall::Status>;
-    /// Serves `Interface`.
+    /// Handles `Interface`.
     ///
-    /// One-way: nobody hears of an end.
+    /// One-way: there is no reply, and the caller does not wait.
     ///
-    /// Deadline: 5 ms, unless the caller gives another one.
+    /// Default deadline: 5 ms. The caller may set another one.
     fn interface(&self, context: &::nearcall::Context<'_>, request: &Option);
-    /// Serves `AsRef`.
+    /// Handles `AsRef`.
     ///
-    /// The answer may be given later, through `responder`.
+    /// The reply goes through `responder`, now or after this function has returned.
     fn as_ref(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
         responder: ::nearcall::Responder<Option>,
     );
-    /// Serves `FromThat`.
+    /// Handles `FromThat`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn from_that(
         &self,
         context: &::nearcall::Context<'_>,
@@ -147,7 +167,7 @@ pub trait T: 'static {
     ) -> ::core::result::Result<Option, ::nearcall::Status>;
 }
 
-/// The methods of `T`, as the runtime sees them.
+/// The descriptions of the methods of `T` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod t_methods {
@@ -209,7 +229,7 @@ static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls a [`T`], wherever it lives.
+/// Calls methods of a [`T`], in this thread or in another process.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -220,13 +240,13 @@ pub struct TCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl TCaller {
-    /// `T`, as the runtime sees it.
+    /// The description of `T` for the runtime.
     pub const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
-    /// A caller for the object at `address`. Connects at the first call.
+    /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
     ///
-    /// The address makes no sense.
+    /// `address` cannot be parsed.
     pub fn new(
         client: &::nearcall::Client,
         address: &str,
@@ -234,12 +254,14 @@ impl TCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
-    /// reference where the mechanism can, and copied where not.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
+    /// and put it into the request: it is passed by reference if the mechanism can, and
+    /// copied otherwise.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
+    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
     pub fn loan(
         &self,
         bytes: usize,
@@ -248,18 +270,24 @@ impl TCaller {
     }
     /// Behind the method.
     ///
-    /// Calls `Type` and waits for the answer.
+    /// Calls `Type` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#type(
         &self,
         request: &Option,
     ) -> ::core::result::Result<Result, ::nearcall::Status> {
         self.type_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `r#type`, with options such as a deadline or metadata.
+    /// Calls `Type` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `r#type`.
     pub fn type_with(
         &self,
         request: &Option,
@@ -277,7 +305,8 @@ impl TCaller {
             None => self.object.call(&t_methods::TYPE, request, options),
         }
     }
-    /// Starts a call of `Type`, to be waited for or cancelled later.
+    /// Starts a call of `Type` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_type(
         &self,
         request: &Option,
@@ -285,18 +314,24 @@ impl TCaller {
     ) -> ::nearcall::PendingCall<Result> {
         self.object.start(&t_methods::TYPE, request, options)
     }
-    /// Calls `Self` and waits for the answer.
+    /// Calls `Self` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn self_(
         &self,
         request: &Result,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
         self.self_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `self_`, with options such as a deadline or metadata.
+    /// Calls `Self` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `self_`.
     pub fn self_with(
         &self,
         request: &Result,
@@ -314,7 +349,8 @@ impl TCaller {
             None => self.object.call(&t_methods::SELF, request, options),
         }
     }
-    /// Starts a call of `Self`, to be waited for or cancelled later.
+    /// Starts a call of `Self` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_self(
         &self,
         request: &Result,
@@ -322,18 +358,24 @@ impl TCaller {
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::SELF, request, options)
     }
-    /// Calls `move` and waits for the answer.
+    /// Calls `move` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
     ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status> {
         self.move_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `r#move`, with options such as a deadline or metadata.
+    /// Calls `move` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `r#move`.
     pub fn move_with(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -351,7 +393,8 @@ impl TCaller {
             None => self.object.call(&t_methods::MOVE, request, options),
         }
     }
-    /// Starts a call of `move`, to be waited for or cancelled later.
+    /// Starts a call of `move` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -359,18 +402,24 @@ impl TCaller {
     ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
         self.object.start(&t_methods::MOVE, request, options)
     }
-    /// Calls `Clone` and waits for the answer.
+    /// Calls `Clone` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn clone(
         &self,
         request: &option::Some,
     ) -> ::core::result::Result<u64, ::nearcall::Status> {
         self.clone_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `clone`, with options such as a deadline or metadata.
+    /// Calls `Clone` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `clone`.
     pub fn clone_with(
         &self,
         request: &option::Some,
@@ -388,7 +437,8 @@ impl TCaller {
             None => self.object.call(&t_methods::CLONE, request, options),
         }
     }
-    /// Starts a call of `Clone`, to be waited for or cancelled later.
+    /// Starts a call of `Clone` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_clone(
         &self,
         request: &option::Some,
@@ -396,18 +446,24 @@ impl TCaller {
     ) -> ::nearcall::PendingCall<u64> {
         self.object.start(&t_methods::CLONE, request, options)
     }
-    /// Sends `Interface`; returns when the message is in the channel.
+    /// Sends `Interface`. Returns when the message is in the channel; there is no reply.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
     pub fn interface(
         &self,
         request: &Option,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.interface_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `interface`, with options such as metadata.
+    /// Sends `Interface` with options such as metadata.
     ///
     /// # Errors
     ///
-    /// The message could not be put into the channel.
+    /// As `interface`.
     pub fn interface_with(
         &self,
         request: &Option,
@@ -415,18 +471,24 @@ impl TCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&t_methods::INTERFACE, request, options)
     }
-    /// Calls `AsRef` and waits for the answer.
+    /// Calls `AsRef` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn as_ref(
         &self,
         request: &Option,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
         self.as_ref_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `as_ref`, with options such as a deadline or metadata.
+    /// Calls `AsRef` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `as_ref`.
     pub fn as_ref_with(
         &self,
         request: &Option,
@@ -449,7 +511,8 @@ impl TCaller {
             None => self.object.call(&t_methods::AS_REF, request, options),
         }
     }
-    /// Starts a call of `AsRef`, to be waited for or cancelled later.
+    /// Starts a call of `AsRef` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_as_ref(
         &self,
         request: &Option,
@@ -457,18 +520,24 @@ impl TCaller {
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::AS_REF, request, options)
     }
-    /// Calls `FromThat` and waits for the answer.
+    /// Calls `FromThat` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn from_that(
         &self,
         request: &Option,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
         self.from_that_with(request, &::nearcall::CallOptions::new())
     }
-    /// As `from_that`, with options such as a deadline or metadata.
+    /// Calls `FromThat` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
-    /// The status that the service gave, or the reason why there is no answer.
+    /// As `from_that`.
     pub fn from_that_with(
         &self,
         request: &Option,
@@ -486,7 +555,8 @@ impl TCaller {
             None => self.object.call(&t_methods::FROM_THAT, request, options),
         }
     }
-    /// Starts a call of `FromThat`, to be waited for or cancelled later.
+    /// Starts a call of `FromThat` and returns at once. Wait for the reply with `wait` or
+    /// `.await`. Dropping the pending call cancels it.
     pub fn start_from_that(
         &self,
         request: &Option,
@@ -496,7 +566,7 @@ impl TCaller {
     }
 }
 
-/// Serves a [`T`]: register it in a server.
+/// Serves calls with an implementation of [`T`]. Pass it to `Server::register`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct TDispatcher<S: T> {
@@ -507,11 +577,11 @@ pub struct TDispatcher<S: T> {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl<S: T> TDispatcher<S> {
-    /// Takes the service for itself.
+    /// Creates a dispatcher that owns `service`.
     pub fn new(service: S) -> Self {
         Self::shared(::std::rc::Rc::new(service))
     }
-    /// Shares the service with whoever else holds it.
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
     pub fn shared(service: ::std::rc::Rc<S>) -> Self {
         Self {
             local: service.clone(),
@@ -598,7 +668,7 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Idle: 'static {}
 
-/// The methods of `Idle`, as the runtime sees them.
+/// The descriptions of the methods of `Idle` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod idle_methods {}
@@ -609,7 +679,7 @@ static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls a [`Idle`], wherever it lives.
+/// Calls methods of a [`Idle`], in this thread or in another process.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -620,13 +690,13 @@ pub struct IdleCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl IdleCaller {
-    /// `Idle`, as the runtime sees it.
+    /// The description of `Idle` for the runtime.
     pub const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
-    /// A caller for the object at `address`. Connects at the first call.
+    /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
     ///
-    /// The address makes no sense.
+    /// `address` cannot be parsed.
     pub fn new(
         client: &::nearcall::Client,
         address: &str,
@@ -634,12 +704,14 @@ impl IdleCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Memory for a `bytes` field of a request: written, then frozen, it is passed by
-    /// reference where the mechanism can, and copied where not.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
+    /// and put it into the request: it is passed by reference if the mechanism can, and
+    /// copied otherwise.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: too much at once, or the server has not given back enough.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
+    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
     pub fn loan(
         &self,
         bytes: usize,
@@ -648,7 +720,7 @@ impl IdleCaller {
     }
 }
 
-/// Serves a [`Idle`]: register it in a server.
+/// Serves calls with an implementation of [`Idle`]. Pass it to `Server::register`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct IdleDispatcher<T: Idle> {
@@ -659,11 +731,11 @@ pub struct IdleDispatcher<T: Idle> {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 impl<T: Idle> IdleDispatcher<T> {
-    /// Takes the service for itself.
+    /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
         Self::shared(::std::rc::Rc::new(service))
     }
-    /// Shares the service with whoever else holds it.
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
     pub fn shared(service: ::std::rc::Rc<T>) -> Self {
         Self {
             local: service.clone(),
@@ -688,7 +760,8 @@ impl<T: Idle> ::nearcall::Dispatcher for IdleDispatcher<T> {
     }
 }
 
-/// The files above and what they import, as an encoded `FileDescriptorSet`.
+/// The encoded `FileDescriptorSet` of this package and its imports, without
+/// `google/protobuf/descriptor.proto` and without comments.
 const FILE_DESCRIPTOR_SET: &[u8] = b"\
 \n\xbe\x01\n\x1bgoogle/protobuf/empty.proto\x12\x0fgoogle.protobuf\"\x07\n\x05EmptyB}\n\x13c\
 om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emptypb\xf8\x01\
@@ -705,222 +778,22 @@ com.google.protobufB\rWrappersProtoP\x01Z1google.golang.org/protobuf/types/known
 google/protobuf/timestamp.proto\x12\x0fgoogle.protobuf\";\n\tTimestamp\x12\x18\n\x07seconds\x18\
 \x01 \x01(\x03R\x07seconds\x12\x14\n\x05nanos\x18\x02 \x01(\x05R\x05nanosB\x85\x01\n\x13com.\
 google.protobufB\x0eTimestampProtoP\x01Z2google.golang.org/protobuf/types/known/timestamppb\xf8\
-\x01\x01\xa2\x02\x03GPB\xaa\x02\x1eGoogle.Protobuf.WellKnownTypesb\x06proto3\n\xe6X\n google\
-/protobuf/descriptor.proto\x12\x0fgoogle.protobuf\"M\n\x11FileDescriptorSet\x128\n\x04file\x18\
-\x01 \x03(\x0b2$.google.protobuf.FileDescriptorProtoR\x04file\"\x98\x05\n\x13FileDescriptorP\
-roto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07package\x18\x02 \x01(\tR\x07pac\
-kage\x12\x1e\n\ndependency\x18\x03 \x03(\tR\ndependency\x12+\n\x11public_dependency\x18\n \x03\
-(\x05R\x10publicDependency\x12\'\n\x0fweak_dependency\x18\x0b \x03(\x05R\x0eweakDependency\x12\
-C\n\x0cmessage_type\x18\x04 \x03(\x0b2 .google.protobuf.DescriptorProtoR\x0bmessageType\x12A\
-\n\tenum_type\x18\x05 \x03(\x0b2$.google.protobuf.EnumDescriptorProtoR\x08enumType\x12A\n\x07\
-service\x18\x06 \x03(\x0b2\'.google.protobuf.ServiceDescriptorProtoR\x07service\x12C\n\texte\
-nsion\x18\x07 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\textension\x126\n\x07options\
-\x18\x08 \x01(\x0b2\x1c.google.protobuf.FileOptionsR\x07options\x12I\n\x10source_code_info\x18\
-\t \x01(\x0b2\x1f.google.protobuf.SourceCodeInfoR\x0esourceCodeInfo\x12\x16\n\x06syntax\x18\x0c\
-\x20\x01(\tR\x06syntax\x122\n\x07edition\x18\x0e \x01(\x0e2\x18.google.protobuf.EditionR\x07\
-edition\"\xb9\x06\n\x0fDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12;\n\x05\
-field\x18\x02 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\x05field\x12C\n\textension\x18\
-\x06 \x03(\x0b2%.google.protobuf.FieldDescriptorProtoR\textension\x12A\n\x0bnested_type\x18\x03\
-\x20\x03(\x0b2 .google.protobuf.DescriptorProtoR\nnestedType\x12A\n\tenum_type\x18\x04 \x03(\
-\x0b2$.google.protobuf.EnumDescriptorProtoR\x08enumType\x12X\n\x0fextension_range\x18\x05 \x03\
-(\x0b2/.google.protobuf.DescriptorProto.ExtensionRangeR\x0eextensionRange\x12D\n\noneof_decl\
-\x18\x08 \x03(\x0b2%.google.protobuf.OneofDescriptorProtoR\toneofDecl\x129\n\x07options\x18\x07\
-\x20\x01(\x0b2\x1f.google.protobuf.MessageOptionsR\x07options\x12U\n\x0ereserved_range\x18\t\
-\x20\x03(\x0b2..google.protobuf.DescriptorProto.ReservedRangeR\rreservedRange\x12#\n\rreserv\
-ed_name\x18\n \x03(\tR\x0creservedName\x1az\n\x0eExtensionRange\x12\x14\n\x05start\x18\x01 \x01\
-(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03end\x12@\n\x07options\x18\x03 \x01(\x0b\
-2&.google.protobuf.ExtensionRangeOptionsR\x07options\x1a7\n\rReservedRange\x12\x14\n\x05star\
-t\x18\x01 \x01(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03end\"\xc4\x04\n\x15Exte\
-nsionRangeOptions\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.Uni\
-nterpretedOptionR\x13uninterpretedOption\x12V\n\x0bdeclaration\x18\x02 \x03(\x0b22.google.pr\
-otobuf.ExtensionRangeOptions.DeclarationB\x00R\x0bdeclaration\x127\n\x08features\x182 \x01(\x0b\
-2\x1b.google.protobuf.FeatureSetR\x08features\x12h\n\x0cverification\x18\x03 \x01(\x0e28.goo\
-gle.protobuf.ExtensionRangeOptions.VerificationState:\nUNVERIFIEDR\x0cverification\x1a\x94\x01\
-\n\x0bDeclaration\x12\x16\n\x06number\x18\x01 \x01(\x05R\x06number\x12\x1b\n\tfull_name\x18\x02\
-\x20\x01(\tR\x08fullName\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12\x1a\n\x08reserved\x18\
-\x05 \x01(\x08R\x08reserved\x12\x1a\n\x08repeated\x18\x06 \x01(\x08R\x08repeatedJ\x04\x08\x04\
-\x10\x05\"4\n\x11VerificationState\x12\x0f\n\x0bDECLARATION\x10\x00\x12\x0e\n\nUNVERIFIED\x10\
-\x01*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\xc1\x06\n\x14FieldDescriptorProto\x12\x12\n\x04\
-name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06number\x18\x03 \x01(\x05R\x06number\x12A\n\x05lab\
-el\x18\x04 \x01(\x0e2+.google.protobuf.FieldDescriptorProto.LabelR\x05label\x12>\n\x04type\x18\
-\x05 \x01(\x0e2*.google.protobuf.FieldDescriptorProto.TypeR\x04type\x12\x1b\n\ttype_name\x18\
-\x06 \x01(\tR\x08typeName\x12\x1a\n\x08extendee\x18\x02 \x01(\tR\x08extendee\x12#\n\rdefault\
-_value\x18\x07 \x01(\tR\x0cdefaultValue\x12\x1f\n\x0boneof_index\x18\t \x01(\x05R\noneofInde\
-x\x12\x1b\n\tjson_name\x18\n \x01(\tR\x08jsonName\x127\n\x07options\x18\x08 \x01(\x0b2\x1d.g\
-oogle.protobuf.FieldOptionsR\x07options\x12\'\n\x0fproto3_optional\x18\x11 \x01(\x08R\x0epro\
-to3Optional\"\xb6\x02\n\x04Type\x12\x0f\n\x0bTYPE_DOUBLE\x10\x01\x12\x0e\n\nTYPE_FLOAT\x10\x02\
-\x12\x0e\n\nTYPE_INT64\x10\x03\x12\x0f\n\x0bTYPE_UINT64\x10\x04\x12\x0e\n\nTYPE_INT32\x10\x05\
-\x12\x10\n\x0cTYPE_FIXED64\x10\x06\x12\x10\n\x0cTYPE_FIXED32\x10\x07\x12\r\n\tTYPE_BOOL\x10\x08\
-\x12\x0f\n\x0bTYPE_STRING\x10\t\x12\x0e\n\nTYPE_GROUP\x10\n\x12\x10\n\x0cTYPE_MESSAGE\x10\x0b\
-\x12\x0e\n\nTYPE_BYTES\x10\x0c\x12\x0f\n\x0bTYPE_UINT32\x10\r\x12\r\n\tTYPE_ENUM\x10\x0e\x12\
-\x11\n\rTYPE_SFIXED32\x10\x0f\x12\x11\n\rTYPE_SFIXED64\x10\x10\x12\x0f\n\x0bTYPE_SINT32\x10\x11\
-\x12\x0f\n\x0bTYPE_SINT64\x10\x12\"C\n\x05Label\x12\x12\n\x0eLABEL_OPTIONAL\x10\x01\x12\x12\n\
-\x0eLABEL_REPEATED\x10\x03\x12\x12\n\x0eLABEL_REQUIRED\x10\x02\"c\n\x14OneofDescriptorProto\x12\
-\x12\n\x04name\x18\x01 \x01(\tR\x04name\x127\n\x07options\x18\x02 \x01(\x0b2\x1d.google.prot\
-obuf.OneofOptionsR\x07options\"\xe3\x02\n\x13EnumDescriptorProto\x12\x12\n\x04name\x18\x01 \x01\
-(\tR\x04name\x12?\n\x05value\x18\x02 \x03(\x0b2).google.protobuf.EnumValueDescriptorProtoR\x05\
-value\x126\n\x07options\x18\x03 \x01(\x0b2\x1c.google.protobuf.EnumOptionsR\x07options\x12]\n\
-\x0ereserved_range\x18\x04 \x03(\x0b26.google.protobuf.EnumDescriptorProto.EnumReservedRange\
-R\rreservedRange\x12#\n\rreserved_name\x18\x05 \x03(\tR\x0creservedName\x1a;\n\x11EnumReserv\
-edRange\x12\x14\n\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n\x03end\x18\x02 \x01(\x05R\x03\
-end\"\x83\x01\n\x18EnumValueDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\
-\n\x06number\x18\x02 \x01(\x05R\x06number\x12;\n\x07options\x18\x03 \x01(\x0b2!.google.proto\
-buf.EnumValueOptionsR\x07options\"\xa7\x01\n\x16ServiceDescriptorProto\x12\x12\n\x04name\x18\
-\x01 \x01(\tR\x04name\x12>\n\x06method\x18\x02 \x03(\x0b2&.google.protobuf.MethodDescriptorP\
-rotoR\x06method\x129\n\x07options\x18\x03 \x01(\x0b2\x1f.google.protobuf.ServiceOptionsR\x07\
-options\"\x89\x02\n\x15MethodDescriptorProto\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\
-\n\ninput_type\x18\x02 \x01(\tR\tinputType\x12\x1f\n\x0boutput_type\x18\x03 \x01(\tR\noutput\
-Type\x128\n\x07options\x18\x04 \x01(\x0b2\x1e.google.protobuf.MethodOptionsR\x07options\x120\
-\n\x10client_streaming\x18\x05 \x01(\x08:\x05falseR\x0fclientStreaming\x120\n\x10server_stre\
-aming\x18\x06 \x01(\x08:\x05falseR\x0fserverStreaming\"\xca\t\n\x0bFileOptions\x12!\n\x0cjav\
-a_package\x18\x01 \x01(\tR\x0bjavaPackage\x120\n\x14java_outer_classname\x18\x08 \x01(\tR\x12\
-javaOuterClassname\x125\n\x13java_multiple_files\x18\n \x01(\x08:\x05falseR\x11javaMultipleF\
-iles\x12D\n\x1djava_generate_equals_and_hash\x18\x14 \x01(\x08B\x02\x18\x01R\x19javaGenerate\
-EqualsAndHash\x12:\n\x16java_string_check_utf8\x18\x1b \x01(\x08:\x05falseR\x13javaStringChe\
-ckUtf8\x12S\n\x0coptimize_for\x18\t \x01(\x0e2).google.protobuf.FileOptions.OptimizeMode:\x05\
-SPEEDR\x0boptimizeFor\x12\x1d\n\ngo_package\x18\x0b \x01(\tR\tgoPackage\x125\n\x13cc_generic\
-_services\x18\x10 \x01(\x08:\x05falseR\x11ccGenericServices\x129\n\x15java_generic_services\x18\
-\x11 \x01(\x08:\x05falseR\x13javaGenericServices\x125\n\x13py_generic_services\x18\x12 \x01(\
-\x08:\x05falseR\x11pyGenericServices\x127\n\x14php_generic_services\x18* \x01(\x08:\x05false\
-R\x12phpGenericServices\x12%\n\ndeprecated\x18\x17 \x01(\x08:\x05falseR\ndeprecated\x12.\n\x10\
-cc_enable_arenas\x18\x1f \x01(\x08:\x04trueR\x0eccEnableArenas\x12*\n\x11objc_class_prefix\x18\
-$ \x01(\tR\x0fobjcClassPrefix\x12)\n\x10csharp_namespace\x18% \x01(\tR\x0fcsharpNamespace\x12\
-!\n\x0cswift_prefix\x18\' \x01(\tR\x0bswiftPrefix\x12(\n\x10php_class_prefix\x18( \x01(\tR\x0e\
-phpClassPrefix\x12#\n\rphp_namespace\x18) \x01(\tR\x0cphpNamespace\x124\n\x16php_metadata_na\
-mespace\x18, \x01(\tR\x14phpMetadataNamespace\x12!\n\x0cruby_package\x18- \x01(\tR\x0brubyPa\
-ckage\x127\n\x08features\x182 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14\
-uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninter\
-pretedOption\":\n\x0cOptimizeMode\x12\t\n\x05SPEED\x10\x01\x12\r\n\tCODE_SIZE\x10\x02\x12\x10\
-\n\x0cLITE_RUNTIME\x10\x03*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02J\x04\x08&\x10\'\"\xf4\x03\n\
-\x0eMessageOptions\x12<\n\x17message_set_wire_format\x18\x01 \x01(\x08:\x05falseR\x14message\
-SetWireFormat\x12L\n\x1fno_standard_descriptor_accessor\x18\x02 \x01(\x08:\x05falseR\x1cnoSt\
-andardDescriptorAccessor\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05falseR\ndeprecated\x12\x1b\
-\n\tmap_entry\x18\x07 \x01(\x08R\x08mapEntry\x12V\n&deprecated_legacy_json_field_conflicts\x18\
-\x0b \x01(\x08B\x02\x18\x01R\"deprecatedLegacyJsonFieldConflicts\x127\n\x08features\x18\x0c \
-\x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninterpreted_option\x18\xe7\
-\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\
-\x80\x80\x80\x80\x02J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\
-\x08\x10\tJ\x04\x08\t\x10\n\"\xad\n\n\x0cFieldOptions\x12A\n\x05ctype\x18\x01 \x01(\x0e2#.go\
-ogle.protobuf.FieldOptions.CType:\x06STRINGR\x05ctype\x12\x16\n\x06packed\x18\x02 \x01(\x08R\
-\x06packed\x12G\n\x06jstype\x18\x06 \x01(\x0e2$.google.protobuf.FieldOptions.JSType:\tJS_NOR\
-MALR\x06jstype\x12\x19\n\x04lazy\x18\x05 \x01(\x08:\x05falseR\x04lazy\x12.\n\x0funverified_l\
-azy\x18\x0f \x01(\x08:\x05falseR\x0eunverifiedLazy\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05\
-falseR\ndeprecated\x12\x19\n\x04weak\x18\n \x01(\x08:\x05falseR\x04weak\x12(\n\x0cdebug_reda\
-ct\x18\x10 \x01(\x08:\x05falseR\x0bdebugRedact\x12K\n\tretention\x18\x11 \x01(\x0e2-.google.\
-protobuf.FieldOptions.OptionRetentionR\tretention\x12H\n\x07targets\x18\x13 \x03(\x0e2..goog\
-le.protobuf.FieldOptions.OptionTargetTypeR\x07targets\x12W\n\x10edition_defaults\x18\x14 \x03\
-(\x0b2,.google.protobuf.FieldOptions.EditionDefaultR\x0feditionDefaults\x127\n\x08features\x18\
-\x15 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninterpreted_option\x18\
-\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption\x1aZ\n\x0eE\
-ditionDefault\x122\n\x07edition\x18\x03 \x01(\x0e2\x18.google.protobuf.EditionR\x07edition\x12\
-\x14\n\x05value\x18\x02 \x01(\tR\x05value\"/\n\x05CType\x12\n\n\x06STRING\x10\x00\x12\x08\n\x04\
-CORD\x10\x01\x12\x10\n\x0cSTRING_PIECE\x10\x02\"5\n\x06JSType\x12\r\n\tJS_NORMAL\x10\x00\x12\
-\r\n\tJS_STRING\x10\x01\x12\r\n\tJS_NUMBER\x10\x02\"U\n\x0fOptionRetention\x12\x15\n\x11RETE\
-NTION_UNKNOWN\x10\x00\x12\x15\n\x11RETENTION_RUNTIME\x10\x01\x12\x14\n\x10RETENTION_SOURCE\x10\
-\x02\"\x8c\x02\n\x10OptionTargetType\x12\x17\n\x13TARGET_TYPE_UNKNOWN\x10\x00\x12\x14\n\x10T\
-ARGET_TYPE_FILE\x10\x01\x12\x1f\n\x1bTARGET_TYPE_EXTENSION_RANGE\x10\x02\x12\x17\n\x13TARGET\
-_TYPE_MESSAGE\x10\x03\x12\x15\n\x11TARGET_TYPE_FIELD\x10\x04\x12\x15\n\x11TARGET_TYPE_ONEOF\x10\
-\x05\x12\x14\n\x10TARGET_TYPE_ENUM\x10\x06\x12\x1a\n\x16TARGET_TYPE_ENUM_ENTRY\x10\x07\x12\x17\
-\n\x13TARGET_TYPE_SERVICE\x10\x08\x12\x16\n\x12TARGET_TYPE_METHOD\x10\t*\t\x08\xe8\x07\x10\x80\
-\x80\x80\x80\x02J\x04\x08\x04\x10\x05J\x04\x08\x12\x10\x13\"\xac\x01\n\x0cOneofOptions\x127\n\
-\x08features\x18\x01 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12X\n\x14uninte\
-rpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpreted\
-Option*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\xd1\x02\n\x0bEnumOptions\x12\x1f\n\x0ballow_\
-alias\x18\x02 \x01(\x08R\nallowAlias\x12%\n\ndeprecated\x18\x03 \x01(\x08:\x05falseR\ndeprec\
-ated\x12V\n&deprecated_legacy_json_field_conflicts\x18\x06 \x01(\x08B\x02\x18\x01R\"deprecat\
-edLegacyJsonFieldConflicts\x127\n\x08features\x18\x07 \x01(\x0b2\x1b.google.protobuf.Feature\
-SetR\x08features\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.Unin\
-terpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02J\x04\x08\x05\x10\
-\x06\"\x81\x02\n\x10EnumValueOptions\x12%\n\ndeprecated\x18\x01 \x01(\x08:\x05falseR\ndeprec\
-ated\x127\n\x08features\x18\x02 \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\x12(\n\
-\x0cdebug_redact\x18\x03 \x01(\x08:\x05falseR\x0bdebugRedact\x12X\n\x14uninterpreted_option\x18\
-\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptionR\x13uninterpretedOption*\t\x08\xe8\x07\
-\x10\x80\x80\x80\x80\x02\"\xd5\x01\n\x0eServiceOptions\x127\n\x08features\x18\" \x01(\x0b2\x1b\
-.google.protobuf.FeatureSetR\x08features\x12%\n\ndeprecated\x18! \x01(\x08:\x05falseR\ndepre\
-cated\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOp\
-tionR\x13uninterpretedOption*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\x99\x03\n\rMethodOptio\
-ns\x12%\n\ndeprecated\x18! \x01(\x08:\x05falseR\ndeprecated\x12q\n\x11idempotency_level\x18\"\
-\x20\x01(\x0e2/.google.protobuf.MethodOptions.IdempotencyLevel:\x13IDEMPOTENCY_UNKNOWNR\x10i\
-dempotencyLevel\x127\n\x08features\x18# \x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08featur\
-es\x12X\n\x14uninterpreted_option\x18\xe7\x07 \x03(\x0b2$.google.protobuf.UninterpretedOptio\
-nR\x13uninterpretedOption\"P\n\x10IdempotencyLevel\x12\x17\n\x13IDEMPOTENCY_UNKNOWN\x10\x00\x12\
-\x13\n\x0fNO_SIDE_EFFECTS\x10\x01\x12\x0e\n\nIDEMPOTENT\x10\x02*\t\x08\xe8\x07\x10\x80\x80\x80\
-\x80\x02\"\x9a\x03\n\x13UninterpretedOption\x12A\n\x04name\x18\x02 \x03(\x0b2-.google.protob\
-uf.UninterpretedOption.NamePartR\x04name\x12)\n\x10identifier_value\x18\x03 \x01(\tR\x0fiden\
-tifierValue\x12,\n\x12positive_int_value\x18\x04 \x01(\x04R\x10positiveIntValue\x12,\n\x12ne\
-gative_int_value\x18\x05 \x01(\x03R\x10negativeIntValue\x12!\n\x0cdouble_value\x18\x06 \x01(\
-\x01R\x0bdoubleValue\x12!\n\x0cstring_value\x18\x07 \x01(\x0cR\x0bstringValue\x12\'\n\x0fagg\
-regate_value\x18\x08 \x01(\tR\x0eaggregateValue\x1aJ\n\x08NamePart\x12\x1b\n\tname_part\x18\x01\
-\x20\x02(\tR\x08namePart\x12!\n\x0cis_extension\x18\x02 \x02(\x08R\x0bisExtension\"\x81\x08\n\
-\nFeatureSet\x12R\n\x0efield_presence\x18\x01 \x01(\x0e2).google.protobuf.FeatureSet.FieldPr\
-esenceB\x00R\rfieldPresence\x12C\n\tenum_type\x18\x02 \x01(\x0e2$.google.protobuf.FeatureSet\
-.EnumTypeB\x00R\x08enumType\x12k\n\x17repeated_field_encoding\x18\x03 \x01(\x0e21.google.pro\
-tobuf.FeatureSet.RepeatedFieldEncodingB\x00R\x15repeatedFieldEncoding\x12U\n\x0futf8_validat\
-ion\x18\x04 \x01(\x0e2*.google.protobuf.FeatureSet.Utf8ValidationB\x00R\x0eutf8Validation\x12\
-X\n\x10message_encoding\x18\x05 \x01(\x0e2+.google.protobuf.FeatureSet.MessageEncodingB\x00R\
-\x0fmessageEncoding\x12I\n\x0bjson_format\x18\x06 \x01(\x0e2&.google.protobuf.FeatureSet.Jso\
-nFormatB\x00R\njsonFormat\"\\\n\rFieldPresence\x12\x1a\n\x16FIELD_PRESENCE_UNKNOWN\x10\x00\x12\
-\x0c\n\x08EXPLICIT\x10\x01\x12\x0c\n\x08IMPLICIT\x10\x02\x12\x13\n\x0fLEGACY_REQUIRED\x10\x03\
-\"7\n\x08EnumType\x12\x15\n\x11ENUM_TYPE_UNKNOWN\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\n\n\x06\
-CLOSED\x10\x02\"V\n\x15RepeatedFieldEncoding\x12#\n\x1fREPEATED_FIELD_ENCODING_UNKNOWN\x10\x00\
-\x12\n\n\x06PACKED\x10\x01\x12\x0c\n\x08EXPANDED\x10\x02\"C\n\x0eUtf8Validation\x12\x1b\n\x17\
-UTF8_VALIDATION_UNKNOWN\x10\x00\x12\x08\n\x04NONE\x10\x01\x12\n\n\x06VERIFY\x10\x02\"S\n\x0f\
-MessageEncoding\x12\x1c\n\x18MESSAGE_ENCODING_UNKNOWN\x10\x00\x12\x13\n\x0fLENGTH_PREFIXED\x10\
-\x01\x12\r\n\tDELIMITED\x10\x02\"H\n\nJsonFormat\x12\x17\n\x13JSON_FORMAT_UNKNOWN\x10\x00\x12\
-\t\n\x05ALLOW\x10\x01\x12\x16\n\x12LEGACY_BEST_EFFORT\x10\x02*\x06\x08\xe8\x07\x10\xe9\x07*\x06\
-\x08\xe9\x07\x10\xea\x07*\x06\x08\x8bN\x10\x90NJ\x06\x08\xe7\x07\x10\xe8\x07\"\xfe\x02\n\x12\
-FeatureSetDefaults\x12X\n\x08defaults\x18\x01 \x03(\x0b2<.google.protobuf.FeatureSetDefaults\
-.FeatureSetEditionDefaultR\x08defaults\x12A\n\x0fminimum_edition\x18\x04 \x01(\x0e2\x18.goog\
-le.protobuf.EditionR\x0eminimumEdition\x12A\n\x0fmaximum_edition\x18\x05 \x01(\x0e2\x18.goog\
-le.protobuf.EditionR\x0emaximumEdition\x1a\x87\x01\n\x18FeatureSetEditionDefault\x122\n\x07e\
-dition\x18\x03 \x01(\x0e2\x18.google.protobuf.EditionR\x07edition\x127\n\x08features\x18\x02\
-\x20\x01(\x0b2\x1b.google.protobuf.FeatureSetR\x08features\"\xa7\x02\n\x0eSourceCodeInfo\x12\
-D\n\x08location\x18\x01 \x03(\x0b2(.google.protobuf.SourceCodeInfo.LocationR\x08location\x1a\
-\xce\x01\n\x08Location\x12\x16\n\x04path\x18\x01 \x03(\x05B\x02\x10\x01R\x04path\x12\x16\n\x04\
-span\x18\x02 \x03(\x05B\x02\x10\x01R\x04span\x12)\n\x10leading_comments\x18\x03 \x01(\tR\x0f\
-leadingComments\x12+\n\x11trailing_comments\x18\x04 \x01(\tR\x10trailingComments\x12:\n\x19l\
-eading_detached_comments\x18\x06 \x03(\tR\x17leadingDetachedComments\"\xd0\x02\n\x11Generate\
-dCodeInfo\x12M\n\nannotation\x18\x01 \x03(\x0b2-.google.protobuf.GeneratedCodeInfo.Annotatio\
-nR\nannotation\x1a\xeb\x01\n\nAnnotation\x12\x16\n\x04path\x18\x01 \x03(\x05B\x02\x10\x01R\x04\
-path\x12\x1f\n\x0bsource_file\x18\x02 \x01(\tR\nsourceFile\x12\x14\n\x05begin\x18\x03 \x01(\x05\
-R\x05begin\x12\x10\n\x03end\x18\x04 \x01(\x05R\x03end\x12R\n\x08semantic\x18\x05 \x01(\x0e26\
-.google.protobuf.GeneratedCodeInfo.Annotation.SemanticR\x08semantic\"(\n\x08Semantic\x12\x08\
-\n\x04NONE\x10\x00\x12\x07\n\x03SET\x10\x01\x12\t\n\x05ALIAS\x10\x02*\xea\x01\n\x07Edition\x12\
-\x13\n\x0fEDITION_UNKNOWN\x10\x00\x12\x13\n\x0eEDITION_PROTO2\x10\xe6\x07\x12\x13\n\x0eEDITI\
-ON_PROTO3\x10\xe7\x07\x12\x11\n\x0cEDITION_2023\x10\xe8\x07\x12\x17\n\x13EDITION_1_TEST_ONLY\
-\x10\x01\x12\x17\n\x13EDITION_2_TEST_ONLY\x10\x02\x12\x1d\n\x17EDITION_99997_TEST_ONLY\x10\x9d\
-\x8d\x06\x12\x1d\n\x17EDITION_99998_TEST_ONLY\x10\x9e\x8d\x06\x12\x1d\n\x17EDITION_99999_TES\
-T_ONLY\x10\x9f\x8d\x06B~\n\x13com.google.protobufB\x10DescriptorProtosH\x01Z-google.golang.o\
-rg/protobuf/types/descriptorpb\xf8\x01\x01\xa2\x02\x03GPB\xaa\x02\x1aGoogle.Protobuf.Reflect\
-ion\n\xac\x06\n\x16nearcall/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.pro\
-to:;\n\x06oneway\x12\x1e.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\
-\x01\x01:D\n\x0bdeadline_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\n\
-deadlineMs\x88\x01\x01J\xda\x04\n_\n\x01\x07\x12\x04\t\x00\x11\x01\x1aT Numbers from the ran\
-ge that descriptor.proto leaves to everybody (50000 to 99999).\n\n\xb1\x01\n\x02\x07\x00\x12\
-\x03\x0c\x02\x1f\x1a\xa5\x01 Nobody waits for an end of the call, and nobody hears of one. T\
-he caller returns when the\n message is in the channel. The method must return google.protob\
-uf.Empty.\n\n\x9e\x01\n\x02\x07\x01\x12\x03\x10\x02&\x1a\x92\x01 How long a call may take if\
-\x20the caller gives no deadline, in milliseconds, above zero.\n Without it a call waits for\
-\x20as long as the server lives.\n\n\xa1\x01\n\x01\x0c\x12\x03\x02\x00\x12\x1a\x96\x01 What \
-a method of an interface can say about itself. Shipped inside nearcall-build: import it as\n\
-\x20\"nearcall/options.proto\", without any include path.\nb\x06proto3\n\xe1\x08\n\x0bnames.\
-proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1fgoogle\
-/protobuf/timestamp.proto\x1a\x16nearcall/options.proto\"\xb7\x02\n\x06Option\x12 \n\x04some\
-\x18\x01 \x01(\x0b2\x0c.Option.SomeR\x04some\x12 \n\x04none\x18\x02 \x01(\x0e2\x0c.Option.No\
-neR\x04none\x12\x10\n\x02ok\x18\x03 \x01(\tH\x00R\x02ok\x12\x1b\n\x03err\x18\x04 \x01(\x0b2\x07\
-.ResultH\x00R\x03err\x12%\n\x04self\x18\x05 \x03(\x0b2\x11.Option.SelfEntryR\x04self\x1a\x1a\
-\n\x04Some\x12\x12\n\x04type\x18\x01 \x01(\x0cR\x04type\x1a@\n\tSelfEntry\x12\x10\n\x03key\x18\
-\x01 \x01(\tR\x03key\x12\x1d\n\x05value\x18\x02 \x01(\x0b2\x07.ResultR\x05value:\x028\x01\"+\
-\n\x04None\x12\x14\n\x10NONE_UNSPECIFIED\x10\x00\x12\r\n\tNONE_SELF\x10\x01B\x08\n\x06choice\
-\"4\n\x06Result\x12*\n\x02fn\x18\x01 \x03(\x0b2\x1a.google.protobuf.TimestampR\x02fn2\x9f\x02\
-\n\x01T\x12\x18\n\x04Type\x12\x07.Option\x1a\x07.Result\x12\x18\n\x04Self\x12\x07.Result\x1a\
-\x07.Option\x12@\n\x04move\x12\x1c.google.protobuf.StringValue\x1a\x1a.google.protobuf.Times\
-tamp\x123\n\x05Clone\x12\x0c.Option.Some\x1a\x1c.google.protobuf.UInt64Value\x126\n\tInterfa\
-ce\x12\x07.Option\x1a\x16.google.protobuf.Empty\"\x08\xc8\xf3\x18\x01\xd0\xf3\x18\x05\x12\x19\
-\n\x05AsRef\x12\x07.Option\x1a\x07.Option\x12\x1c\n\x08FromThat\x12\x07.Option\x1a\x07.Optio\
-n2\x06\n\x04IdleJ\xb9\x02\n\x83\x01\n\x02\x06\x00\x12\x04\x10\x00\x1b\x01\x1aw Uses [Nothing\
-] and Vec<u8>, see https://example.org/a_(b).\n\n     let broken = code[;\n\n ```rust\n more\
-\x20broken code\n ```\n\n!\n\x04\x06\x00\x02\x00\x12\x03\x11\x02$\"\x14 Behind the method.\n\
-\n\x1b\n\x02\x06\x01\x12\x03\x1e\x00\x0f\x1a\x10 Nothing to do.\n\nq\n\x01\x0c\x12\x03\x02\x00\
-\x12\x1ag Names that are words of Rust, or that Rust\'s prelude has, and comments that rustd\
-oc would trip\n over.\nb\x06proto3";
+\x01\x01\xa2\x02\x03GPB\xaa\x02\x1eGoogle.Protobuf.WellKnownTypesb\x06proto3\n\xcf\x01\n\x16\
+nearcall/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\
+\x1e.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bd\
+eadline_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\
+\x01b\x06proto3\n\xa5\x06\n\x0bnames.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1egoogle/\
+protobuf/wrappers.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16nearcall/options.proto\
+\"\xb7\x02\n\x06Option\x12 \n\x04some\x18\x01 \x01(\x0b2\x0c.Option.SomeR\x04some\x12 \n\x04\
+none\x18\x02 \x01(\x0e2\x0c.Option.NoneR\x04none\x12\x10\n\x02ok\x18\x03 \x01(\tH\x00R\x02ok\
+\x12\x1b\n\x03err\x18\x04 \x01(\x0b2\x07.ResultH\x00R\x03err\x12%\n\x04self\x18\x05 \x03(\x0b\
+2\x11.Option.SelfEntryR\x04self\x1a\x1a\n\x04Some\x12\x12\n\x04type\x18\x01 \x01(\x0cR\x04ty\
+pe\x1a@\n\tSelfEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x1d\n\x05value\x18\x02 \x01\
+(\x0b2\x07.ResultR\x05value:\x028\x01\"+\n\x04None\x12\x14\n\x10NONE_UNSPECIFIED\x10\x00\x12\
+\r\n\tNONE_SELF\x10\x01B\x08\n\x06choice\"4\n\x06Result\x12*\n\x02fn\x18\x01 \x03(\x0b2\x1a.\
+google.protobuf.TimestampR\x02fn2\x9f\x02\n\x01T\x12\x18\n\x04Type\x12\x07.Option\x1a\x07.Re\
+sult\x12\x18\n\x04Self\x12\x07.Result\x1a\x07.Option\x12@\n\x04move\x12\x1c.google.protobuf.\
+StringValue\x1a\x1a.google.protobuf.Timestamp\x123\n\x05Clone\x12\x0c.Option.Some\x1a\x1c.go\
+ogle.protobuf.UInt64Value\x126\n\tInterface\x12\x07.Option\x1a\x16.google.protobuf.Empty\"\x08\
+\xc8\xf3\x18\x01\xd0\xf3\x18\x05\x12\x19\n\x05AsRef\x12\x07.Option\x1a\x07.Option\x12\x1c\n\x08\
+FromThat\x12\x07.Option\x1a\x07.Option2\x06\n\x04Idleb\x06proto3";

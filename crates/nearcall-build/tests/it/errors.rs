@@ -1,11 +1,10 @@
-//! Every error: what the file says, and what its author is told.
+//! Every error: a `.proto` file or a builder, and the message that follows.
 
 use nearcall_build::Builder;
 
-use crate::folder::Folder;
+use crate::directory::TestDir;
 
-/// Compiles `a.proto` with the usual head before `text`, all in one line, so that a column in the
-/// message is easy to check: line 2 begins where `text` begins.
+/// Compiles `a.proto`: the usual head in line 1, and `text` from line 2 on.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     check_with(text, &[], expected);
@@ -13,16 +12,16 @@ fn check(text: &str, expected: &str) {
 
 #[track_caller]
 fn check_with(text: &str, answer_later: &[&str], expected: &str) {
-    let folder = Folder::new();
+    let directory = TestDir::new();
     let head = "syntax = \"proto3\"; package a; import \"nearcall/options.proto\"; \
                 import \"google/protobuf/empty.proto\"; message X {}";
-    let path = folder.write("a.proto", &format!("{head}\n{text}\n"));
-    let builder = Builder::new().file(path).out_dir(folder.path().join("out"));
+    let path = directory.write("a.proto", &format!("{head}\n{text}\n"));
+    let builder = Builder::new().file(path).out_dir(directory.path().join("out"));
     let builder = answer_later.iter().fold(builder, |builder, path| builder.answer_later(*path));
     let error = builder.write().unwrap_err();
     assert_eq!(error.to_string(), expected);
     assert_eq!(format!("{error:?}"), expected, "a build script prints this form");
-    assert!(!folder.path().join("out").exists(), "nothing was written");
+    assert!(!directory.path().join("out").exists(), "nothing was written");
 }
 
 #[test]
@@ -108,13 +107,13 @@ fn names_that_clash_in_rust_are_refused() {
 
 #[test]
 fn a_start_and_a_oneway_method_do_not_clash() {
-    let folder = Folder::new();
+    let directory = TestDir::new();
     let text = "syntax = \"proto3\"; import \"nearcall/options.proto\"; \
                 import \"google/protobuf/empty.proto\"; message X {} service S { \
                 rpc A(X) returns (google.protobuf.Empty) { option (nearcall.oneway) = true; } \
                 rpc StartA(X) returns (X); }";
-    let path = folder.write("a.proto", text);
-    Builder::new().file(path).out_dir(folder.path()).write().unwrap();
+    let path = directory.write("a.proto", text);
+    Builder::new().file(path).out_dir(directory.path()).write().unwrap();
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn answering_later_needs_a_method_that_answers() {
     check_with(
         service,
         &["a.S.B"],
-        "a.proto:2:39: answer_later: `B` is oneway, so there is no answer to give later",
+        "a.proto:2:39: answer_later: `B` is oneway, so it has no reply that can come later",
     );
     check_with(
         "",
@@ -160,22 +159,28 @@ fn what_is_not_proto3_is_refused_with_its_place() {
 
 #[track_caller]
 fn check_files(files: &[(&str, &str)], compiled: &[&str], expected: &str) {
-    let folder = Folder::new();
-    let mut builder = Builder::new().include(folder.path()).out_dir(folder.path().join("out"));
+    let directory = TestDir::new();
+    let mut builder =
+        Builder::new().include(directory.path()).out_dir(directory.path().join("out"));
     for (name, text) in files {
-        folder.write(name, text);
+        directory.write(name, text);
     }
     for name in compiled {
-        builder = builder.file(folder.path().join(name));
+        builder = builder.file(directory.path().join(name));
     }
     let error = builder.write().unwrap_err().to_string();
-    assert_eq!(error.replace(folder.path().to_str().unwrap(), "FOLDER"), expected);
+    assert_eq!(error.replace(directory.path().to_str().unwrap(), "DIR"), expected);
 }
 
 #[test]
 fn files_that_are_not_there_are_named() {
-    check_files(&[], &[], "no .proto file is named");
-    check_files(&[], &["b.proto"], "FOLDER/b.proto: does not exist, or lies in no include folder");
+    check_files(&[], &[], "no .proto file to compile: name one with `Builder::file`");
+    check_files(
+        &[],
+        &["b.proto"],
+        "DIR/b.proto: does not exist, or lies in no include directory; add its directory with \
+         `Builder::include`",
+    );
     check_files(
         &[("b.proto", "syntax = \"proto3\";\nimport \"c/d.proto\";")],
         &["b.proto"],

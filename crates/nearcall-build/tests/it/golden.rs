@@ -1,12 +1,12 @@
 //! Generated files compared with those in `tests/golden`. `UPDATE_EXPECT=1` rewrites them; the
-//! difference is reviewed like code. That they compile and run: `tests/compiles/main.rs`.
+//! difference is reviewed like code. Not here: compiling and running them (`tests/compiles`).
 
 use std::fs;
 use std::path::Path;
 
 use nearcall_build::Builder;
 
-use crate::folder::Folder;
+use crate::directory::TestDir;
 
 #[track_caller]
 fn check(name: &str, generated: &str, answer_later: &[&str]) {
@@ -14,9 +14,9 @@ fn check(name: &str, generated: &str, answer_later: &[&str]) {
 }
 
 #[track_caller]
-fn check_in(folder: &str, name: &str, generated: &str, answer_later: &[&str]) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let out = Folder::new();
+fn check_in(directory: &str, name: &str, generated: &str, answer_later: &[&str]) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+    let out = TestDir::new();
     let proto = golden.join(format!("{name}.proto"));
     let builder = Builder::new().file(proto).include(&golden).out_dir(out.path());
     let builder = answer_later.iter().fold(builder, |builder, path| builder.answer_later(*path));
@@ -57,6 +57,6 @@ fn what_the_benchmark_calls() {
 /// One of the studies' methods uses this one.
 #[test]
 fn what_the_study_of_calls_calls() {
-    let folder = "../nearcall-bench/src/studies/methods/golden";
-    check_in(folder, "handover", "study.v1.rs", &[]);
+    let directory = "../nearcall-bench/src/studies/methods/golden";
+    check_in(directory, "handover", "study.v1.rs", &[]);
 }

@@ -1,7 +1,7 @@
-//! The crate from the outside: golden files, errors, and what a build script sees.
+//! Tests through the public interface: golden files, errors, and the builder.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod builder;
+mod directory;
 mod errors;
-mod folder;
 mod golden;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 
-use nearcall_os::pipe::{End, fifo_open, fifo_unnamed};
+use nearcall_os::pipe::{End, create_unlinked_fifo, fifo_open};
 
 use crate::kernel::pipe::{HowNow, ask_for_size, channel};
 use crate::open::{Accepted, Offer, OpenError};
@@ -28,7 +28,7 @@ pub(crate) fn probe() -> Result<(), String> {
 pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let directory = runtime_dir::create().and_then(File::open);
     let directory = directory.map_err(OpenError::doing("opening the runtime directory"))?;
-    let make = || fifo_unnamed(&directory).map_err(OpenError::doing("making a FIFO"));
+    let make = || create_unlinked_fifo(&directory).map_err(OpenError::doing("making a FIFO"));
     let (to_server, to_client) = (make()?, make()?);
     let read = open(&to_server, End::Read)?;
     ask_for_size(&read, settings);

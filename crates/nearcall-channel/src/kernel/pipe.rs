@@ -59,7 +59,7 @@ impl ByteLine for PipeLine {
             (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
                 not_now(pipe::read(&self.read, into))
             }
-            (Try::Now, HowNow::NoWait) => pipe::read_now(&self.read, into),
+            (Try::Now, HowNow::NoWait) => pipe::try_read(&self.read, into),
             (Try::Now, HowNow::AskFirst) => {
                 match poll_one(&self.read, Interest::Readable, Deadline::NOW)? {
                     None => Ok(None),
@@ -75,7 +75,7 @@ impl ByteLine for PipeLine {
             (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
                 not_now(pipe::write(&self.write, bytes))
             }
-            (Try::Now, HowNow::NoWait) => pipe::write_now(&self.write, bytes),
+            (Try::Now, HowNow::NoWait) => pipe::try_write(&self.write, bytes),
             (Try::Now, HowNow::AskFirst) => {
                 let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
                 match poll_one(&self.write, Interest::Writable, Deadline::NOW)? {

@@ -140,8 +140,8 @@ fn channel(
     let (sending, receiving) = (Arc::clone(&outward), Arc::clone(&inward));
     let bytes = outgoing.len();
     let wake = move || {
-        let _ = mqueue::send_now(&*receiving, &[]);
-        let _ = mqueue::receive_now(&*sending, &mut vec![0; bytes]);
+        let _ = mqueue::try_send(&*receiving, &[]);
+        let _ = mqueue::try_receive(&*sending, &mut vec![0; bytes]);
     };
     let guard =
         watch(settings, move |_| wake()).map_err(OpenError::doing("watching the other end"))?;

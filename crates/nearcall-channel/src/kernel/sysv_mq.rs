@@ -96,7 +96,7 @@ impl PacketLine for SysvLine {
         let (queue, message) = (self.queues.outward, &mut self.outgoing);
         let sent = match how {
             Try::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
-            Try::Now => sysv::send_now(queue, KIND, message, packet_bytes),
+            Try::Now => sysv::try_send(queue, KIND, message, packet_bytes),
         };
         let sent = sent.map_err(gone)?;
         if sent {
@@ -111,7 +111,7 @@ impl PacketLine for SysvLine {
         loop {
             let received = match how {
                 Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
-                Try::Now => sysv::receive_now(queue, ANY_KIND, message),
+                Try::Now => sysv::try_receive(queue, ANY_KIND, message),
             };
             let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
             self.pause = PAUSE_MIN;
@@ -230,13 +230,13 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         let mut empty = MessageBuffer::with_capacity(0);
         match cause {
             Cause::Gone => {
-                let _ = sysv::send_now(inward, KIND, &mut empty, 0);
+                let _ = sysv::try_send(inward, KIND, &mut empty, 0);
                 let _ = sysv::remove(outward);
             }
             // One at a time. Before it is sent, since it may be received at once.
             Cause::Interrupted => {
                 let first = counted.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
-                if first.is_ok() && !matches!(sysv::send_now(inward, KIND, &mut empty, 0), Ok(true))
+                if first.is_ok() && !matches!(sysv::try_send(inward, KIND, &mut empty, 0), Ok(true))
                 {
                     // The queue is full, so nobody sleeps there.
                     take_call(&counted);

@@ -93,7 +93,7 @@ impl Outward {
         // The other end takes it from us at once, so our send buffer never fills.
         let sent = match how {
             Try::Blocking => not_now(socket::send(&*self.socket, packet)),
-            Try::Now => socket::send_now(&*self.socket, packet),
+            Try::Now => socket::try_send(&*self.socket, packet),
         };
         if sent?.is_none() {
             return Ok(None);
@@ -107,7 +107,7 @@ impl Outward {
         let mut word = [0; PREFIX_BYTES];
         let received = match how {
             Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut word)),
-            Try::Now => socket::recv_message_now(&*self.socket, &mut word),
+            Try::Now => socket::try_recv_message(&*self.socket, &mut word),
         };
         match received? {
             // Closed by our watcher.
@@ -146,7 +146,7 @@ impl Inward {
         if self.taken - self.told >= self.window / 4 {
             // If it fails, the next packet brings the next try; if the other end is gone, the
             // next receive tells.
-            if let Ok(Some(_)) = socket::send_now(&*self.socket, &self.taken.to_le_bytes()) {
+            if let Ok(Some(_)) = socket::try_send(&*self.socket, &self.taken.to_le_bytes()) {
                 self.told = self.taken;
             }
         }
@@ -156,12 +156,12 @@ impl Inward {
     fn receive_bytes(&mut self, how: Try) -> io::Result<Option<usize>> {
         let received = match how {
             Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut self.buffer)),
-            Try::Now => socket::recv_message_now(&*self.socket, &mut self.buffer),
+            Try::Now => socket::try_recv_message(&*self.socket, &mut self.buffer),
         };
         match received {
             // Told once, and before the packets that are still there. The watcher ends the wait.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                socket::recv_message_now(&*self.socket, &mut self.buffer)
+                socket::try_recv_message(&*self.socket, &mut self.buffer)
             }
             received => received,
         }

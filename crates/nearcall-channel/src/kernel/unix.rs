@@ -45,7 +45,7 @@ impl ByteLine for SocketLine {
     fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
         match how {
             Try::Blocking => not_now(socket::recv(&self.socket, into)),
-            Try::Now => socket::recv_now(&self.socket, into),
+            Try::Now => socket::try_recv(&self.socket, into),
         }
     }
 
@@ -53,7 +53,7 @@ impl ByteLine for SocketLine {
     fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
         match how {
             Try::Blocking => not_now(socket::send(&self.socket, bytes)),
-            Try::Now => socket::send_now(&self.socket, bytes),
+            Try::Now => socket::try_send(&self.socket, bytes),
         }
     }
 
@@ -128,7 +128,7 @@ impl PacketLine for UnixPackets {
         let packet = &self.outgoing[..packet_bytes];
         let sent = match how {
             Try::Blocking => not_now(socket::send(&*self.socket, packet)),
-            Try::Now => socket::send_now(&*self.socket, packet),
+            Try::Now => socket::try_send(&*self.socket, packet),
         };
         Ok(sent?.map(drop))
     }
@@ -138,12 +138,12 @@ impl PacketLine for UnixPackets {
         let into = &mut self.incoming;
         let received = match how {
             Try::Blocking => not_now(socket::recv_message(&*self.socket, into)),
-            Try::Now => socket::recv_message_now(&*self.socket, into),
+            Try::Now => socket::try_recv_message(&*self.socket, into),
         };
         let received = match received {
             // An end that left something unread is told of once, before the packets still here.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                socket::recv_message_now(&*self.socket, into)
+                socket::try_recv_message(&*self.socket, into)
             }
             received => received,
         };

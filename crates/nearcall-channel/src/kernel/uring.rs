@@ -157,7 +157,7 @@ impl UringWay {
 
     fn silence(&self) -> io::Result<()> {
         match self.bell.get() {
-            Some(bell) => eventfd::read_now(bell).map(drop),
+            Some(bell) => eventfd::try_read(bell).map(drop),
             None => Ok(()),
         }
     }

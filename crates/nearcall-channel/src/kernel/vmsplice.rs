@@ -69,7 +69,7 @@ pub(crate) fn probe() -> Result<(), String> {
     let pipe = pipe::create().map_err(|error| format!("making a pipe failed: {error}"))?;
     let buffer = SpliceBuffer::create(HEADER_BYTES);
     let mut buffer = buffer.map_err(|error| format!("no memory for pages: {error}"))?;
-    let spliced = buffer.splice_now(&pipe.write, 0..HEADER_BYTES);
+    let spliced = buffer.try_splice(&pipe.write, 0..HEADER_BYTES);
     spliced.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported => "this kernel has no vmsplice".to_owned(),
         io::ErrorKind::PermissionDenied => {
@@ -174,7 +174,7 @@ impl Sender {
             let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
             let taken = match (self.wait, until) {
                 (WaitPolicy::Block, Deadline::NEVER) => Some(buffer.splice(&self.pipe, range)?),
-                _ => buffer.splice_now(&self.pipe, range)?,
+                _ => buffer.try_splice(&self.pipe, range)?,
             };
             match taken {
                 Some(bytes) => self.unsent.start += bytes,
@@ -219,7 +219,7 @@ impl Receiver {
                 let ready = poll_one(pipe, poll::Interest::Readable, until)?;
                 ready.ok_or(ReceiveError::Empty)?;
             }
-            match pipe::read_now(pipe, into)? {
+            match pipe::try_read(pipe, into)? {
                 Some(0) => return Err(ReceiveError::PeerGone),
                 Some(bytes) => return Ok(bytes),
                 None if until.has_passed() => return Err(ReceiveError::Empty),

@@ -146,7 +146,7 @@ impl Monitor {
     /// takes effect by one store.
     #[inline]
     fn judge(&self, guard: &MutexGuard<'_>) {
-        if guard.found() == Lock::OwnerDied {
+        if guard.lock_state() == Lock::OwnerDied {
             self.life.set_gone();
         }
     }

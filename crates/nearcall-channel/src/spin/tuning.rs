@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, io};
 
-use nearcall_os::descriptor::open_to_read_now;
+use nearcall_os::descriptor::open_nonblocking;
 use nearcall_os::process;
 
 use super::WAKE_UPS_PER_SPIN;
@@ -109,7 +109,7 @@ pub fn read(path: &Path) -> Result<Tuning, Unusable> {
     // Before it is opened, since opening a device may do something.
     judge(&std::fs::metadata(path).map_err(Unusable::Unreadable)?)?;
     // It may be another one by now: opening a pipe must not wait for its writer.
-    let file = open_to_read_now(path).map_err(Unusable::Unreadable)?;
+    let file = open_nonblocking(path).map_err(Unusable::Unreadable)?;
     judge(&file.metadata().map_err(Unusable::Unreadable)?)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(Unusable::Unreadable)?;

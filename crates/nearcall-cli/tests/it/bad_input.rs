@@ -185,7 +185,7 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
         (
             &["gen", "fine.proto", "--include", "elsewhere", "--out", "."],
             1,
-            &["error: fine.proto: does not exist, or lies in no include folder"],
+            &["error: fine.proto: does not exist, or lies in no include directory"],
         ),
     ];
     cases.iter().for_each(|&case| check(&folder, case));

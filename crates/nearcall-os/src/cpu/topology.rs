@@ -1,15 +1,16 @@
-//! How processors are related: same core, same cache, same memory node.
+//! Relations of processors: same core, same cache, same memory node.
 //!
-//! Always true: a relation is claimed only if the machine states it; a hint that is missing makes
-//! the answer [`PlacementClass::Unknown`], because a wrong label on a number is worse than none.
-//! Not here: choosing processors to measure (`nearcall-bench`).
+//! **Invariants:** a relation is claimed only if the machine states it; a hint that is missing
+//! makes the answer [`PlacementClass::Unknown`], because a wrong label on a number is worse than
+//! none.
+//! **Not here:** choosing processors to measure (`nearcall-bench`).
 
 use std::fmt;
 use std::path::Path;
 
 use super::parse_list;
 
-/// How two processors are related, nearest first.
+/// The relation of two processors, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlacementClass {
     /// They are the same processor.
@@ -22,7 +23,7 @@ pub enum PlacementClass {
     SameNode,
     /// On different memory nodes.
     CrossNode,
-    /// The machine does not say enough.
+    /// The machine does not describe it.
     Unknown,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for PlacementClass {
     }
 }
 
-/// One processor as the machine describes it. `None`: it does not say.
+/// One processor. `None`: the machine does not describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
     /// Its number.
@@ -106,7 +107,7 @@ impl Topology {
         Self { cpus: online.into_iter().map(describe).collect() }
     }
 
-    /// How `a` and `b` are related. The order does not matter.
+    /// Classifies the relation of `a` and `b`. The order does not matter.
     #[must_use]
     pub fn class(&self, a: usize, b: usize) -> PlacementClass {
         if a == b {

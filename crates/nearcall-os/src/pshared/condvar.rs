@@ -1,10 +1,11 @@
 #![allow(unsafe_code, reason = "calls the C library's condition variables, may send the handle")]
 //! A condition variable in shared memory, on the monotonic clock.
 //!
-//! Always true: a wait gives the lock back and takes it again, also when it fails with a time-out.
-//! A killed waiter can make a later `signal` or `broadcast` block, because the C library counts
-//! waiters in the memory (glibc before 2.41): a test that kills peers bounds these from outside.
-//! Not here: the condition itself, which the caller checks in a loop.
+//! **Invariants:** a wait gives the lock back and takes it again, also when it fails with a
+//! time-out. A killed waiter can make a later `signal` or `broadcast` block, because the C library
+//! counts waiters in the memory (glibc before 2.41): a test that kills peers bounds these from
+//! outside.
+//! **Not here:** the condition itself, which the caller checks in a loop.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,7 +17,7 @@ use super::{MutexGuard, Place, c_timespec, check};
 use crate::deadline::Deadline;
 use crate::region::SharedRegion;
 
-/// A place to sleep until the other side says that something under the mutex has changed.
+/// A condition variable: sleeps until the other side signals a change under the mutex.
 #[derive(Debug)]
 pub struct Condvar {
     place: Place<pthread_cond_t>,
@@ -27,10 +28,10 @@ unsafe impl Send for Condvar {}
 // SAFETY: as for Send.
 unsafe impl Sync for Condvar {}
 
-/// How a [`Condvar::wait_timeout`] ended. The lock is held again in both cases.
+/// The end of a [`Condvar::wait_timeout`]. The lock is held again in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CondvarWait {
-    /// Somebody signalled, or it was a false alarm.
+    /// A signal, or a spurious wake-up.
     Woken,
     /// The time is over.
     TimedOut,
@@ -39,7 +40,7 @@ pub enum CondvarWait {
 impl Condvar {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<pthread_cond_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_cond_t>();
 
     /// Makes a condition variable at `at`. Once, before the peer attaches.
@@ -73,10 +74,10 @@ impl Condvar {
         Self { place: Place::new(region, at) }
     }
 
-    /// Gives the lock back, sleeps until it is signalled, and takes the lock again. May also
-    /// return without a signal. Sleeps for ever if the peer is dead.
+    /// Gives the lock back, sleeps until it is signalled, and takes the lock again. May also return
+    /// without a signal. Sleeps without end if the peer is dead.
     ///
-    /// `guard.found()` then says how the lock was found.
+    /// Then `guard.lock_state()` is the state in which the lock was found.
     ///
     /// # Errors
     ///
@@ -86,14 +87,14 @@ impl Condvar {
         // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the object;
         // the guard proves that this thread holds the mutex.
         let result = unsafe { libc::pthread_cond_wait(self.place.as_ptr(), guard.as_ptr()) };
-        guard.retaken(result)
+        guard.retake(result)
     }
 
-    /// As [`wait`](Self::wait), at most until `deadline`.
+    /// As for [`wait`](Self::wait), at most until `deadline`.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait).
+    /// As for [`wait`](Self::wait).
     pub fn wait_timeout(
         &self,
         guard: &mut MutexGuard<'_>,
@@ -104,14 +105,14 @@ impl Condvar {
         // SAFETY: as in `wait`; `end` is a valid time that lives during the call.
         match unsafe { libc::pthread_cond_timedwait(condvar, mutex, &raw const end) } {
             libc::ETIMEDOUT => {
-                guard.retaken(0)?;
+                guard.retake(0)?;
                 Ok(CondvarWait::TimedOut)
             }
-            result => guard.retaken(result).map(|()| CondvarWait::Woken),
+            result => guard.retake(result).map(|()| CondvarWait::Woken),
         }
     }
 
-    /// Wakes one sleeper. A system call only if somebody sleeps.
+    /// Wakes one sleeper. A system call only if there is a sleeper.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl Condvar {
         check(unsafe { libc::pthread_cond_signal(self.place.as_ptr()) })
     }
 
-    /// Wakes all sleepers. A system call only if somebody sleeps.
+    /// Wakes all sleepers. A system call only if there is a sleeper.
     ///
     /// # Errors
     ///

@@ -1,9 +1,10 @@
 #![allow(unsafe_code, reason = "calls the C library's mutexes, and may send the handle")]
-//! A robust mutex in shared memory: when its owner is killed, the next one gets it and is told.
+//! A robust mutex in shared memory: when its owner is killed, the next one gets it and sees that in
+//! [`Lock`].
 //!
-//! Always true: whoever gets the lock from a dead owner has already made it usable again; the
-//! memory of a held mutex stays mapped, even if the guard was forgotten.
-//! Not here: repairing what the dead owner left half done (the caller, who sees [`Lock`]).
+//! **Invariants:** a lock that comes from a dead owner was made consistent again before it is
+//! returned; the memory of a held mutex stays mapped, even if the guard was forgotten.
+//! **Not here:** repairing what the dead owner left half done (the caller, who sees [`Lock`]).
 
 use std::io;
 use std::marker::PhantomData;
@@ -53,7 +54,7 @@ pub struct MutexGuard<'a> {
 impl Mutex {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<pthread_mutex_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_mutex_t>();
 
     /// Makes an unlocked mutex at `at`. Once, before the peer attaches.
@@ -89,7 +90,7 @@ impl Mutex {
 
     /// Takes the lock, and sleeps until it is free. The death of the owner frees it.
     ///
-    /// A thread that already holds it sleeps for ever.
+    /// A thread that already holds it sleeps without end.
     ///
     /// # Errors
     ///
@@ -100,11 +101,11 @@ impl Mutex {
         self.guard(unsafe { libc::pthread_mutex_lock(self.place.as_ptr()) })
     }
 
-    /// Takes the lock if it is free. `Ok(None)`: somebody holds it.
+    /// Takes the lock if it is free. `Ok(None)`: it is held.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// As for [`lock`](Self::lock).
     #[inline]
     pub fn try_lock(&self) -> io::Result<Option<MutexGuard<'_>>> {
         // SAFETY: as in `lock`.
@@ -118,7 +119,7 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// As for [`lock`](Self::lock).
     pub fn lock_timeout(
         &self,
         deadline: impl Into<Deadline>,
@@ -155,7 +156,7 @@ impl Drop for Mutex {
     fn drop(&mut self) {
         if *self.held.get_mut() {
             // A guard was forgotten: the C library's list of held mutexes points into the region,
-            // so the region must stay mapped for ever.
+            // so the region must stay mapped until the process ends.
             mem::forget(Arc::clone(&self.place.region));
         }
     }
@@ -166,7 +167,7 @@ impl MutexGuard<'_> {
     /// took it again.
     #[must_use]
     #[inline]
-    pub fn found(&self) -> Lock {
+    pub fn lock_state(&self) -> Lock {
         self.found
     }
 
@@ -176,7 +177,7 @@ impl MutexGuard<'_> {
     }
 
     /// For a condition variable: `result` is how its wait took the lock again.
-    pub(super) fn retaken(&mut self, result: c_int) -> io::Result<()> {
+    pub(super) fn retake(&mut self, result: c_int) -> io::Result<()> {
         match self.mutex.take_over(result) {
             Ok(found) => {
                 self.found = found;

@@ -1,8 +1,8 @@
 #![allow(unsafe_code, reason = "calls the C library's semaphores, and may send the handle")]
 //! A POSIX semaphore in shared memory (`sem_t`).
 //!
-//! Always true: every wait is finite or says that it is not; signals do not end one.
-//! Not here: named semaphores, which would be left behind by a killed process.
+//! **Invariants:** every wait without a limit is documented as such; signals do not end one.
+//! **Not here:** named semaphores, which would be left behind by a killed process.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ unsafe impl Sync for Semaphore {}
 impl Semaphore {
     /// Bytes that it takes in the region.
     pub const SIZE: usize = size_of::<sem_t>();
-    /// What its offset must be a multiple of.
+    /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<sem_t>();
 
     /// Makes a semaphore of `value` at `at`. Once, before the peer attaches.
@@ -58,7 +58,7 @@ impl Semaphore {
         Self { place: Place::new(region, at) }
     }
 
-    /// Takes one, and sleeps until there is one: for ever if the peer is dead.
+    /// Takes one, and sleeps until there is one: without end if the peer is dead.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// When the counter is full: a peer forged it, or nobody ever waits.
+    /// When the counter is full: a peer forged it, or no thread waits.
     #[inline]
     pub fn post(&self) -> io::Result<()> {
         // SAFETY: as in `wait`.

@@ -1,9 +1,9 @@
 #![allow(unsafe_code, reason = "copies out of memory that another process writes")]
 //! Bytes that another process may change at any time, and copying them out and in.
 //!
-//! Always true: nobody gets a `&[u8]` of such memory; a copy is not read from it a second time:
-//! what was copied is what the caller then sees, whatever the peer does meanwhile.
-//! Not here: judging what was read (the caller's duty), the memory itself (`mapping.rs`).
+//! **Invariants:** there is no `&[u8]` of such memory; a copy is not read from it a second time:
+//! the caller sees what was copied, whatever the peer does meanwhile.
+//! **Not here:** judging what was read (the caller's duty), the memory itself (`mapping.rs`).
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -34,21 +34,21 @@ impl<'a> SharedBytes<'a> {
         Self { start, bytes, region: PhantomData }
     }
 
-    /// A view of private memory, for who reads shared and private bytes in the same way.
+    /// A view of private memory, for code that reads shared and private bytes in the same way.
     #[must_use]
     #[inline]
     pub fn from_slice(bytes: &'a [u8]) -> Self {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), region: PhantomData }
     }
 
-    /// How many bytes the view has. Our own number: a peer cannot change it.
+    /// The length of the view in bytes. A peer cannot change it.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the view has no bytes.
+    /// Returns whether the view has no bytes.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -70,7 +70,7 @@ impl<'a> SharedBytes<'a> {
         Self { start, bytes, region: PhantomData }
     }
 
-    /// Where it begins, for who may make a slice of it.
+    /// The start of the view, for code that may make a slice of it.
     #[inline]
     pub(super) fn as_ptr(&self) -> NonNull<u8> {
         self.start
@@ -158,10 +158,10 @@ const CALL_BYTES: usize = 40;
 
 /// Makes the compiler treat the memory at `target` as unknown.
 ///
-/// After a plain copy the compiler knows that source and target are equal, and may read the
-/// shared source again where the program says to read the private target. A peer could then
-/// change a value between our check and our use. The empty assembly block may, for all the
-/// compiler knows, have written all memory that `target` reaches, so the target must be read.
+/// After a plain copy the compiler knows that source and target are equal, and may read the shared
+/// source again where the program reads the private target. A peer could then change a value
+/// between our check and our use. The empty assembly block may, for all the compiler knows, have
+/// written all memory that `target` reaches, so the target must be read.
 #[inline(always)]
 fn forget_what_is_known(target: *mut u8) {
     #[cfg(not(miri))]
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn view(bytes: &[u8]) -> SharedBytes<'_> {
-        // SAFETY: the borrow keeps the bytes, and nobody writes them.
+        // SAFETY: the borrow keeps the bytes, and nothing writes them.
         unsafe { SharedBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
     }
 

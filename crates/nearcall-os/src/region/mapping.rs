@@ -1,9 +1,10 @@
 #![allow(unsafe_code, reason = "maps and unmaps memory, and makes pointers into it")]
 //! One stretch of memory that several regions may point into: a mapped file or a heap block.
 //!
-//! Always true: the memory is readable from `start` for `bytes` bytes until the last `Arc` of the
-//! mapping is dropped, and `start` is aligned to a page (heap block: `HEAP_ALIGN`).
-//! Not here: who may write, and the checks of a peer's file (`own.rs`, `peer.rs`, `shared.rs`).
+//! **Invariants:** the memory is readable from `start` for `bytes` bytes until the last `Arc` of
+//! the mapping is dropped, and `start` is aligned to a page (heap block: `HEAP_ALIGN`).
+//! **Not here:** which side may write, and the checks of a peer's file (`own.rs`, `peer.rs`,
+//! `shared.rs`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub(super) struct Mapping {
     source: Source,
 }
 
-/// How far a mapping may be accessed.
+/// The access that a mapping allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     ReadOnly,
@@ -37,8 +38,8 @@ enum Source {
     Heap,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread. `Mapping` itself hands out only a
-// raw pointer; the region types decide who may write through it.
+// SAFETY: the memory belongs to the process, not to a thread. `Mapping` itself hands out only a raw
+// pointer; the region types decide which side may write through it.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send: shared access to a `Mapping` yields only numbers and a raw pointer.
 unsafe impl Sync for Mapping {}
@@ -170,7 +171,7 @@ pub(super) fn create_file(
     Ok((mapping, file))
 }
 
-/// Maps a peer's memory file, after its kind, seals and size were judged.
+/// Maps a peer's memory file, after its kind, seals and size were checked.
 pub(super) fn open_file(
     fd: BorrowedFd<'_>,
     bytes: &std::ops::RangeInclusive<usize>,

@@ -1,9 +1,9 @@
 #![allow(unsafe_code, reason = "makes references into memory that the seals keep for us")]
 //! Memory that only this process writes, and that a peer may read.
 //!
-//! Always true: an [`OwnRegion`] is the only owner of its bytes in this process (a split gives
+//! **Invariants:** an [`OwnRegion`] is the only owner of its bytes in this process (a split gives
 //! disjoint ones), and the seals of its file keep every other process from writing them.
-//! Not here: the reading side (`peer.rs`), memory that both sides write (`shared.rs`).
+//! **Not here:** the reading side (`peer.rs`), memory that both sides write (`shared.rs`).
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -82,7 +82,7 @@ impl OwnRegion {
         self.bytes
     }
 
-    /// Whether the region has no bytes, as one half of a split at an end.
+    /// Returns whether the region has no bytes, as one half of a split at an end.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -168,12 +168,12 @@ impl OwnRegion {
         self.prefault_range(0..self.bytes)
     }
 
-    /// As [`prefault`](Self::prefault), for the pages of `range` only. For a region with
-    /// [`Backing::Lazy`]: where memory has run out this says so, and nobody is killed.
+    /// As for [`prefault`](Self::prefault), for the pages of `range` only. For a region with
+    /// [`Backing::Lazy`]: where memory has run out this returns an error, and no process is killed.
     ///
     /// # Errors
     ///
-    /// As [`prefault`](Self::prefault).
+    /// As for [`prefault`](Self::prefault).
     ///
     /// # Panics
     ///
@@ -206,7 +206,7 @@ impl OwnRegion {
         self.mapping.lock(self.range_in_mapping())
     }
 
-    /// Where it begins. Valid for its length as long as the region lives.
+    /// The start of the region. Valid for its length as long as the region lives.
     #[inline]
     pub(super) fn first_byte(&self) -> NonNull<u8> {
         self.start

@@ -1,9 +1,10 @@
 #![allow(unsafe_code, reason = "reads memory that another process writes")]
 //! A peer's memory, mapped read-only.
 //!
-//! Always true: the file is sealed so that it cannot shrink under us, and every word is loaded
-//! atomically, one load per call. What it says is the peer's claim: load once, judge, use.
-//! Not here: the writing side (`own.rs`), judging the values (the caller).
+//! **Invariants:** the file is sealed so that it cannot shrink under us, and every word is loaded
+//! atomically, one load per call. Its content is a claim of the peer: load it once, validate it,
+//! use it.
+//! **Not here:** the writing side (`own.rs`), judging the values (the caller).
 
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::AsFd;
@@ -36,15 +37,15 @@ unsafe impl Sync for PeerRegion {}
 
 impl PeerRegion {
     /// Maps a peer's memory file read-only, if it is one that the peer can no longer truncate and
-    /// nobody else can write, and if its size is within `bytes`.
+    /// no other process can write, and if its size is within `bytes`.
     ///
     /// Five system calls. The descriptor may be closed afterwards. The pages may not exist yet:
     /// reading a page that the peer left out takes memory from the system.
     ///
     /// # Errors
     ///
-    /// [`RegionError::NotMemoryFile`], [`RegionError::Seals`] and [`RegionError::Size`] say what
-    /// the peer sent instead; nothing was mapped. [`RegionError::Os`] when mapping failed.
+    /// [`RegionError::NotMemoryFile`], [`RegionError::Seals`] and [`RegionError::Size`] describe
+    /// what the peer sent instead; nothing was mapped. [`RegionError::Os`] when mapping failed.
     pub fn open(fd: impl AsFd, bytes: RangeInclusive<usize>) -> Result<Self, RegionError> {
         let mapping = open_file(fd.as_fd(), &bytes, SEALS_OWN, Access::ReadOnly)?;
         Ok(Self::over(Arc::new(mapping)))
@@ -85,7 +86,7 @@ impl PeerRegion {
     ///
     /// # Panics
     ///
-    /// As [`load32`](Self::load32), with a multiple of 8.
+    /// As for [`load32`](Self::load32), with a multiple of 8.
     #[must_use]
     #[inline]
     #[track_caller]
@@ -138,12 +139,12 @@ impl PeerRegion {
         self.prefault_range(0..self.bytes)
     }
 
-    /// As [`prefault`](Self::prefault), for the pages of `range` only. Where the peer left pages
-    /// out and memory has run out, this says so, and nobody is killed.
+    /// As for [`prefault`](Self::prefault), for the pages of `range` only. Where the peer left
+    /// pages out and memory has run out, this returns an error, and no process is killed.
     ///
     /// # Errors
     ///
-    /// As [`prefault`](Self::prefault).
+    /// As for [`prefault`](Self::prefault).
     ///
     /// # Panics
     ///

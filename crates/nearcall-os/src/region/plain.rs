@@ -1,10 +1,12 @@
 #![allow(unsafe_code, reason = "makes references into memory that two processes map")]
-//! Regions as plain bytes: our own once nothing else uses it, and a peer's on the user's word.
+//! Regions as plain bytes: those of this process once nothing else uses them, and those of a peer
+//! that the user trusts.
 //!
-//! Always true: the bytes of a [`PlainRegion`] have one user at a time, and it has no words, so `&`
-//! and `&mut` to them follow the usual rules; [`TrustedBytes`] cannot be made without a [`Trust`].
-//! Not here: bytes of a peer that nobody trusts, of which there are only copies (`bytes.rs`); when
-//! the memory may be written again (`nearcall-channel`).
+//! **Invariants:** the bytes of a [`PlainRegion`] have one user at a time, and it has no words, so
+//! `&` and `&mut` to them follow the usual rules; [`TrustedBytes`] cannot be made without a
+//! [`Trust`].
+//! **Not here:** bytes of an untrusted peer, of which there are only copies (`bytes.rs`); when the
+//! memory may be written again (`nearcall-channel`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OwnRegion, PeerRegion};
 
-/// A region of ours that holds nothing but bytes, to be lent to who writes them, one at a time.
+/// A region of ours that holds nothing but bytes, to be lent to one writer at a time.
 ///
-/// The peer maps it read-only. It sees writes as they are made, so write before you tell it, and
-/// not again before it has said that it is done.
+/// The peer maps it read-only. It sees writes as they are made, so write before you announce the
+/// bytes, and not again before the peer has released them.
 #[derive(Debug)]
 pub struct PlainRegion {
     shared: Arc<Plain>,
@@ -49,12 +51,12 @@ impl PlainRegion {
         if self.is_lent() {
             return None;
         }
-        // Only here does it become true, and `&mut self` keeps everybody else away from here.
+        // Only here does it become true, and `&mut self` excludes every other user.
         self.shared.is_lent.store(true, Ordering::Relaxed);
         Some(PlainBytes { shared: Arc::clone(&self.shared) })
     }
 
-    /// Whether the bytes are lent.
+    /// Returns whether the bytes are lent.
     #[must_use]
     #[inline]
     pub fn is_lent(&self) -> bool {
@@ -101,19 +103,19 @@ impl Drop for PlainBytes {
     }
 }
 
-/// The word of this program's user that a peer does not change what it has handed over while it is
-/// read here. Nothing else keeps a peer from it: its memory is its own.
+/// The promise of the user of this program that a peer does not change what it has handed over
+/// while it is read here. Nothing else keeps a peer from it: its memory is its own.
 ///
-/// A peer that breaks this word makes Rust's slices change under their readers, which is undefined
-/// behaviour in this process, not only wrong bytes. So it is given for a connection, by an option
-/// that says so, and never assumed.
+/// A peer that breaks this promise makes Rust's slices change under their readers, which is
+/// undefined behaviour in this process, not only wrong bytes. So it is given for a connection, by
+/// an option for it, and never assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trust {
     given: (),
 }
 
 impl Trust {
-    /// To be called where the user's option says that the peer is trusted, and nowhere else.
+    /// Call it only where an option of the user declares the peer trusted.
     #[must_use]
     pub fn given_by_the_user() -> Self {
         Self { given: () }
@@ -142,8 +144,9 @@ impl AsRef<[u8]> for TrustedBytes {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         let start = self.region.bytes(self.range.clone()).as_ptr();
-        // SAFETY: `new` judged the range; the region stays mapped as long as `self`, its size is
-        // sealed. That nobody writes the bytes meanwhile is the user's word, given as a `Trust`.
+        // SAFETY: `new` checked the range; the region stays mapped as long as `self`, its size is
+        // sealed. That they are not written meanwhile is the promise of the user, given as a
+        // `Trust`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.range.len()) }
     }
 }

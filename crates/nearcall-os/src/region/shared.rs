@@ -1,9 +1,9 @@
 #![allow(unsafe_code, reason = "reads and writes memory that another process writes too")]
 //! Memory that both sides write: for the measured mechanisms that keep locks in it.
 //!
-//! Always true: the size is sealed; no reference to plain bytes of it exists, only atomics and
+//! **Invariants:** the size is sealed; no reference to plain bytes of it exists, only atomics and
 //! copies. The peer may change any byte at any time, also those under a lock.
-//! Not here: the product's own channel, which has one writer per region (`own.rs`, `peer.rs`);
+//! **Not here:** the product's own channel, which has one writer per region (`own.rs`, `peer.rs`);
 //! the locks (`pshared.rs`).
 
 use std::ops::{Range, RangeInclusive};
@@ -30,7 +30,7 @@ impl SharedRegion {
     ///
     /// # Errors
     ///
-    /// As [`OwnRegion::create`](super::OwnRegion::create).
+    /// As for [`OwnRegion::create`](super::OwnRegion::create).
     pub fn create(
         name: &str,
         bytes: usize,
@@ -44,7 +44,7 @@ impl SharedRegion {
     ///
     /// # Errors
     ///
-    /// As [`PeerRegion::open`](super::PeerRegion::open).
+    /// As for [`PeerRegion::open`](super::PeerRegion::open).
     pub fn open(fd: impl AsFd, bytes: RangeInclusive<usize>) -> Result<Self, RegionError> {
         let mapping = open_file(fd.as_fd(), &bytes, SEALS_SHARED, Access::ReadWrite)?;
         Ok(Self { mapping })
@@ -92,7 +92,7 @@ impl SharedRegion {
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }
     }
 
-    /// The byte at `at`, for who copies one byte at a time on purpose.
+    /// The byte at `at`, for code that copies one byte at a time on purpose.
     ///
     /// # Panics
     ///
@@ -136,8 +136,8 @@ impl SharedRegion {
 
     /// Copies `source` to `at`.
     ///
-    /// Whoever writes the same bytes at the same time makes them a mixture of both; a lock in the
-    /// region is what keeps the sides apart.
+    /// Two writers of the same bytes at the same time leave a mixture of both; a lock in the region
+    /// is what keeps the sides apart.
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
 #![allow(unsafe_code, reason = "makes references into memory that another process writes too")]
 //! Memory that both sides write and read in place, because both are the same user's program.
 //!
-//! Always true: inside this process a borrow of the bytes excludes every other access, as with any
-//! `&mut`; that the other side keeps away from what is borrowed here is its user's word.
-//! Not here: memory of a peer that nobody trusts (`shared.rs`, of which there are only copies).
+//! **Invariants:** inside this process a borrow of the bytes excludes every other access, as with
+//! any `&mut`; that the other side does not touch borrowed bytes is a promise of the user.
+//! **Not here:** memory of an untrusted peer (`shared.rs`, of which there are only copies).
 
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +28,7 @@ impl TrustedRegion {
     ///
     /// # Errors
     ///
-    /// As [`SharedRegion::create`].
+    /// As for [`SharedRegion::create`].
     pub fn create(
         name: &str,
         bytes: usize,
@@ -44,7 +44,7 @@ impl TrustedRegion {
     ///
     /// # Errors
     ///
-    /// As [`SharedRegion::open`].
+    /// As for [`SharedRegion::open`].
     pub fn open(
         fd: impl AsFd,
         bytes: RangeInclusive<usize>,
@@ -66,8 +66,8 @@ impl TrustedRegion {
         self.shared.word32(at)
     }
 
-    /// The bytes of `range`, to read where they lie. Borrow them only between the peer's word that
-    /// they are there and ours that it may write them again.
+    /// The bytes of `range`, to read where they lie. Borrow them only between the message of the
+    /// peer that they are there and ours that it may write them again.
     ///
     /// # Panics
     ///
@@ -101,7 +101,7 @@ impl TrustedRegion {
     ///
     /// # Errors
     ///
-    /// As [`SharedRegion::prefault`].
+    /// As for [`SharedRegion::prefault`].
     pub fn prefault(&self) -> Result<(), Errno> {
         self.shared.prefault()
     }

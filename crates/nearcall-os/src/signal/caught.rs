@@ -1,7 +1,7 @@
-//! A signal with a handler that counts it, wakes who waits, and puts a message into a queue.
+//! A signal with a handler that counts it, wakes waiting threads, and puts a message into a queue.
 //!
 //! For what is measured: published studies call each other by signals. One at a time in a process.
-//! Always true: the handler makes system calls only, none of which waits, and keeps errno.
+//! **Invariants:** the handler makes system calls only, none of which waits, and keeps errno.
 #![allow(unsafe_code, reason = "rustix has no signal handlers")]
 
 use std::io;
@@ -18,13 +18,13 @@ use crate::futex;
 pub struct Caught {
     signal: Signal,
     before: libc::sigaction,
-    /// Where the handler sends; open as long as it may.
+    /// The queue of the handler; open while it may run.
     _queue: Option<OwnedFd>,
 }
 
 impl Caught {
-    /// Catches `signal`, and tells of each by an empty message to `queue`, a POSIX message queue.
-    /// A full queue loses it.
+    /// Catches `signal`, and sends an empty message to `queue`, a POSIX message queue, for each. A
+    /// full queue loses it.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl Caught {
         Ok(Self { signal, before, _queue: queue })
     }
 
-    /// How many have been caught since the process began, modulo 2^32.
+    /// Returns the number of signals caught since the process began, modulo 2^32.
     #[must_use]
     #[inline]
     pub fn count(&self) -> u32 {
@@ -124,16 +124,18 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 
 /// Signals caught in this process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
-/// Where the handler sends.
+/// The queue of the handler.
 static QUEUE: AtomicI32 = AtomicI32::new(NO_FD);
 /// A `Caught` lives.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use rustix::process::PidfdFlags;
+
     use super::*;
+    use crate::mqueue;
     use crate::poll::{Interest, poll_one};
-    use crate::{mqueue, process};
 
     #[test]
     fn a_signal_is_counted_and_told_to_the_queue() {
@@ -144,17 +146,18 @@ mod tests {
         let seen = caught.count();
         assert_eq!(caught.wait(seen, Duration::ZERO), seen);
         for sent in 1..=3 {
-            let process = process::pidfd_open(process::pid()).unwrap();
+            let (pid, flags) = (rustix::process::getpid(), PidfdFlags::empty());
+            let process = rustix::process::pidfd_open(pid, flags).unwrap();
             super::super::send_by_pidfd(process, Signal::USR1).unwrap();
             // Some other thread of the tests may be the one that takes it.
             while caught.wait(seen, Duration::from_secs(5)) != seen.wrapping_add(sent) {}
         }
-        // The third found it full, and waited for nobody.
+        // The third found the queue full, and did not wait.
         let mut into = [0; 8];
         for _ in 0..2 {
             let ready = poll_one(&queue, Interest::Readable, Some(Duration::from_secs(5)));
             assert!(ready.unwrap().is_some());
-            assert_eq!(mqueue::receive_now(&queue, &mut into).unwrap(), Some(0));
+            assert_eq!(mqueue::try_receive(&queue, &mut into).unwrap(), Some(0));
         }
         drop(caught);
         assert!(Caught::new(Signal::USR2, None::<OwnedFd>).is_ok());

@@ -1,7 +1,7 @@
 //! A second process for a test: the test binary itself, told by a variable which part to play.
 //!
-//! Always true: the child is dead and waited for when its [`Child`] is dropped, and ends by itself
-//! when its waits time out. It gets one descriptor, as its standard input.
+//! **Invariants:** the child is dead and waited for when its [`Child`] is dropped, and ends by
+//! itself when its waits time out. It gets one descriptor, as its standard input.
 
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nearcall_os::descriptor::{
-    duplicate, is_nonblocking, open_list, open_to_read_now, receive_with_fds, receive_with_fds_now,
-    send_with_fds, send_with_fds_now, set_nonblocking,
+    duplicate, is_nonblocking, open_list, open_nonblocking, receive_with_fds, send_with_fds,
+    set_nonblocking, try_receive_with_fds, try_send_with_fds,
 };
 use nearcall_os::{pipe, socket};
 
@@ -42,7 +42,7 @@ fn surplus_descriptors_are_closed_and_reported() {
         drop(received);
         // The end of the pipe is seen only when every copy of its writing end is closed.
         partner::wait_closed(&read);
-        assert_eq!(pipe::read_now(&read, &mut buffer).unwrap(), Some(0));
+        assert_eq!(pipe::try_read(&read, &mut buffer).unwrap(), Some(0));
     }
 }
 
@@ -65,13 +65,13 @@ fn a_closed_end_gives_zero_bytes_and_a_send_gives_an_error() {
 }
 
 #[test]
-fn the_forms_that_do_not_wait_say_not_now() {
+fn the_try_forms_do_not_wait() {
     let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-    assert!(receive_with_fds_now(&there, &mut [0; 2], 1).unwrap().is_none());
+    assert!(try_receive_with_fds(&there, &mut [0; 2], 1).unwrap().is_none());
     let block = [0; 4096];
-    while send_with_fds_now(&here, &block, &[]).unwrap().is_some() {}
+    while try_send_with_fds(&here, &block, &[]).unwrap().is_some() {}
     let too_many = vec![here.as_fd(); 33];
-    assert!(send_with_fds_now(&here, b"x", &too_many).is_err());
+    assert!(try_send_with_fds(&here, b"x", &too_many).is_err());
     assert!(!is_nonblocking(&here).unwrap());
     set_nonblocking(&here, true).unwrap();
     assert!(is_nonblocking(&here).unwrap());
@@ -96,9 +96,9 @@ fn a_named_pipe_without_a_writer_is_opened_at_once() {
     let path = std::env::temp_dir().join(format!("nearcall-pipe-{}", std::process::id()));
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
-    let opened = open_to_read_now(&path);
+    let opened = open_nonblocking(&path);
     std::fs::remove_file(&path).unwrap();
     let opened = opened.unwrap();
     assert!(close_on_exec(opened.as_fd()) && is_nonblocking(&opened).unwrap());
-    assert!(open_to_read_now(&path).is_err());
+    assert!(open_nonblocking(&path).is_err());
 }

@@ -1,7 +1,7 @@
-//! What the functions of this crate promise, tried on the running kernel.
+//! Tests of the functions of this crate on the running kernel.
 //!
-//! Always true: a test leaves no process, file or descriptor behind, and bounds every wait.
-//! Not here: parsing and arithmetic, which are tested beside the code.
+//! **Invariants:** a test leaves no process, file or descriptor behind, and bounds every wait.
+//! **Not here:** parsing and arithmetic, which are tested beside the code.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod child;
@@ -17,10 +17,10 @@ mod perf;
 mod pipe;
 mod process;
 mod pshared;
+mod ptrace;
 mod region;
 mod signal;
 mod socket;
 mod sysv;
-mod trace;
 mod uring;
 mod vmsplice;

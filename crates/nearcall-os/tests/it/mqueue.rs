@@ -10,20 +10,20 @@ fn messages_keep_their_order_and_a_full_queue_refuses() {
     let attributes = mqueue::attributes(&queue).unwrap();
     assert_eq!((attributes.messages_max, attributes.message_bytes_max), (3, 64));
     let mut buffer = [0; 64];
-    assert_eq!(mqueue::receive_now(&queue, &mut buffer).unwrap(), None);
+    assert_eq!(mqueue::try_receive(&queue, &mut buffer).unwrap(), None);
     assert_eq!(mqueue::receive_timeout(&queue, &mut buffer, SHORT).unwrap(), None);
     for byte in 0..3u8 {
         mqueue::send(&queue, &[byte; 10]).unwrap();
     }
-    assert!(!mqueue::send_now(&queue, b"x").unwrap());
+    assert!(!mqueue::try_send(&queue, b"x").unwrap());
     assert!(!mqueue::send_timeout(&queue, b"x", SHORT).unwrap());
     assert_eq!(mqueue::attributes(&queue).unwrap().messages, 3);
     for byte in 0..3u8 {
         assert_eq!(mqueue::receive(&queue, &mut buffer).unwrap(), 10);
         assert_eq!(buffer[9], byte);
     }
-    assert!(mqueue::send_now(&queue, &[]).unwrap());
-    assert_eq!(mqueue::receive_now(&queue, &mut buffer).unwrap(), Some(0));
+    assert!(mqueue::try_send(&queue, &[]).unwrap());
+    assert_eq!(mqueue::try_receive(&queue, &mut buffer).unwrap(), Some(0));
 }
 
 #[test]

@@ -10,14 +10,14 @@ use crate::partner;
 fn a_blocking_pipe_can_be_tried() {
     let pipe = pipe::create().unwrap();
     let mut buffer = [0; 4096];
-    assert_eq!(pipe::read_now(&pipe.read, &mut buffer).unwrap(), None);
+    assert_eq!(pipe::try_read(&pipe.read, &mut buffer).unwrap(), None);
     let mut sent = 0;
-    while let Some(bytes) = pipe::write_now(&pipe.write, &buffer).unwrap() {
+    while let Some(bytes) = pipe::try_write(&pipe.write, &buffer).unwrap() {
         sent += bytes;
     }
     assert_eq!(sent, pipe::size_bytes(&pipe.read).unwrap());
     assert_eq!(pipe::queued_bytes(&pipe.read).unwrap(), sent);
-    assert_eq!(pipe::read_now(&pipe.read, &mut buffer).unwrap(), Some(4096));
+    assert_eq!(pipe::try_read(&pipe.read, &mut buffer).unwrap(), Some(4096));
     assert!(!nearcall_os::descriptor::is_nonblocking(&pipe.read).unwrap());
 }
 
@@ -35,7 +35,7 @@ fn a_pipe_without_a_reader_is_an_error_and_no_signal() {
     partner::wait_closed(&pipe.write);
     let error = pipe::write(&pipe.write, b"x").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-    let error = pipe::write_now(&pipe.write, b"x").unwrap_err();
+    let error = pipe::try_write(&pipe.write, b"x").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }
 
@@ -44,7 +44,7 @@ fn a_fifo_works_after_its_name_is_gone() {
     let path = std::env::temp_dir().join(format!("nearcall-os-fifo-{}", std::process::id()));
     std::fs::create_dir(&path).unwrap();
     let directory = std::fs::File::open(&path).unwrap();
-    let fifo = pipe::fifo_unnamed(&directory);
+    let fifo = pipe::create_unlinked_fifo(&directory);
     // Fails if a name is left.
     std::fs::remove_dir(&path).unwrap();
     let fifo = fifo.unwrap();
@@ -53,13 +53,13 @@ fn a_fifo_works_after_its_name_is_gone() {
     let read = pipe::fifo_open(fifo.as_fd(), End::Read).unwrap();
     let write = pipe::fifo_open(fifo.as_fd(), End::Write).unwrap();
     let mut buffer = [0; 8192];
-    assert_eq!(pipe::read_now(&read, &mut buffer).unwrap(), None);
+    assert_eq!(pipe::try_read(&read, &mut buffer).unwrap(), None);
     let mut sent = 0;
-    while let Some(bytes) = pipe::write_now(&write, &buffer).unwrap() {
+    while let Some(bytes) = pipe::try_write(&write, &buffer).unwrap() {
         sent += bytes;
     }
     assert_eq!(sent, pipe::size_bytes(&read).unwrap());
-    assert!(pipe::read_now(&read, &mut buffer).unwrap().unwrap() > 0);
+    assert!(pipe::try_read(&read, &mut buffer).unwrap().unwrap() > 0);
     drop(write);
     while pipe::read(&read, &mut buffer).unwrap() > 0 {}
 }

@@ -90,7 +90,7 @@ fn a_held_mutex_is_refused_to_others() {
     let (region, _file) = region();
     let mutex = Mutex::init(&region, MUTEX).unwrap();
     let guard = mutex.lock().unwrap();
-    assert_eq!(guard.found(), Lock::Clean);
+    assert_eq!(guard.lock_state(), Lock::Clean);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let other = Mutex::attach(&region, MUTEX);
@@ -116,9 +116,9 @@ fn the_lock_of_a_killed_process_goes_to_the_next_one() {
     assert!(mutex.try_lock().unwrap().is_none());
     child.kill();
     let guard = mutex.lock_timeout(PATIENCE).unwrap().unwrap();
-    assert_eq!(guard.found(), Lock::OwnerDied);
+    assert_eq!(guard.lock_state(), Lock::OwnerDied);
     drop(guard);
-    assert_eq!(mutex.lock().unwrap().found(), Lock::Clean);
+    assert_eq!(mutex.lock().unwrap().lock_state(), Lock::Clean);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_lock_whose_thread_ended_is_found_as_owner_died() {
         scope.spawn(|| std::mem::forget(Mutex::attach(&region, MUTEX).lock().unwrap()));
     });
     let guard = mutex.lock_timeout(PATIENCE).unwrap().unwrap();
-    assert_eq!(guard.found(), Lock::OwnerDied);
+    assert_eq!(guard.lock_state(), Lock::OwnerDied);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_condition_is_waited_for_at_most_so_long() {
     let ended = (0..1000)
         .any(|_| condvar.wait_timeout(&mut guard, SHORT).unwrap() == CondvarWait::TimedOut);
     assert!(ended);
-    assert_eq!(guard.found(), Lock::Clean);
+    assert_eq!(guard.lock_state(), Lock::Clean);
     drop(guard);
     assert!(mutex.try_lock().unwrap().is_some(), "the wait took the lock again, once");
 }

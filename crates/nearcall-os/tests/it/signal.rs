@@ -10,7 +10,7 @@ use crate::partner::{self, PATIENCE, SHORT};
 
 #[test]
 fn a_blocked_signal_is_waited_for() {
-    let set = SignalSet::of(&[Signal::USR1]);
+    let set = SignalSet::new(&[Signal::USR1]);
     let before = signal::block(&set).unwrap();
     assert_eq!(signal::wait_for(&set, SHORT).unwrap(), None);
     signal::send_to_thread(pid(), tid(), Signal::USR1).unwrap();
@@ -21,7 +21,7 @@ fn a_blocked_signal_is_waited_for() {
 
 #[test]
 fn a_blocked_signal_is_read_from_a_descriptor() {
-    let set = SignalSet::of(&[Signal::USR2]);
+    let set = SignalSet::new(&[Signal::USR2]);
     signal::block(&set).unwrap();
     let fd = signal::signalfd(&set).unwrap();
     assert!(poll_one(&fd, Interest::Readable, SHORT).unwrap().is_none());

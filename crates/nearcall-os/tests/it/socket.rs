@@ -69,8 +69,8 @@ fn every_pair_carries_bytes_both_ways() {
     for (here, there) in pairs.map(Result::unwrap) {
         for (from, to) in [(&here, &there), (&there, &here)] {
             let mut buffer = [0; 8];
-            assert_eq!(socket::recv_now(to, &mut buffer).unwrap(), None);
-            assert_eq!(socket::send_now(from, b"hello").unwrap(), Some(5));
+            assert_eq!(socket::try_recv(to, &mut buffer).unwrap(), None);
+            assert_eq!(socket::try_send(from, b"hello").unwrap(), Some(5));
             assert_eq!(socket::recv(to, &mut buffer).unwrap(), 5);
             assert_eq!(&buffer[..5], b"hello");
         }
@@ -83,7 +83,7 @@ fn a_cut_message_tells_its_full_length() {
         let (here, there) = socket::unix_pair(kind).unwrap();
         socket::send(&here, b"hello").unwrap();
         assert_eq!(socket::recv_message(&there, &mut [0; 2]).unwrap(), 5);
-        assert_eq!(socket::recv_message_now(&there, &mut [0; 2]).unwrap(), None);
+        assert_eq!(socket::try_recv_message(&there, &mut [0; 2]).unwrap(), None);
     }
 }
 

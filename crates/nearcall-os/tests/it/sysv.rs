@@ -7,7 +7,7 @@ fn messages_are_taken_by_type_and_a_full_queue_refuses() {
     let queue = OwnedQueue::create().unwrap();
     let mut message = MessageBuffer::with_capacity(100);
     assert_eq!(message.body().len(), 100);
-    assert_eq!(sysv::receive_now(queue.id(), 0, &mut message).unwrap(), None);
+    assert_eq!(sysv::try_receive(queue.id(), 0, &mut message).unwrap(), None);
     message.body_mut()[..2].copy_from_slice(b"ab");
     sysv::send(queue.id(), 1, &mut message, 2).unwrap();
     message.body_mut()[..2].copy_from_slice(b"cd");
@@ -17,7 +17,7 @@ fn messages_are_taken_by_type_and_a_full_queue_refuses() {
     assert_eq!(sysv::receive(queue.id(), 0, &mut message).unwrap(), 2);
     assert_eq!(&message.body()[..2], b"ab");
     let mut sent = 0;
-    while sysv::send_now(queue.id(), 1, &mut message, 100).unwrap() {
+    while sysv::try_send(queue.id(), 1, &mut message, 100).unwrap() {
         sent += 1;
     }
     let stat = sysv::stat(queue.id()).unwrap();

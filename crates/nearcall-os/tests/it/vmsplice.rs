@@ -19,15 +19,15 @@ fn spliced_bytes_arrive_and_can_be_written_after_the_release() {
 }
 
 #[test]
-fn a_full_pipe_says_not_now() {
+fn a_write_to_a_full_pipe_is_none() {
     let pipe = pipe::create().unwrap();
     pipe::set_size_bytes(&pipe.write, 4096).unwrap();
     let mut buffer = SpliceBuffer::create(65_536).unwrap();
-    let taken = buffer.splice_now(&pipe.write, 0..65_536).unwrap().unwrap();
+    let taken = buffer.try_splice(&pipe.write, 0..65_536).unwrap().unwrap();
     assert!(taken < 65_536, "one page was expected, {taken} bytes were taken");
     assert_eq!(buffer.handed_over(), taken);
     let rest = buffer.free();
-    assert_eq!(buffer.splice_now(&pipe.write, rest).unwrap(), None);
+    assert_eq!(buffer.try_splice(&pipe.write, rest).unwrap(), None);
 }
 
 #[test]

@@ -46,12 +46,12 @@ impl Mailbox {
 
     fn wake(&self) {
         // A counter that is full wakes the loop anyway.
-        let _ = eventfd::add_one_now(&self.eventfd);
+        let _ = eventfd::try_add_one(&self.eventfd);
     }
 
     /// Takes what was posted and clears the descriptor.
     pub(crate) fn take(&self) -> Vec<Handshaked> {
-        let _ = eventfd::read_now(&self.eventfd);
+        let _ = eventfd::try_read(&self.eventfd);
         std::mem::take(&mut *self.posts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

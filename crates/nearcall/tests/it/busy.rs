@@ -57,7 +57,7 @@ fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
             }
             if ticks >= 20 && !written {
                 written = true;
-                nearcall_os::socket::send_now(&writer, &[1]).unwrap();
+                nearcall_os::socket::try_send(&writer, &[1]).unwrap();
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -90,7 +90,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
                 for _ in 0..round % 67 {
                     echo.nothing(&()).unwrap();
                 }
-                nearcall_os::socket::send_now(&writer, &[1]).unwrap();
+                nearcall_os::socket::try_send(&writer, &[1]).unwrap();
                 hears.recv_timeout(Duration::from_secs(20)).expect("the loop has heard of it");
             }
         });
@@ -99,7 +99,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
             else {
                 panic!("nothing else concerns the user")
             };
-            nearcall_os::socket::recv_now(&reader, &mut [0]).unwrap();
+            nearcall_os::socket::try_recv(&reader, &mut [0]).unwrap();
             heard.send(()).unwrap();
         }
         let pause = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! Checks for figures that are to be trusted: CPUs, clocks, sleep states, neighbours.
 
 use nearcall_os::cpu::parse_list;
-use nearcall_os::load::parse_loadavg;
+use nearcall_os::cpu_load::parse_loadavg;
 
 use super::{Check, Concern, note, ok, unknown, warning};
 use crate::machine::limits::sysctl_path;
@@ -64,7 +64,7 @@ pub(super) const STEAL: Check = Check {
     concerns: Concern::Measuring,
     why: "the hypervisor gives our CPU to others without telling the program",
     judge: |facts| {
-        let sum = |of: fn(&nearcall_os::load::CpuTimes) -> u64| {
+        let sum = |of: fn(&nearcall_os::cpu_load::CpuTimes) -> u64| {
             facts.cpu_times.iter().map(of).fold(0_u64, u64::saturating_add)
         };
         let (steal, used) = (sum(|times| times.steal), sum(|times| times.busy));

@@ -110,7 +110,7 @@ impl Line for ServerLine {
         loop {
             match self.event_loop.next(Deadline::NEVER)? {
                 Some(Event::Descriptor(_, ready)) => {
-                    if mqueue::receive_now(&self.queue, &mut self.message)?.is_some() {
+                    if mqueue::try_receive(&self.queue, &mut self.message)?.is_some() {
                         break;
                     }
                     let gone = poll_one(&self.meeting, Interest::HangUp, Some(Duration::ZERO))?;

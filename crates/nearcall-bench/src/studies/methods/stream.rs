@@ -65,7 +65,7 @@ fn large_pipe() -> Result<Pipe, Failure> {
 /// A named pipe. Its name is gone before it is opened, so nothing stays behind a killed process.
 pub(super) fn named_pipe() -> Result<Pipe, Failure> {
     let directory = File::open(std::env::temp_dir())?;
-    let fifo = pipe::fifo_unnamed(&directory)?;
+    let fifo = pipe::create_unlinked_fifo(&directory)?;
     let open = |end| pipe::fifo_open(fifo.as_fd(), end);
     // The reading end first: the other cannot be opened without it.
     let read = open(End::Read)?;

@@ -99,7 +99,7 @@ impl Line {
     pub(super) fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
         while !self.unsent.is_empty() {
             let socket = self.socket.as_ref().ok_or(SendError::PeerGone)?;
-            match socket::send_now(socket, &self.outbox[self.unsent.clone()])? {
+            match socket::try_send(socket, &self.outbox[self.unsent.clone()])? {
                 Some(bytes) => self.unsent.start += bytes,
                 None if until == Deadline::NOW => return Err(SendError::Full),
                 None => {
@@ -202,7 +202,7 @@ fn receive_some(
             let ready = poll_one(socket, poll::Interest::Readable, until)?;
             ready.ok_or(io::ErrorKind::TimedOut)?;
         }
-        match socket::recv_now(socket, into)? {
+        match socket::try_recv(socket, into)? {
             Some(bytes) => return Ok(bytes),
             None if until.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
             None => std::hint::spin_loop(),

@@ -38,7 +38,7 @@ impl Either {
     /// Takes rings back. Whether there may be more.
     #[inline]
     fn take_rings(&self, buffer: &mut [u8]) -> bool {
-        match socket::recv_now(&self.socket, buffer) {
+        match socket::try_recv(&self.socket, buffer) {
             Ok(Some(bytes @ 1..)) => return bytes == buffer.len(),
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => self.life.set_gone(),
@@ -92,7 +92,7 @@ impl Doorbell for Either {
     fn ring_for(&self, memory: &Memory, sleeper: SleepOn) -> io::Result<()> {
         match sleeper {
             SleepOn::Futex => self.ring(memory),
-            SleepOn::Descriptor => socket::send_now(&self.socket, &[1]).map(drop),
+            SleepOn::Descriptor => socket::try_send(&self.socket, &[1]).map(drop),
         }
     }
 

@@ -59,7 +59,7 @@ impl Doorbell for Pipe {
 
     #[inline]
     fn ring(&self, _: &Memory) -> io::Result<()> {
-        pipe::write_now(&self.theirs, &[1]).map(drop)
+        pipe::try_write(&self.theirs, &[1]).map(drop)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -68,7 +68,7 @@ impl Doorbell for Pipe {
 
     #[inline]
     fn silence(&self) {
-        self.judge(pipe::read_now(&self.ours, &mut [0; RINGS_PER_READ]));
+        self.judge(pipe::try_read(&self.ours, &mut [0; RINGS_PER_READ]));
     }
 
     fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {

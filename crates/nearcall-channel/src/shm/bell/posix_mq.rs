@@ -50,7 +50,7 @@ impl Doorbell for PosixMq {
 
     #[inline]
     fn ring(&self, _: &Memory) -> io::Result<()> {
-        mqueue::send_now(&self.theirs, &[1]).map(drop)
+        mqueue::try_send(&self.theirs, &[1]).map(drop)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -59,13 +59,13 @@ impl Doorbell for PosixMq {
 
     fn silence(&self) {
         // Nothing there, or the other end was faster: both mean silence.
-        let _ = mqueue::receive_now(&self.ours, &mut [0; RING_BYTES]);
+        let _ = mqueue::try_receive(&self.ours, &mut [0; RING_BYTES]);
     }
 
     fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
-            let _ = mqueue::send_now(&ours, &[0]);
+            let _ = mqueue::try_send(&ours, &[0]);
         })
     }
 }

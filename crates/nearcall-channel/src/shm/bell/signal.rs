@@ -120,7 +120,7 @@ impl Meet for Signal {
 
 impl Signal {
     fn new(settings: &Settings) -> Result<Self, OpenError> {
-        let set = SignalSet::of(&[RING]);
+        let set = SignalSet::new(&[RING]);
         signal::block(&set).map_err(OpenError::doing("holding back a signal"))?;
         let Some(peer_pid) = settings.peer.pid() else {
             return Err(OpenError::Unsupported(

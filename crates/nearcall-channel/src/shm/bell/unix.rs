@@ -57,7 +57,7 @@ impl Doorbell for Unix {
 
     #[inline]
     fn ring(&self, _: &Memory) -> io::Result<()> {
-        socket::send_now(&self.socket, &[1]).map(drop)
+        socket::try_send(&self.socket, &[1]).map(drop)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -66,7 +66,7 @@ impl Doorbell for Unix {
 
     #[inline]
     fn silence(&self) {
-        self.judge(socket::recv_now(&self.socket, &mut [0; RINGS_PER_READ]));
+        self.judge(socket::try_recv(&self.socket, &mut [0; RINGS_PER_READ]));
     }
 
     fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {

@@ -224,7 +224,7 @@ fn memfd(flags: MemfdFlags, bytes: usize) -> OwnedFd {
 }
 
 fn fifo() -> OwnedFd {
-    pipe::fifo_unnamed(File::open(std::env::temp_dir()).unwrap()).unwrap()
+    pipe::create_unlinked_fifo(File::open(std::env::temp_dir()).unwrap()).unwrap()
 }
 
 const BYTES: usize = FRAMES + RING_BYTES as usize;

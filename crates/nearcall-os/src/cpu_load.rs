@@ -1,4 +1,4 @@
-//! What else runs on the machine: time per CPU, pressure, throttling, the run queue.
+//! Load of the machine: time per CPU, pressure, throttling, the run queue.
 //!
 //! Every parser is a function of its text; a missing file or line is `None`. Two readings are taken
 //! and compared by the caller: all counts here only grow.
@@ -25,7 +25,7 @@ pub struct Pressure {
     pub some_total_us: u64,
 }
 
-/// How often the CPU quota of a cgroup stopped it.
+/// The count and the time of stops by the CPU quota of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttling {
     /// Periods in which it was stopped.
@@ -84,7 +84,7 @@ pub fn run_queue() -> Option<RunQueue> {
 pub fn parse_stat(text: &str) -> Vec<CpuTimes> {
     let times = |line: &str| {
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        // The sum of all CPUs has no number, and is not wanted.
+        // The sum of all CPUs has no number; it is skipped.
         let cpu = line.as_bytes().get(3)?.is_ascii_digit().then(|| fields.next())??;
         let counts: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
         let [user, nice, system, idle, io_wait, interrupt, soft_interrupt] = *counts.get(..7)?
@@ -127,8 +127,9 @@ pub fn parse_throttling(text: &str) -> Option<Throttling> {
     Some(Throttling { periods: field("nr_throttled")?, stopped_ns })
 }
 
-/// Where the cpu.stat of the cgroups in a text of /proc/self/cgroup may lie, best first. Inside a
-/// container the listed path is often not visible and the mount's root is our own group.
+/// Lists the possible paths of cpu.stat for a text of /proc/self/cgroup, best first. Inside a
+/// container the listed path is often not visible and the root of the mount is the group of this
+/// process.
 #[must_use]
 pub fn cpu_stat_paths(text: &str) -> Vec<String> {
     let mut paths = Vec::new();

@@ -1,5 +1,5 @@
-//! How much memory a process and the machine use, from the text files of /proc and /sys; and how
-//! to keep a process's own memory present.
+//! Memory of a process and of the machine, from the text files of /proc and /sys; and locking the
+//! memory of this process.
 //!
 //! Every parser is a function of its text; a missing file or line is `None`.
 
@@ -14,20 +14,20 @@ use rustix::process::{Resource, getrlimit};
 pub struct Rollup {
     /// Resident bytes.
     pub rss_bytes: u64,
-    /// Resident bytes, shared ones divided by the number of those who share them.
+    /// Resident bytes; shared ones divided by the number of processes that share them.
     pub pss_bytes: u64,
-    /// Resident bytes that nobody else maps, clean and dirty.
+    /// Resident bytes that no other process maps, clean and dirty.
     pub private_bytes: u64,
     /// Bytes swapped out.
     pub swap_bytes: u64,
 }
 
-/// When the kernel uses huge pages.
+/// The setting for transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HugePages {
     /// Wherever it can.
     Always,
-    /// Where madvise asked for them.
+    /// Only after madvise.
     Madvise,
     /// Nowhere.
     Never,
@@ -39,7 +39,7 @@ pub fn rollup(pid: i32) -> Option<Rollup> {
     parse_rollup(&std::fs::read_to_string(proc_file(pid, "smaps_rollup")).ok()?)
 }
 
-/// How many mappings process `pid` (0: this one) has. For leak checks.
+/// Counts the mappings of process `pid` (0: this one). For leak checks.
 #[must_use]
 pub fn mapping_count(pid: i32) -> Option<usize> {
     Some(std::fs::read_to_string(proc_file(pid, "maps")).ok()?.lines().count())
@@ -51,8 +51,8 @@ pub fn available_bytes() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// Free bytes that wait in lists of single processors, of which [`available_bytes`] does not know.
-/// On large machines that are hundreds of megabytes, which come and go with what processes free.
+/// Free bytes that wait in per-processor lists, which [`available_bytes`] does not count. On large
+/// machines that are hundreds of megabytes, which come and go with what processes free.
 #[must_use]
 pub fn per_cpu_free_bytes() -> Option<u64> {
     let pages = parse_per_cpu_pages(&std::fs::read_to_string("/proc/zoneinfo").ok()?)?;
@@ -72,26 +72,26 @@ pub fn huge_pages() -> Option<HugePages> {
     parse_huge_pages(&std::fs::read_to_string(path).ok()?)
 }
 
-/// The setting for shared memory (memfd, tmpfs), as the kernel words it: "never", "advise", ...
+/// The setting for shared memory (memfd, tmpfs), as the kernel writes it: "never", "advise", ...
 #[must_use]
 pub fn shared_huge_pages() -> Option<String> {
     let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     selected(&std::fs::read_to_string(path).ok()?).map(str::to_owned)
 }
 
-/// Keeps each page of this process present once it was touched, also of what is mapped later, if
-/// whatever comes may be locked; if the limit on locked memory (RLIMIT_MEMLOCK) holds for us, only
-/// of what is mapped now, because a later allocation beyond the limit would fail. `Ok(false)`: not
-/// even that is allowed, and nothing was done. Brings nothing in: whoever cares touches it before.
+/// Locks each page of this process once it was touched. Later mappings are included only if the
+/// limit on locked memory (RLIMIT_MEMLOCK) does not apply to this process; under the limit, a later
+/// allocation would fail. `Ok(false)`: locking is not allowed, and nothing was done. No page is
+/// made present by this call: touch it first.
 ///
 /// # Errors
 ///
-/// The kernel's, for another reason than the limit.
+/// The error of the kernel, for another reason than the limit.
 pub fn lock_all() -> io::Result<bool> {
     let limit = getrlimit(Resource::Memlock).current;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
-    // More than the limit is locked only for those for whom it does not hold.
+    // Only a process without the limit may lock more than it allows.
     if limit.is_none_or(|limit| parse_virtual(&status).is_some_and(|bytes| bytes > limit)) {
         flags |= MlockAllFlags::FUTURE;
     }
@@ -102,14 +102,14 @@ pub fn lock_all() -> io::Result<bool> {
     }
 }
 
-/// How much memory this process may lock, in bytes; `None`: any amount.
+/// The bytes that this process may lock; `None`: any number.
 #[must_use]
 pub fn lock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Whether the file of `fd` is in memory only, on a tmpfs, so that syncing it writes to no disk.
-/// False where the kernel does not say.
+/// Returns whether the file of `fd` is on a tmpfs, so that syncing it writes to no disk. False if
+/// the kernel does not answer.
 #[must_use]
 pub fn is_in_memory(fd: impl AsFd) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)

@@ -1,12 +1,12 @@
-//! An empty folder for one test; gone when dropped.
+//! An empty directory for one test, removed on drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct TestDir(PathBuf);
 
-impl Folder {
+impl TestDir {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -20,7 +20,7 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file, and the folders that it needs.
+    /// Writes a file, and creates the directories that it needs.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -29,7 +29,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

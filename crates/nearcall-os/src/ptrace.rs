@@ -1,10 +1,10 @@
-//! Watches another process make system calls (ptrace): each beginning with its arguments, each end
+//! Traces the system calls of another process (ptrace): each entry with its arguments, each exit
 //! with its outcome.
 //!
-//! Always true: a tracer belongs to the thread that made it, and all threads of the process are
-//! watched, also those that it starts later. Nothing that the process does is changed; it is only
-//! slower. When the tracer is dropped with its thread, the process runs on unwatched.
-//! Not here: the names of system calls (`syscall_names.rs`), starting and reaping the process
+//! **Invariants:** a tracer belongs to the thread that made it, and all threads of the process are
+//! watched, also those that it starts later. The process is only slowed down. When the tracer is
+//! dropped with its thread, the process runs on untraced.
+//! **Not here:** the names of system calls (`syscall_names.rs`), starting and reaping the process
 //! (`process.rs`): its end is seen here and left to its parent.
 #![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
 
@@ -21,20 +21,20 @@ pub struct Tracer {
     pid: libc::pid_t,
     /// Of each thread that is inside a system call, which and with what.
     inside: BTreeMap<libc::pid_t, (u64, [u64; 6])>,
-    /// What is stopped and shall go on, and the signal that it gets then.
+    /// The stopped thread to continue, and the signal that it gets then.
     stopped: Option<(libc::pid_t, libc::c_int)>,
     /// Only the thread that has seized may ask and continue.
     _not_send: PhantomData<*const ()>,
 }
 
-/// What a thread of the process did.
+/// An event of a thread of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A system call has begun.
     Begun {
         /// The thread.
         tid: i32,
-        /// Which call, by the numbers of this architecture.
+        /// The number of the call on this architecture.
         number: u64,
         /// Its arguments as they stand in the registers.
         arguments: [u64; 6],
@@ -43,16 +43,16 @@ pub enum Event {
     Ended {
         /// The thread.
         tid: i32,
-        /// Which call.
+        /// The number of the call.
         number: u64,
         /// Its arguments.
         arguments: [u64; 6],
-        /// What it gave; an error as its negative number.
+        /// The result; an error is a negative errno.
         outcome: i64,
     },
 }
 
-/// Why a process cannot be watched.
+/// The reason why a process cannot be traced.
 #[derive(Debug)]
 pub enum Refusal {
     /// The kernel forbids it to us: yama's scope, if this kernel has it, or a filter.
@@ -60,7 +60,7 @@ pub enum Refusal {
         /// /proc/sys/kernel/yama/ptrace_scope.
         yama_scope: Option<i32>,
     },
-    /// The kernel is older than 5.3 and does not tell what a system call is.
+    /// The kernel is older than 5.3 and has no PTRACE_GET_SYSCALL_INFO.
     TooOld,
     /// Anything else.
     Os(io::Error),
@@ -81,7 +81,7 @@ impl Tracer {
         // thread that is not watched yet may start another, so until there is no new one.
         let mut known = BTreeSet::from([leader]);
         loop {
-            let threads = threads_of(leader).map_err(Refusal::Os)?;
+            let threads = list_threads(leader).map_err(Refusal::Os)?;
             let new: Vec<_> = threads.into_iter().filter(|tid| known.insert(*tid)).collect();
             if new.is_empty() {
                 break;
@@ -107,14 +107,14 @@ impl Tracer {
     pub fn next_event(&mut self) -> Result<Option<Event>, Refusal> {
         loop {
             if let Some((tid, signal)) = self.stopped.take() {
-                go_on(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
+                resume(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
             }
             let Some(change) = next_change().map_err(Refusal::Os)? else { return Ok(None) };
             match change {
                 Change { tid, what: What::Ended } if tid == self.pid => return Ok(None),
                 Change { tid, what: What::Ended } => {
                     self.inside.remove(&tid);
-                    // Nobody else can: a thread's end is told to its tracer only.
+                    // Only the tracer can: it alone is notified of the end of a thread.
                     reap(tid).map_err(Refusal::Os)?;
                 }
                 Change { tid, what: What::Stopped { status } } => {
@@ -126,7 +126,7 @@ impl Tracer {
         }
     }
 
-    /// What a stop means. Notes how the thread goes on.
+    /// Interprets a stop, and records how the thread is to continue.
     fn stop(&mut self, tid: libc::pid_t, status: libc::c_int) -> Result<Option<Event>, Refusal> {
         let (signal, event) = (status & 0xff, status >> 8);
         if status == libc::SIGTRAP | SYSTEM_CALL {
@@ -134,8 +134,8 @@ impl Tracer {
             return self.system_call(tid);
         }
         if event == libc::PTRACE_EVENT_STOP && is_group_stop(signal) {
-            // Stopped by somebody, and to stay so until it is told to continue.
-            go_on(libc::PTRACE_LISTEN, tid, 0).map_err(Refusal::Os)?;
+            // A stop by a signal, which lasts until SIGCONT.
+            resume(libc::PTRACE_LISTEN, tid, 0).map_err(Refusal::Os)?;
         } else {
             // An event of ptrace is no signal; a signal is passed on.
             self.stopped = Some((tid, if event == 0 { signal } else { 0 }));
@@ -206,7 +206,7 @@ fn seize_thread(tid: libc::pid_t) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }
 
-fn threads_of(pid: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
+fn list_threads(pid: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
     let mut threads: Vec<libc::pid_t> = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let name = entry?.file_name();
@@ -266,7 +266,7 @@ fn wait(kind: libc::idtype_t, id: libc::id_t, options: libc::c_int) -> io::Resul
 }
 
 /// Continues a stopped thread. One that was killed in the meantime is no error.
-fn go_on(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
+fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
     match ptrace(request, tid, 0, usize::try_from(signal).unwrap_or(0)) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         outcome => outcome,

@@ -1,8 +1,8 @@
-//! Files without a name, which are gone with the last descriptor.
+//! Unlinked temporary files (O_TMPFILE), which end with the last descriptor.
 //!
-//! Always true: whatever ends the process, nothing of the file is left where the file system can
-//! make such files.
-//! Not here: files in memory (`region.rs`).
+//! **Invariants:** nothing of the file is left after any end of the process, if the file system
+//! supports such files.
+//! **Not here:** files in memory (`region.rs`).
 
 use std::fs::File;
 use std::io;
@@ -11,17 +11,17 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-/// Makes a file in `folder` that never has a name, for writing; `None` where the file system
-/// cannot. One system call.
+/// Creates a file in `directory` that never has a name, for writing. Returns `None` if the file
+/// system does not support it. One system call.
 ///
 /// # Errors
 ///
-/// The kernel's: the folder is not there, or may not be written.
-pub fn create(folder: &Path) -> io::Result<Option<File>> {
+/// The error of the kernel: the directory does not exist or is not writable.
+pub fn create(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    match rustix::io::retry_on_intr(|| open(folder, flags, Mode::RUSR | Mode::WUSR)) {
+    match rustix::io::retry_on_intr(|| open(directory, flags, Mode::RUSR | Mode::WUSR)) {
         Ok(fd) => Ok(Some(fd.into())),
-        // A kernel that knows the flag answers the first, one that does not the second.
+        // The first is from a kernel that knows the flag, the second from one that does not.
         Err(Errno::OPNOTSUPP | Errno::ISDIR) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
+    fn a_missing_directory_is_an_error() {
         let error = create(Path::new("/proc/nothing")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
+use nearcall_os::ptrace::{Event, Refusal, Tracer};
 use nearcall_os::syscall_names::syscall_name;
-use nearcall_os::trace::{Event, Refusal, Tracer};
 
 use crate::partner::{self, PATIENCE};
 
@@ -89,7 +89,7 @@ fn a_child_that_is_killed_ends_the_watch() {
     assert!(guard.join().unwrap(), "it was killed too late");
 }
 
-/// Kills the child if it does not end in time, since a tracer waits for ever. True: it did.
+/// Kills the child if it does not end in time, since a tracer waits without end. True: it did.
 fn end_in_time(child: &Child) -> std::thread::JoinHandle<bool> {
     let pidfd = child.pidfd().try_clone_to_owned().unwrap();
     std::thread::spawn(move || {
