@@ -138,7 +138,7 @@ impl ObjectRef {
                 let answer = Answer::default();
                 let responder = Responder(Rc::clone(&answer), PhantomData);
                 serve(service, &Context(PhantomData), responder);
-                taken(&answer)
+                take_answer(&answer)
             }
             None => self.call_bytes(method, request),
         }
@@ -153,7 +153,7 @@ impl ObjectRef {
         let answer = Answer::default();
         let incoming = Incoming { method: method.id, bytes: &bytes, answer: Rc::clone(&answer) };
         self.dispatcher.dispatch(incoming);
-        taken(&answer)
+        take_answer(&answer)
     }
 
     pub fn start<Q: Message, R: Message + Default>(
