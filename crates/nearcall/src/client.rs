@@ -253,8 +253,7 @@ impl Client {
     /// Returns the connection of this route, if it takes calls.
     fn known_connection(&self, route: &Route) -> Option<Rc<Connection>> {
         let connections = self.core.connections.borrow();
-        let known =
-            connections.iter().find(|(other, known)| *other == *route && known.is_open());
+        let known = connections.iter().find(|(other, known)| *other == *route && known.is_open());
         known.map(|(_, connection)| Rc::clone(connection))
     }
 
@@ -356,16 +355,14 @@ impl Client {
             }
             match &self.core.reactor {
                 None => self.wait_alone(connection, call, deadline),
-                Some(reactor) => {
-                    match reactor.run_until(deadline, || connection.has_ended(call)) {
-                        Ok(true) => {}
-                        Ok(false) => connection.handle_timeout(),
-                        Err(error) => {
-                            connection.cancel(call);
-                            return Err(waiting_failed(&error));
-                        }
+                Some(reactor) => match reactor.run_until(deadline, || connection.has_ended(call)) {
+                    Ok(true) => {}
+                    Ok(false) => connection.handle_timeout(),
+                    Err(error) => {
+                        connection.cancel(call);
+                        return Err(waiting_failed(&error));
                     }
-                }
+                },
             }
         }
     }
@@ -479,9 +476,9 @@ fn no_listener(at: &At) -> Status {
             "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
              loop only"
         ),
-        At::Socket(_) => format!(
-            "no server listens at {at}: start the server, or wait for it with Client::hunt"
-        ),
+        At::Socket(_) => {
+            format!("no server listens at {at}: start the server, or wait for it with Client::hunt")
+        }
     })
 }
 

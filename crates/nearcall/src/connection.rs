@@ -43,7 +43,9 @@ pub(crate) use self::calls::{Outcome, Reply};
 use self::lending::Lending;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
-pub(crate) use self::receiving::{Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload};
+pub(crate) use self::receiving::{
+    Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
+};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 

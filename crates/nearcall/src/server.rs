@@ -268,7 +268,8 @@ impl ServerCore {
         }
         if let At::Socket(place) = &address.at {
             let bound = Listener::bind(place);
-            let listener = bound.map_err(|error| ListenError::Rendezvous(address.clone(), error))?;
+            let listener =
+                bound.map_err(|error| ListenError::Rendezvous(address.clone(), error))?;
             address.at = At::Socket(listener.address().clone());
             let (wait, trust) = (address.wait, address.trust());
             let acceptor = Rc::clone(&self.acceptor);

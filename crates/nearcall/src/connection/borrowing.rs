@@ -10,8 +10,8 @@ use nearcall_channel::{Borrower, Place, ReceiveError};
 use nearcall_os::region::Trust;
 use nearcall_wire::{End, Event, HEADER_BYTES, Payload, Reference, References};
 
-use super::receiving::Unreceived;
 use super::Connection;
+use super::receiving::Unreceived;
 use crate::borrowed::BorrowedSegments;
 
 /// What one end borrows over one connection.

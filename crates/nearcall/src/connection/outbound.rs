@@ -6,8 +6,7 @@
 //! **Not here:** sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{
-    HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request,
-    StartError, Time,
+    HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
 };
 
 use super::Protocol;

@@ -263,7 +263,9 @@ impl Connection {
         match sent {
             Ok(()) => self.touch(Deadline::NEVER),
             // Something of the protocol's own may have left before.
-            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => self.touch(Deadline::NEVER),
+            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
+                self.touch(Deadline::NEVER)
+            }
             Err(Unsent::Full) => self.disconnect_slow_reader(),
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }

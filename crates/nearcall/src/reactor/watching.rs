@@ -38,16 +38,20 @@ impl Reactor {
             return Ok(());
         }
         let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
-        let added = connection.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
-            Some(readiness) => {
-                let interest = kernel_interest(readiness.writable);
-                self.epoll.add(readiness.fd, interest, token).map(|()| true)
-            }
-            None => Ok(false),
-        });
+        let added =
+            connection.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
+                Some(readiness) => {
+                    let interest = kernel_interest(readiness.writable);
+                    self.epoll.add(readiness.fd, interest, token).map(|()| true)
+                }
+                None => Ok(false),
+            });
         let watched = match added {
             Ok(true) => {
-                connection.readiness.tokens.update(|tokens| Tokens { receive: Some(token), ..tokens });
+                connection
+                    .readiness
+                    .tokens
+                    .update(|tokens| Tokens { receive: Some(token), ..tokens });
                 if connection.mechanism == Mechanism::ShmSignal {
                     self.signalled.borrow_mut().push(Rc::clone(connection));
                 }
@@ -70,7 +74,8 @@ impl Reactor {
             )));
         }
         let epoll = self.epoll.as_fd();
-        let interrupt = connection.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
+        let interrupt =
+            connection.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
         let fdless = FdlessConnection { connection: Rc::clone(connection), interrupt, messages: 0 };
         *self.fdless.borrow_mut() = Some(fdless);
         Ok(())
@@ -86,8 +91,11 @@ impl Reactor {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         self.activity.forget(connection);
-        let is_fdless =
-            self.fdless.borrow().as_ref().is_some_and(|fdless| Rc::ptr_eq(&fdless.connection, connection));
+        let is_fdless = self
+            .fdless
+            .borrow()
+            .as_ref()
+            .is_some_and(|fdless| Rc::ptr_eq(&fdless.connection, connection));
         if is_fdless {
             // Its drop ends the watch; the borrow must be over by then.
             let fdless = self.fdless.borrow_mut().take();
@@ -112,7 +120,8 @@ impl Reactor {
     /// Returns all connections.
     pub(super) fn connections(&self) -> Vec<Rc<Connection>> {
         let mut connections = self.spinning.borrow().clone();
-        connections.extend(self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection)));
+        connections
+            .extend(self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection)));
         connections.extend(self.sources.borrow().connections());
         connections
     }
@@ -184,7 +193,8 @@ impl Reactor {
                 }
                 tokens.both = wanted;
             } else if wanted {
-                let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
+                let token =
+                    self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
                 let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
                 tokens.send = Some(token);
             } else if let Some(token) = tokens.send.take() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Deadline, Mechanism};
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
-use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status, Timeout};
+use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status};
 
 use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
@@ -84,7 +84,7 @@ pub(super) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8>
         id: CallId::from_word(id),
         object: echo_object(),
         method: method(name),
-        timeout: Timeout::NEVER,
+        timeout_ns: 0,
         payload: Payload::new(metadata.len(), body.len()).unwrap(),
     };
     [&frame.encode()[..], metadata, body].concat()
