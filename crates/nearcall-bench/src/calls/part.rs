@@ -10,7 +10,7 @@ use std::str::FromStr;
 use nearcall::Message;
 use nearcall_wire::{CallProtocol, End, Event, Limits, Payload as Lengths, Request, Time};
 
-use crate::call_table::route::frame_bytes;
+use crate::calls::route::frame_bytes;
 use crate::exchange::Failure;
 use crate::exchange::client::{Job, Measured};
 use crate::floor::alone;

@@ -39,7 +39,7 @@ fn mistakes_are_explained() {
     fails(&["set", "warm"], 2, "no number: `warm`");
     fails(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
     fails(&["serve", "unix:"], 2, "must follow `unix:`");
-    fails(&["set", "20", &nowhere], 1, &format!("nobody listens at {nowhere}"));
+    fails(&["set", "20", &nowhere], 1, &format!("no server listens at {nowhere}"));
 }
 
 #[test]
