@@ -48,8 +48,8 @@ impl Builder {
         self
     }
 
-    /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory is
-    /// created.
+    /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory
+    /// is created.
     pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.out_dir = Some(directory.as_ref().to_owned());
         self

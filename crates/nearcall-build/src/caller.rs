@@ -131,9 +131,9 @@ fn with_comment(types: &prost_build::Method, summary: &str, errors: &str) -> Str
 
 /// The errors of a call, as doc lines.
 const CALL_ERRORS: &str = "\
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,\n\
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no\n\
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.\n";
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in\n\
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it\n\
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.\n";
 
 /// The errors of a one-way call, as doc lines.
 const SEND_ERRORS: &str = "\

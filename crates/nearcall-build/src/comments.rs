@@ -6,8 +6,8 @@
 //!   character that rustc refuses.
 //! - Every message and every enum has a comment.
 //!
-//! The small numbers in paths are field numbers of descriptor.proto. Not here: web addresses, around
-//! which prost puts angle brackets.
+//! The small numbers in paths are field numbers of descriptor.proto. Not here: web addresses,
+//! around which prost puts angle brackets.
 
 use std::collections::BTreeMap;
 use std::iter;

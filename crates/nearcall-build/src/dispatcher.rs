@@ -11,7 +11,7 @@ pub(crate) fn text(service: &Service) -> String {
     let t = if rust_name == "T" { "S" } else { "T" };
     let arms: String = service.methods.iter().map(|method| arm(service, method)).collect();
     format!(
-        "/// Serves calls with an implementation of [`{rust_name}`]. Pass it to `Server::register`.\n\
+        "/// Serves calls with an implementation of [`{rust_name}`]. Register it with a server.\n\
          pub struct {rust_name}Dispatcher<{t}: {rust_name}> {{\n\
          service: ::std::rc::Rc<{t}>,\n\
          local: ::std::rc::Rc<dyn {rust_name}>,\n\

@@ -60,7 +60,7 @@ fn signature(method: &Method, types: &prost_build::Method) -> String {
     text += match kind {
         Kind::Answer => "",
         Kind::AnswerLater => {
-            "///\n/// The reply goes through `responder`, now or after this function has returned.\n"
+            "///\n/// The reply goes through `responder`, now or after this function returns.\n"
         }
         Kind::Oneway => "///\n/// One-way: there is no reply, and the caller does not wait.\n",
     };

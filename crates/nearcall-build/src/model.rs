@@ -1,4 +1,4 @@
-//! The model of an interface that the generator reads: checked services and methods, with Rust names.
+//! The model of an interface for the generator: checked services and methods, with Rust names.
 //!
 //! # Invariants
 //!

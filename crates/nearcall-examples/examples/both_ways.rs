@@ -1,8 +1,8 @@
-//! A calls B, and B calls A back before it answers: neither is stuck.
+//! Calls in both directions: A calls B, and B calls A back before it replies, without a deadlock.
 //!
-//! Each process is client and server in one loop. While a call of a client in a loop waits, its
-//! loop goes on serving, so the call back finds somebody at home. Services take `&self`: they may
-//! be entered again while they wait.
+//! Each process is client and server in one loop. While a call of a client in a loop waits, the
+//! loop goes on serving, so the call back is served. Services take `&self`, because they may be
+//! entered again while they wait.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -19,7 +19,7 @@ use nearcall_examples::{
     BadUsage, Outcome, SecondProcess, main as run, own_address, serve_until_stdin_ends,
 };
 
-/// Lives in A. Each look finds the room a little warmer.
+/// Served by A. Each reading is half a degree higher.
 struct Thermometer(Cell<f64>);
 
 impl Sensor for Thermometer {
@@ -29,7 +29,7 @@ impl Sensor for Thermometer {
     }
 }
 
-/// Lives in B. Calls whoever called it.
+/// Served by B. Calls its caller back.
 struct Cellar {
     client: Client,
 }
@@ -41,7 +41,7 @@ impl Boiler for Cellar {
         let mut readings = 0;
         loop {
             readings += 1;
-            // Ends with the call that we serve at the latest: deadlines are handed on.
+            // Ends at the latest with the call that is being served: it inherits the deadline.
             let now = sensor.read(&())?;
             println!("B: {} °C", now.celsius);
             if now.celsius >= request.celsius {
@@ -52,7 +52,7 @@ impl Boiler for Cellar {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => caller(),
         ["boiler", address] => boiler(address),
         _ => Err(BadUsage("usage: both_ways".into()).into()),

@@ -1,7 +1,7 @@
-//! Calls that end early: by their deadline, or because the caller gives them up.
+//! Calls that end early: by their deadline, or because the caller cancels them.
 //!
-//! Either way the service hears of it. One that answers later asks its `Responder` before it goes
-//! on, one that works in one go asks its `Context` now and then.
+//! The service can see both. One that replies later checks its `Responder` before it goes on; one
+//! that works in one function checks its `Context` from time to time.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -25,19 +25,19 @@ struct Kitchen {
 }
 
 impl Kettle for Kitchen {
-    /// Returns at once; the answer is given when the timer is due.
+    /// Returns at once; `finish` replies when the timer has expired.
     fn boil(&self, _: &Context<'_>, request: &BoilRequest, responder: Responder<Temperature>) {
         let timer = self.event_loop.add_timer(Duration::from_millis(request.ms.into()), None);
         self.boiling.borrow_mut().push((timer, responder));
     }
 
-    /// Works in one go. `is_cancelled` is true after a cancel, and when the deadline has passed.
+    /// Works until the call ends. `is_cancelled` is true after a cancel and after the deadline.
     fn grind(&self, context: &Context<'_>, _request: &()) -> Result<(), Status> {
         while !context.is_cancelled() {
-            // A bean or two.
+            // The work of one step.
         }
         self.given_up.set(self.given_up.get() + 1);
-        Err(Status::cancelled("nobody waits any more"))
+        Err(Status::cancelled("the caller has given up"))
     }
 
     fn given_up(&self, _: &Context<'_>, _request: &()) -> Result<GivenUpReply, Status> {
@@ -59,7 +59,7 @@ impl Kitchen {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => call(),
         ["kettle", address] => kettle(address),
         _ => Err(BadUsage("usage: deadline_and_cancel".into()).into()),
@@ -83,18 +83,18 @@ fn call() -> Outcome {
         other => return Err(format!("it should have been too late: {other:?}").into()),
     }
 
-    // A started call is waited for later, or given up. Dropping it gives it up, too.
+    // A pending call is waited for, or cancelled. Dropping it cancels it, too.
     let boiling = kettle.start_boil(&BoilRequest { ms: 30 }, &CallOptions::new());
     let grinding = kettle.start_grind(&(), &CallOptions::new());
     grinding.cancel();
     println!("still boiling: {} °C", boiling.wait()?.celsius);
-    // The second call to boil ran late; by now the kettle knows that nobody wants it.
+    // The second call to boil was late; after this call the kettle has counted it as cancelled.
     kettle.boil(&BoilRequest { ms: 60 })?;
     println!("the kettle knows of {} calls that were given up", kettle.given_up(&())?.calls);
     second.end()
 }
 
-/// The second process. Timers come out of `next`, like everything that is not a call.
+/// The second process. `next` returns expired timers, and every other event that is not a call.
 fn kettle(address: &str) -> Outcome {
     let event_loop = Rc::new(EventLoop::new()?);
     let kitchen = Rc::new(Kitchen {

@@ -1,7 +1,7 @@
-//! The short circuit: caller and service in one thread, and a call is a function call.
+//! Caller and service in one thread: a call is a function call.
 //!
-//! The code is that of two processes; only the server happens to be in the same loop. Nothing is
-//! marshalled, and results, errors and deadlines stay the same.
+//! The code is the same as for two processes; only the server is in the same loop. Nothing is
+//! encoded, and results, errors and deadlines stay the same.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -38,7 +38,7 @@ impl Thermostat for Room {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => in_one_thread(),
         _ => Err(BadUsage("usage: in_process".into()).into()),
     })
@@ -47,14 +47,14 @@ fn main() -> ExitCode {
 fn in_one_thread() -> Outcome {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    // `shared` leaves us a hand on the implementation.
+    // With `shared`, the program keeps a reference to the implementation.
     let room = Rc::new(Room::default());
     server.register(ThermostatDispatcher::shared(Rc::clone(&room)))?;
-    // A name that only this loop knows: no socket. Any other address would do as well, and be
-    // open to other processes at the same time.
+    // An address for callers in the same loop only, without a socket. Any other address works as
+    // well, and is open to other processes at the same time.
     server.listen("inproc:room")?;
 
-    // The client of the same loop finds the server in its own thread.
+    // A client in the same loop calls the server directly.
     let client = Client::in_loop(&event_loop);
     let thermostat = ThermostatCaller::new(&client, "inproc:room")?;
     for celsius in [19.0, 20.0, 21.0] {

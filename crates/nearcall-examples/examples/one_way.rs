@@ -1,7 +1,8 @@
-//! Messages that nobody answers.
+//! One-way calls: messages without a reply.
 //!
-//! A one-way call returns when the message is in the channel: many travel while the service still
-//! works on the first. They arrive in order, and before any later call over the same connection.
+//! A one-way call returns when the message is in the channel: many can be in the channel while the
+//! service works on the first. They arrive in order, and before any later call over the same
+//! connection.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -31,7 +32,7 @@ impl Meter for WaterMeter {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => serve(),
         ["count", address] => count(address),
         _ => Err(BadUsage("usage: one_way".into()).into()),
@@ -52,10 +53,10 @@ fn count(address: &str) -> Outcome {
     let client = Client::new();
     let meter = MeterCaller::new(&client, address)?;
     for _ in 0..DROPS {
-        // An error says that the message was not sent; nothing says that it arrived.
+        // An error means that the message was not sent; there is no sign that it arrived.
         meter.count(&Usage { litres: 1 })?;
     }
-    // A call on the same connection comes after all of them.
+    // A call on the same connection is served after all of them.
     let total = meter.total(&())?;
     println!("sent {DROPS}, counted {}", total.litres);
     Ok(())

@@ -1,7 +1,7 @@
 //! A timer and stdin in the loop, beside a server.
 //!
-//! What concerns the program comes out of `EventLoop::next` as an event; calls are served inside
-//! it. So there is one thread, no callback and no lock. Type temperatures; end with Ctrl-D.
+//! `EventLoop::next` returns the events of the program, and serves calls inside. There is one
+//! thread, no callback and no lock. Type temperatures; end with Ctrl-D.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -32,7 +32,7 @@ impl Sensor for Room {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => serve(),
         ["ask", address] => ask(address),
         _ => Err(BadUsage("usage: own_descriptors".into()).into()),
@@ -58,7 +58,7 @@ fn serve() -> Outcome {
                 room.celsius.set(room.celsius.get() + 0.1);
             }
             Some(Event::Descriptor(id, _)) if id == stdin => {
-                // One read gives what is there and does not wait; `read_line` would.
+                // One read returns what is there and does not wait; `read_line` would wait.
                 let mut bytes = [0; 256];
                 let count = io::stdin().read(&mut bytes)?;
                 if count == 0 {
@@ -71,7 +71,7 @@ fn serve() -> Outcome {
         }
     }
     event_loop.remove_descriptor(stdin);
-    // Nobody types any more; another process asks while the timer goes on.
+    // Stdin has ended; another process calls while the timer goes on.
     SecondProcess::start(&["ask", &address])?.serve_until_it_ends(&event_loop)?;
     while beats == 0 {
         // Stdin may have ended before the timer was due for the first time.

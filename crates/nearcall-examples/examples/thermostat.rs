@@ -1,9 +1,13 @@
 //! A service and its client in two processes.
 //!
-//! In one terminal `cargo run --example thermostat -- serve`, in another
-//! `cargo run --example thermostat -- set 21.5`. An address says where and how:
-//! `set 21.5 'thermostat?via=shm-futex'`, `serve unix:/tmp/room.sock`, `serve unix:@room`.
-//! Without words it is both, in two processes.
+//! ```text
+//! cargo run --example thermostat -- serve                 in one terminal
+//! cargo run --example thermostat -- set 21.5              in another
+//! ```
+//!
+//! An address names the place, and optionally the mechanism: `set 21.5 'thermostat?via=shm-futex'`,
+//! `serve unix:/tmp/room.sock`, `serve unix:@room`. Without arguments it runs both
+//! ends, in two processes.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -18,10 +22,10 @@ use nearcall_examples::home::v1::{
 use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
 
 const USAGE: &str = "usage: thermostat [serve [ADDRESS] | set CELSIUS [ADDRESS]]";
-/// A name in the runtime directory: any process of the same user finds it.
+/// A name in the runtime directory: any process of the same user can connect to it.
 const ADDRESS: &str = "thermostat";
 
-/// The implementation. One thread serves all calls, so a `Cell` is all the locking there is.
+/// The implementation. One thread serves all calls, so a `Cell` is enough and no lock is needed.
 struct Room {
     wanted: Cell<f64>,
 }
@@ -36,7 +40,7 @@ impl Thermostat for Room {
             return Err(Status::out_of_range("a room has 5 to 30 degrees"));
         }
         let before = self.wanted.replace(request.celsius);
-        // Who calls is what the kernel says.
+        // The kernel provides the credentials of the caller.
         let caller = context.peer().pid().unwrap_or_default();
         println!("process {caller} wants {} °C", request.celsius);
         Ok(Temperature { celsius: before })
@@ -44,7 +48,7 @@ impl Thermostat for Room {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => in_two_processes(),
         ["serve"] => serve(ADDRESS),
         ["serve", address] => serve(address),
@@ -54,7 +58,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A server in a loop that listens at `address`.
+/// Starts a server in `event_loop` that listens at `address`.
 fn server(event_loop: &EventLoop, address: &str) -> Result<Server, Box<dyn Error>> {
     let server = Server::new(event_loop);
     server.register(ThermostatDispatcher::new(Room { wanted: Cell::new(18.0) }))?;

@@ -1,7 +1,7 @@
-//! Our loop inside tokio's: the program is tokio's, and awaits calls of nearcall.
+//! nearcall's event loop inside tokio's: the program runs on tokio and awaits calls of nearcall.
 //!
-//! The loop is a descriptor that is readable when there is something to do, and `turn` does it.
-//! Any other loop can host it in the same way. A started call is a future.
+//! The loop has a descriptor that is readable when there is work, and `turn` does the work. Any
+//! other loop can host it in the same way. A pending call is a future.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -31,14 +31,14 @@ impl Thermostat for Room {
 }
 
 fn main() -> ExitCode {
-    run(|words| match words {
+    run(|arguments| match arguments {
         [] => in_tokio(),
         ["serve", address] => serve(address),
         _ => Err(BadUsage("usage: tokio_host".into()).into()),
     })
 }
 
-/// Gives our loop a turn whenever it has something to do.
+/// Runs one turn of the loop whenever its descriptor is readable.
 async fn host(event_loop: Rc<EventLoop>) -> std::io::Result<()> {
     #[allow(
         deprecated,
@@ -46,8 +46,8 @@ async fn host(event_loop: Rc<EventLoop>) -> std::io::Result<()> {
     )]
     let readable = AsyncFd::with_interest(event_loop.as_fd(), Interest::READABLE)?;
     loop {
-        // Once before the first wait, too: it may have something already. What it has left for its
-        // next turn makes it readable again.
+        // Also once before the first wait: there may be work already. Work that is left for the
+        // next turn makes the descriptor readable again.
         event_loop.turn()?;
         readable.readable().await?.clear_ready();
     }
@@ -56,7 +56,8 @@ async fn host(event_loop: Rc<EventLoop>) -> std::io::Result<()> {
 fn in_tokio() -> Outcome {
     let address = own_address("tokio");
     let second = SecondProcess::start(&["serve", &address])?;
-    // Everything of ours belongs to one thread, so the runtime has one, and tasks are local.
+    // All objects of nearcall belong to one thread, so the runtime has one thread, and tasks are
+    // local.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, call(&address))?;
     second.end()
@@ -65,7 +66,7 @@ fn in_tokio() -> Outcome {
 async fn call(address: &str) -> Outcome {
     let event_loop = Rc::new(EventLoop::new()?);
     let client = Client::in_loop(&event_loop);
-    // Waiting for the server and connecting to it block: do it before others have work to do.
+    // Waiting for the server and connecting to it block: do both before other tasks have work.
     client.hunt(address, Duration::from_secs(10))?;
     let hosting = spawn_local(host(Rc::clone(&event_loop)));
 
@@ -75,7 +76,7 @@ async fn call(address: &str) -> Outcome {
         let request = Temperature { celsius: celsius.into() };
         calls.push(thermostat.start_set_target(&request, &CallOptions::new()));
     }
-    // Tokio's own business goes on meanwhile.
+    // Other work of tokio goes on meanwhile.
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut last = 0.0;
     for call in calls {
@@ -86,7 +87,7 @@ async fn call(address: &str) -> Outcome {
     Ok(())
 }
 
-/// The second process, which knows nothing of tokio.
+/// The second process, which does not use tokio.
 fn serve(address: &str) -> Outcome {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);

@@ -1,8 +1,9 @@
-//! What the examples share: the generated interfaces, and a second process to talk to.
+//! Shared parts of the examples: the generated interfaces, and a second process to call.
 //!
-//! The examples are in `examples/`; each runs by itself, and starts its own program again where it
-//! needs another process. Always true: a process that an example started ends with it, even if the
-//! example is killed. Not here: how interfaces are generated (`build.rs`, and `nearcall-build`).
+//! The examples are in `examples/`; each runs alone, and starts its own program again if it needs
+//! another process.
+//! **Invariants:** a process that an example started ends with it, even if the example is killed.
+//! **Not here:** how interfaces are generated (`build.rs`, and `nearcall-build`).
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -22,10 +23,10 @@ pub mod home {
     }
 }
 
-/// What an example's `main` gives back.
+/// The result of an example's `main`.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
-/// Words on the command line that make no sense; exit code 2.
+/// A wrong use of the command line; exit code 2.
 #[derive(Debug)]
 pub struct BadUsage(pub String);
 
@@ -37,76 +38,77 @@ impl fmt::Display for BadUsage {
 
 impl Error for BadUsage {}
 
-/// Runs an example with the words behind its name. Errors go to stderr: exit code 2 for words that
-/// make no sense, 1 for everything else.
+/// Runs an example with its command-line arguments. Errors go to stderr; the exit code is 2 for
+/// [`BadUsage`] and 1 for every other error.
 pub fn main(example: impl FnOnce(&[&str]) -> Outcome) -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let Err(error) = example(&words) else { return ExitCode::SUCCESS };
-    // If nobody reads it, the exit code still says it.
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Err(error) = example(&arguments) else { return ExitCode::SUCCESS };
+    // Without a reader of stderr, the exit code still reports the failure.
     let _ = writeln!(io::stderr(), "error: {error}");
     ExitCode::from(if error.is::<BadUsage>() { 2 } else { 1 })
 }
 
-/// An address that no other process has: an abstract socket, which leaves no file.
+/// Returns an address that no other process has: an abstract socket, which leaves no file.
 pub fn own_address(example: &str) -> String {
     format!("unix:@nearcall-{example}-{}", std::process::id())
 }
 
-/// This very program, running once more.
+/// A second process of this program. It is killed on drop.
 pub struct SecondProcess {
     child: Child,
 }
 
 impl SecondProcess {
-    /// Starts this program again with other words. It can tell by its stdin that we are gone.
+    /// Starts this program with `arguments`. Its stdin closes when this process ends.
     ///
     /// # Errors
     ///
-    /// The kernel's.
-    pub fn start(words: &[&str]) -> io::Result<Self> {
-        let child = Command::new(env::current_exe()?).args(words).stdin(Stdio::piped()).spawn()?;
+    /// The error of the kernel.
+    pub fn start(arguments: &[&str]) -> io::Result<Self> {
+        let child =
+            Command::new(env::current_exe()?).args(arguments).stdin(Stdio::piped()).spawn()?;
         Ok(Self { child })
     }
 
-    /// Serves in this process until the other one has ended by itself.
+    /// Serves in this process until the other one has ended.
     ///
     /// # Errors
     ///
-    /// The other process has failed, or the kernel's error.
+    /// The other process has failed, or the error of the kernel.
     pub fn serve_until_it_ends(mut self, event_loop: &EventLoop) -> Outcome {
         // The pipe to its stdin breaks when it ends.
         let pipe = self.child.stdin.as_ref().ok_or("the second process has no stdin")?;
         let broken = event_loop.add_descriptor(pipe, Interest::HangUp)?;
         wait_for(event_loop, |event| matches!(event, Event::Descriptor(id, _) if id == broken))?;
         event_loop.remove_descriptor(broken);
-        succeeded(self.child.wait()?)
+        check_status(self.child.wait()?)
     }
 
-    /// Closes its stdin, and waits until it has ended.
+    /// Closes its stdin and waits for its end.
     ///
     /// # Errors
     ///
-    /// It has failed.
+    /// The other process has failed.
     pub fn end(mut self) -> Outcome {
         // Waiting closes the pipe first.
-        succeeded(self.child.wait()?)
+        check_status(self.child.wait()?)
     }
 }
 
 impl Drop for SecondProcess {
     fn drop(&mut self) {
-        // Both do nothing if it has ended.
+        // Both do nothing if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// In the second process: serves until the first one closes our stdin, or is gone.
+/// Serves in the second process until the first one closes the stdin of this one, or ends.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The error of the kernel.
 pub fn serve_until_stdin_ends(event_loop: &EventLoop) -> io::Result<()> {
     let stdin = event_loop.add_descriptor(io::stdin(), Interest::HangUp)?;
     wait_for(event_loop, |event| matches!(event, Event::Descriptor(id, _) if id == stdin))
@@ -117,7 +119,7 @@ fn wait_for(event_loop: &EventLoop, is_it: impl Fn(Event) -> bool) -> io::Result
     Ok(())
 }
 
-fn succeeded(status: ExitStatus) -> Outcome {
+fn check_status(status: ExitStatus) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("the second process: {status}").into()) }
 }
 

@@ -43,24 +43,24 @@ fn count() {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: our caller keeps the contract of `alloc`.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: our caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         count();
-        // SAFETY: our caller keeps the contract of `realloc`; `memory` came from `System`.
+        // SAFETY: the caller keeps the contract of `realloc`; `memory` came from `System`.
         unsafe { System.realloc(memory, layout, new_bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: our caller keeps the contract of `dealloc`; `memory` came from `System`.
+        // SAFETY: the caller keeps the contract of `dealloc`; `memory` came from `System`.
         unsafe { System.dealloc(memory, layout) }
     }
 }

@@ -1,4 +1,5 @@
-//! Cross-memory attach: one copy between our memory and that of a peer, by its number and address.
+//! Cross-memory attach: one copy between the memory of this process and that of a peer, by pid and
+//! address.
 //!
 //! The kernel checks the right to do so (the same as ptrace: same user, or the capability, and
 //! Yama). A false address from the peer can only make the copy fail or read other memory of the
@@ -21,7 +22,7 @@ pub fn read(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
     while done < buffer.len() {
         let (local, remote) =
             vectors(buffer[done..].as_mut_ptr(), buffer.len() - done, address, done)?;
-        // SAFETY: `local` is the rest of `buffer`, ours alone and writable; the kernel judges the
+        // SAFETY: `local` is the rest of `buffer`, exclusive and writable; the kernel checks the
         // address in the other process. Both vectors outlive the call.
         let copied =
             unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
@@ -49,38 +50,61 @@ pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Tries to read one byte at `address` of `pid`.
+/// The reason why memory of the peer cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Yama forbids it: the value of kernel.yama.ptrace_scope.
+    #[error(
+        "not allowed to read the peer's memory: kernel.yama.ptrace_scope is {0} (0 allows it \
+         between processes of one user)"
+    )]
+    Yama(u8),
+    /// Another rule forbids it.
+    #[error("not allowed to read the peer's memory: another user, or not dumpable, or seccomp")]
+    Forbidden,
+    /// The kernel has no such call.
+    #[error("this kernel has no process_vm_readv")]
+    Missing,
+    /// The peer has ended.
+    #[error("the peer is gone")]
+    PeerGone,
+    /// The address is not mapped in the peer.
+    #[error("the peer has no memory at that address")]
+    BadAddress,
+    /// Any other error.
+    #[error("process_vm_readv failed: {0}")]
+    Os(io::Error),
+}
+
+/// Reads one byte at `address` of `pid`, to learn whether that is possible.
 ///
 /// # Errors
 ///
-/// Why it is not possible, in words for a user.
-pub fn probe(pid: i32, address: u64) -> Result<(), String> {
-    read(pid, address, &mut [0]).map_err(|error| refusal(&error))
+/// [`Refusal`] names the reason.
+pub fn probe(pid: i32, address: u64) -> Result<(), Refusal> {
+    Ok(read(pid, address, &mut [0])?)
 }
 
-/// The reason behind an error of [`read`] or [`write()`], in words for a user.
-#[must_use]
-pub fn refusal(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-            refusal_by_yama(scope.ok().as_deref())
+/// The reason behind an error of [`read`] or [`write()`].
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPERM) => {
+                let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+                explain_forbidden(scope.ok().as_deref())
+            }
+            Some(libc::ENOSYS) => Self::Missing,
+            Some(libc::ESRCH) => Self::PeerGone,
+            Some(libc::EFAULT) => Self::BadAddress,
+            _ => Self::Os(error),
         }
-        Some(libc::ENOSYS) => "this kernel has no process_vm_readv".to_owned(),
-        Some(libc::ESRCH) => "the peer is gone".to_owned(),
-        Some(libc::EFAULT) => "the peer has no memory at that address".to_owned(),
-        _ => format!("process_vm_readv failed: {error}"),
     }
 }
 
-fn refusal_by_yama(scope: Option<&str>) -> String {
-    match scope.map(str::trim) {
-        Some(scope @ ("1" | "2" | "3")) => format!(
-            "not allowed to read the peer's memory: kernel.yama.ptrace_scope is {scope} (0 allows \
-             it between processes of one user)"
-        ),
-        _ => "not allowed to read the peer's memory: another user, or not dumpable, or seccomp"
-            .to_owned(),
+fn explain_forbidden(scope: Option<&str>) -> Refusal {
+    match scope.and_then(|scope| scope.trim().parse().ok()) {
+        Some(scope @ 1..=3) => Refusal::Yama(scope),
+        _ => Refusal::Forbidden,
     }
 }
 
@@ -111,8 +135,8 @@ mod tests {
 
     #[test]
     fn a_refusal_by_yama_names_the_switch() {
-        assert!(refusal_by_yama(Some("1\n")).contains("ptrace_scope is 1"));
-        assert!(!refusal_by_yama(Some("0\n")).contains("ptrace_scope"));
-        assert!(!refusal_by_yama(None).contains("ptrace_scope"));
+        assert!(explain_forbidden(Some("1\n")).to_string().contains("ptrace_scope is 1"));
+        assert!(!explain_forbidden(Some("0\n")).to_string().contains("ptrace_scope"));
+        assert!(!explain_forbidden(None).to_string().contains("ptrace_scope"));
     }
 }

@@ -1,6 +1,6 @@
 //! Counters of the kernel for a thread or process: processor time, faults, switches, migrations.
 //!
-//! The parsers take text and give `None` for what is not there.
+//! **Invariants:** every parser is a function of its text; a missing line is `None`.
 //! **Not here:** perf events (`perf.rs`).
 #![allow(unsafe_code, reason = "rustix has no getrusage and no clocks of other processes")]
 
@@ -10,15 +10,15 @@ use std::mem::MaybeUninit;
 /// Resource use since the start of the process or thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time in our own code, as the scheduler accounts it.
+    /// User time, as the scheduler accounts it.
     pub user_ns: u64,
-    /// Time in the kernel for us.
+    /// System time.
     pub system_ns: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that did.
     pub major_faults: u64,
-    /// Times we went to sleep.
+    /// Voluntary context switches.
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,

@@ -1,4 +1,4 @@
-//! Processors: which ones we may use, pinning a thread to one, and how two of them are related.
+//! Processors: the allowed ones, pinning a thread to one, and how two of them are related.
 //!
 //! **Invariants:** what the machine does not describe is `None` or [`PlacementClass::Unknown`],
 //! never an error. Text is parsed by functions of text, so foreign machines are tested from
@@ -72,7 +72,7 @@ pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        // Without the sum, a text that repeats a long range would make us allocate.
+        // Without the sum, a text that repeats a long range would make the parser allocate.
         if first > last || last >= CPU_NUMBER_MAX || cpus.len() + last - first >= CPU_NUMBER_MAX {
             return None;
         }
@@ -87,8 +87,8 @@ fn parse_allowed(status: &str) -> Option<Vec<usize>> {
     parse_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
-/// Processors have lower numbers than this. The kernel's own limit is 8192; a text that claims
-/// more must not make us allocate.
+/// Processors have lower numbers than this. The kernel's own limit is 8192; a text that claims more
+/// must not make the parser allocate.
 const CPU_NUMBER_MAX: usize = 1 << 16;
 
 #[cfg(test)]

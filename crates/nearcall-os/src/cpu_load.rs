@@ -1,7 +1,8 @@
 //! Load of the machine: time per CPU, pressure, throttling, the run queue.
 //!
-//! Every parser is a function of its text; a missing file or line is `None`. Two readings are taken
-//! and compared by the caller: all counts here only grow.
+//! **Invariants:** every parser is a function of its text; a missing file or line is `None`; counts
+//! only grow.
+//! **Not here:** the difference of two readings, which the caller takes.
 
 /// Times of one CPU, in clock ticks (see [`ticks_per_s`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -140,7 +141,7 @@ pub fn cpu_stat_paths(text: &str) -> Vec<String> {
         else {
             continue;
         };
-        // `..` would lead out of our namespace's root.
+        // `..` would lead out of the root of the namespace.
         if group.contains("..") {
             continue;
         }

@@ -16,7 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Most descriptors one message may carry. A connection of ours needs at most eight; the kernel
+/// Most descriptors one message may carry. A connection of nearcall needs at most eight; the kernel
 /// would take 253. Small, so that the control buffer fits on the stack.
 pub const FDS_PER_MESSAGE_MAX: usize = 32;
 

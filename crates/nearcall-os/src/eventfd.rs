@@ -2,6 +2,7 @@
 //!
 //! A process that shares it can fill it or change its file flags, and then a blocking write here
 //! waits. Use it only between processes that trust each other.
+//! **Not here:** waiting for several descriptors (`epoll.rs`, `poll.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

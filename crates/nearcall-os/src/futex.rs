@@ -12,7 +12,7 @@ use rustix::thread::futex::{self, Flags};
 
 use crate::deadline::Deadline;
 
-/// A word to sleep on: one of our own (`&AtomicU32`), or one in a peer's read-only memory.
+/// A word to sleep on: one of this process (`&AtomicU32`), or one in a peer's read-only memory.
 ///
 /// It cannot be stored to, because the memory may be read-only.
 #[derive(Debug, Clone, Copy)]

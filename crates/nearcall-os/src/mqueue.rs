@@ -6,7 +6,6 @@
 #![allow(unsafe_code, reason = "rustix has no POSIX message queues")]
 
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -41,17 +40,29 @@ pub struct Limits {
 }
 
 /// The reason why no queue was created.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The kernel has no message queues (CONFIG_POSIX_MQUEUE).
+    #[error("this kernel has no POSIX message queues")]
     Unsupported,
     /// More or longer messages than fs.mqueue.msg_max and msgsize_max allow, or zero.
+    #[error(
+        "size refused: fs.mqueue.msg_max is {}, fs.mqueue.msgsize_max is {}",
+        number(.0.messages_max),
+        number(.0.message_bytes_max)
+    )]
     Size(Limits),
     /// fs.mqueue.queues_max is reached.
+    #[error("fs.mqueue.queues_max ({}) is reached on this machine", number(.0.queues_max))]
     TooMany(Limits),
     /// RLIMIT_MSGQUEUE of this user is reached, or the process has no room for a descriptor.
+    #[error(
+        "RLIMIT_MSGQUEUE ({} bytes for this user) or the limit of descriptors is reached",
+        number(.0.user_bytes_max)
+    )]
     UserLimit(Limits),
     /// Anything else.
+    #[error("cannot make a message queue: {0}")]
     Os(io::Error),
 }
 
@@ -76,7 +87,7 @@ pub fn create_unlinked(messages_max: usize, message_bytes: usize) -> Result<Owne
     if fd < 0 {
         return Err(create_error(io::Error::last_os_error()));
     }
-    // SAFETY: on Linux an mqd_t is a descriptor; the kernel just made it for us.
+    // SAFETY: on Linux an mqd_t is a descriptor; the kernel has just created it.
     let queue = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: the name ends with NUL and outlives the call.
     match unsafe { libc::mq_unlink(name.as_ptr()) } {
@@ -116,8 +127,8 @@ pub fn send(queue: impl AsFd, message: &[u8]) -> io::Result<()> {
 
 /// Sends one message; false when the queue stays full until `deadline`.
 ///
-/// The kernel counts on the wall clock here: if it is set while we wait, the wait may be longer or
-/// shorter.
+/// The kernel counts on the wall clock here: if it is set during the wait, the wait may be longer
+/// or shorter.
 ///
 /// # Errors
 ///
@@ -188,33 +199,9 @@ pub fn limits() -> Limits {
     }
 }
 
-impl fmt::Display for CreateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |limit: &Option<u64>| limit.map_or("unknown".into(), |n| n.to_string());
-        match self {
-            Self::Unsupported => write!(f, "this kernel has no POSIX message queues"),
-            Self::Size(limits) => write!(
-                f,
-                "size refused: fs.mqueue.msg_max is {}, fs.mqueue.msgsize_max is {}",
-                number(&limits.messages_max),
-                number(&limits.message_bytes_max)
-            ),
-            Self::TooMany(limits) => write!(
-                f,
-                "fs.mqueue.queues_max ({}) is reached on this machine",
-                number(&limits.queues_max)
-            ),
-            Self::UserLimit(limits) => write!(
-                f,
-                "RLIMIT_MSGQUEUE ({} bytes for this user) or the limit of descriptors is reached",
-                number(&limits.user_bytes_max)
-            ),
-            Self::Os(error) => write!(f, "cannot make a message queue: {error}"),
-        }
-    }
+fn number(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unknown".to_owned(), |limit| limit.to_string())
 }
-
-impl std::error::Error for CreateError {}
 
 fn create_error(error: io::Error) -> CreateError {
     match error.raw_os_error() {

@@ -36,7 +36,7 @@ impl Pages {
         let bytes =
             bytes.max(1).checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing of ours.
+        // SAFETY: the kernel chooses the address, so the mapping overlaps no other.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { start, bytes })
@@ -50,7 +50,7 @@ impl Pages {
 
     /// Has every page present, so that the first use takes no fault. The content stays.
     pub fn prefault(&mut self) {
-        // SAFETY: the range is our mapping; populating changes no byte.
+        // SAFETY: the range is this mapping; populating changes no byte.
         let populated =
             unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
         if populated.is_err() {
@@ -68,7 +68,7 @@ impl Pages {
     ///
     /// The error of the kernel, other than that limit.
     pub fn lock(&mut self) -> io::Result<bool> {
-        // SAFETY: the range is our mapping; locking changes no byte.
+        // SAFETY: the range is this mapping; locking changes no byte.
         match unsafe { mlock(self.start.as_ptr().cast(), self.bytes) } {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::NOMEM | rustix::io::Errno::PERM) => Ok(false),
@@ -81,7 +81,7 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is `bytes` long, readable, zeroed by the kernel and private to us.
+        // SAFETY: the mapping is `bytes` long, readable, zeroed by the kernel and private.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }

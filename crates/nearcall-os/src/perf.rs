@@ -1,10 +1,10 @@
 //! Perf events of a thread: the software counters, and the hardware ones where there are any.
 //!
-//! Virtual machines often have no hardware counters, and plain users may be refused: both are a
+//! **Invariants:** a counter that a virtual machine lacks or that the user may not read is a
 //! [`Refusal`], never a zero.
+//! **Not here:** counters of `getrusage` and /proc (`counters.rs`).
 #![allow(unsafe_code, reason = "rustix has no perf_event_open")]
 
-use std::fmt;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -36,15 +36,19 @@ pub struct Counter {
 }
 
 /// The reason why there is no counter.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// kernel.perf_event_paranoid (its value, if readable) or seccomp forbids it.
+    #[error("{}", explain_forbidden(*.0))]
     Forbidden(Option<i32>),
     /// This machine has no such event: a virtual machine without hardware counters.
+    #[error("this machine has no such counter")]
     NoSuchEvent,
     /// The kernel has no perf events.
+    #[error("this kernel has no perf events")]
     Missing,
     /// Anything else.
+    #[error("cannot open a perf event: {0}")]
     Os(io::Error),
 }
 
@@ -170,21 +174,14 @@ impl Event {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forbidden(Some(value)) => {
-                write!(f, "kernel.perf_event_paranoid is {value} (at most 1 allows it), or seccomp")
-            }
-            Self::Forbidden(None) => write!(f, "perf events are not allowed here"),
-            Self::NoSuchEvent => write!(f, "this machine has no such counter"),
-            Self::Missing => write!(f, "this kernel has no perf events"),
-            Self::Os(error) => write!(f, "cannot open a perf event: {error}"),
+fn explain_forbidden(paranoid: Option<i32>) -> String {
+    match paranoid {
+        Some(value) => {
+            format!("kernel.perf_event_paranoid is {value} (at most 1 allows it), or seccomp")
         }
+        None => "perf events are not allowed here".to_owned(),
     }
 }
-
-impl std::error::Error for Refusal {}
 
 fn refusal(error: io::Error) -> Refusal {
     match error.raw_os_error() {

@@ -62,8 +62,8 @@ pub fn limit_address_space(bytes: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::As, limit)?)
 }
 
-/// A pidfd of process `pid`. Only for our own children and before they are reaped is it sure which
-/// process that is; of a peer take [`crate::socket::peer_pidfd`].
+/// A pidfd of process `pid`. Only for children of this process, and before they are reaped, is it
+/// certain which process that is; of a peer take [`crate::socket::peer_pidfd`].
 ///
 /// # Errors
 ///
@@ -105,10 +105,12 @@ pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
 }
 
-/// A child process that is killed and reaped when it is dropped, and that dies with us.
+/// A child process that is killed and reaped when it is dropped, and that the kernel kills when
+/// this process ends.
 ///
 /// It dies when the *thread* that spawned it ends, so spawn from one that stays. No descriptor of
-/// ours goes along but the three standard ones: everything in this crate is close-on-exec.
+/// this process is inherited but the three standard ones: everything in this crate is
+/// close-on-exec.
 #[derive(Debug)]
 pub struct Child {
     child: std::process::Child,

@@ -1,7 +1,8 @@
 //! Memory of a process and of the machine, from the text files of /proc and /sys; and locking the
 //! memory of this process.
 //!
-//! Every parser is a function of its text; a missing file or line is `None`.
+//! **Invariants:** every parser is a function of its text; a missing file or line is `None`.
+//! **Not here:** mappings and regions (`pages.rs`, `region.rs`).
 
 use std::io;
 use std::os::fd::AsFd;

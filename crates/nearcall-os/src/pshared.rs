@@ -1,9 +1,9 @@
 //! POSIX semaphores, robust mutexes and condition variables in memory that two processes share.
 //!
-//! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between
-//! processes that trust each other: the C library keeps pointers inside a robust mutex, so a peer
-//! that writes nonsense there can crash us or worse. So can our own code, by `init` or a plain
-//! write over a lock in use: the places come from one layout. The product's channel has no lock.
+//! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between processes
+//! that trust each other: the C library keeps pointers inside a robust mutex, so a peer that writes
+//! nonsense there can crash this process or worse. So can its own code, by `init` or a plain write
+//! over a lock in use: the places come from one layout. The product's channel has no lock.
 //!
 //! One side calls `init` before the other side gets the descriptor; the other calls `attach`.
 //! Offsets are the caller's own numbers and must be multiples of `ALIGN`.
@@ -37,11 +37,11 @@ struct Place<T> {
 impl<T> Place<T> {
     /// # Panics
     ///
-    /// If `at` is misaligned or the object does not fit there.
+    /// If `offset` is misaligned or the object does not fit there.
     #[track_caller]
-    fn new(region: &Arc<SharedRegion>, at: usize) -> Self {
-        assert!(at.is_multiple_of(align_of::<T>()), "{at} is not aligned for the object");
-        let object = region.bytes_ptr(at, size_of::<T>()).cast();
+    fn new(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        assert!(offset.is_multiple_of(align_of::<T>()), "{offset} is not aligned for the object");
+        let object = region.bytes_ptr(offset, size_of::<T>()).cast();
         Self { object, region: Arc::clone(region) }
     }
 

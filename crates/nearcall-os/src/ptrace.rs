@@ -9,7 +9,6 @@
 #![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -53,16 +52,19 @@ pub enum Event {
 }
 
 /// The reason why a process cannot be traced.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The kernel forbids it to us: yama's scope, if this kernel has it, or a filter.
+    /// The kernel forbids it: by the scope of Yama, if this kernel has it, or by a filter.
+    #[error("{}", explain_forbidden(*yama_scope))]
     Forbidden {
         /// /proc/sys/kernel/yama/ptrace_scope.
         yama_scope: Option<i32>,
     },
     /// The kernel is older than 5.3 and has no PTRACE_GET_SYSCALL_INFO.
+    #[error("this kernel has no PTRACE_GET_SYSCALL_INFO (Linux 5.3)")]
     TooOld,
     /// Anything else.
+    #[error("cannot watch a process: {0}")]
     Os(io::Error),
 }
 
@@ -146,7 +148,7 @@ impl Tracer {
     fn system_call(&mut self, tid: libc::pid_t) -> Result<Option<Event>, Refusal> {
         let mut info = [0_u64; INFO_WORDS];
         // SAFETY: the kernel writes at most the length that is given to `info`, which outlives the
-        // call; the thread is stopped, and ours to ask.
+        // call; the thread is stopped, and traced by this one.
         let outcome = unsafe {
             libc::ptrace(
                 libc::PTRACE_GET_SYSCALL_INFO,
@@ -164,7 +166,7 @@ impl Tracer {
                 _ => Err(Refusal::Os(error)),
             };
         }
-        // The first byte says which of the two it is.
+        // The first byte is the kind of stop.
         Ok(match info[0].to_ne_bytes()[0] {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
                 let arguments = std::array::from_fn(|index| info[INFO_ARGUMENTS + index]);
@@ -174,7 +176,7 @@ impl Tracer {
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => {
                 let outcome = info[INFO_FIRST].cast_signed();
-                // A call that had begun before we watched is none of ours.
+                // A call that was entered before the tracer attached is not reported.
                 let begun = self.inside.remove(&tid);
                 begun.map(|(number, arguments)| Event::Ended { tid, number, arguments, outcome })
             }
@@ -182,23 +184,6 @@ impl Tracer {
         })
     }
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forbidden { yama_scope: Some(scope @ 1..) } => {
-                write!(f, "kernel.yama.ptrace_scope is {scope}")
-            }
-            Self::Forbidden { .. } => {
-                f.write_str("ptrace is refused, by another tracer or a filter")
-            }
-            Self::TooOld => f.write_str("this kernel does not tell what a system call is"),
-            Self::Os(error) => write!(f, "cannot watch a process: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 fn seize_thread(tid: libc::pid_t) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)?;
@@ -273,7 +258,7 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
     }
 }
 
-/// A request that reads and writes no memory of ours.
+/// Makes a request that reads and writes no memory of this process.
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: of the requests made here (seize, interrupt, syscall, listen) the kernel takes both
     // words as plain numbers.
@@ -285,6 +270,13 @@ fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) 
 
 fn is_group_stop(signal: libc::c_int) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal)
+}
+
+fn explain_forbidden(yama_scope: Option<i32>) -> String {
+    match yama_scope {
+        Some(scope @ 1..) => format!("kernel.yama.ptrace_scope is {scope}"),
+        _ => "ptrace is refused, by another tracer or a filter".to_owned(),
+    }
 }
 
 fn refusal(error: io::Error) -> Refusal {

@@ -22,7 +22,6 @@ mod plain;
 mod shared;
 mod trusted;
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use rustix::fs::SealFlags;
@@ -48,12 +47,16 @@ pub enum Backing {
 }
 
 /// The reason why a region was not created or not opened. Nothing stays mapped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum RegionError {
     /// The descriptor is no memory file: a regular file, FIFO, socket, or huge pages.
+    #[error("not a memory file; the peer must send a descriptor from memfd_create")]
     NotMemoryFile,
-    /// The memory file lacks a seal, or has one that we do not expect. Both are seal bits
-    /// (`F_SEAL_*`).
+    /// The memory file lacks a seal, or has an unexpected one. Both are seal bits (`F_SEAL_*`).
+    #[error(
+        "memory file has seals {found:#x} instead of {expected:#x}; the peer must seal it before \
+         it sends it"
+    )]
     Seals {
         /// The bits that the file must have.
         expected: u32,
@@ -61,6 +64,11 @@ pub enum RegionError {
         found: u32,
     },
     /// The size is not one of those allowed.
+    #[error(
+        "region of {found} bytes instead of {} to {}; both sides must agree on the size",
+        expected.start(),
+        expected.end()
+    )]
     Size {
         /// The sizes allowed, in bytes.
         expected: RangeInclusive<usize>,
@@ -68,42 +76,20 @@ pub enum RegionError {
         found: u64,
     },
     /// The kernel refused.
-    Os(Errno),
+    #[error("{}", explain(*.0))]
+    Os(#[from] Errno),
 }
 
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotMemoryFile => {
-                f.write_str("not a memory file; the peer must send a descriptor from memfd_create")
-            }
-            Self::Seals { expected, found } => write!(
-                f,
-                "memory file has seals {found:#x} instead of {expected:#x}; \
-                 the peer must seal it before it sends it"
-            ),
-            Self::Size { expected, found } => write!(
-                f,
-                "region of {found} bytes instead of {} to {}; both sides must agree on the size",
-                expected.start(),
-                expected.end()
-            ),
-            Self::Os(Errno::NOMEM | Errno::NOSPC) => {
-                f.write_str("no memory left for the region; ask for a smaller one or free some")
-            }
-            Self::Os(Errno::MFILE | Errno::NFILE) => {
-                f.write_str("no descriptor left for the region; raise the limit on open files")
-            }
-            Self::Os(errno) => write!(f, "the kernel refused the region: {errno}"),
+/// Describes an error of the kernel, and what to do about it.
+fn explain(errno: Errno) -> String {
+    match errno {
+        Errno::NOMEM | Errno::NOSPC => {
+            "no memory left for the region; ask for a smaller one or free some".to_owned()
         }
-    }
-}
-
-impl std::error::Error for RegionError {}
-
-impl From<Errno> for RegionError {
-    fn from(errno: Errno) -> Self {
-        Self::Os(errno)
+        Errno::MFILE | Errno::NFILE => {
+            "no descriptor left for the region; raise the limit on open files".to_owned()
+        }
+        errno => format!("the kernel refused the region: {errno}"),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A signal that is waited for must be blocked first, in every thread that could take it: block it
 //! before the threads start.
+//! **Invariants:** a handler makes only calls that are allowed in one, and keeps errno.
+//! **Not here:** pidfds and child processes (`process.rs`).
 #![allow(unsafe_code, reason = "rustix has no signal masks, signalfd, tgkill or handlers")]
 
 mod caught;
@@ -176,7 +178,7 @@ pub fn signalfd_read(signalfd: impl AsFd) -> io::Result<SignalInfo> {
 ///
 /// ESRCH when there is no such thread, EPERM when it is another user's.
 pub fn send_to_thread(pid: i32, tid: i32, signal: Signal) -> io::Result<()> {
-    // SAFETY: tgkill takes three numbers and touches none of our memory.
+    // SAFETY: tgkill takes three numbers and touches no memory of this process.
     let outcome = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal.as_raw()) };
     match outcome {
         0 => Ok(()),
@@ -244,7 +246,7 @@ impl Interrupt {
         match INTERRUPT_FD.compare_exchange(NO_FD, fd, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(fd),
             Err(earlier) => {
-                // SAFETY: we own `fd`: it came out of an `OwnedFd` above and went nowhere.
+                // SAFETY: `fd` came out of an `OwnedFd` above and has no other owner.
                 drop(unsafe { OwnedFd::from_raw_fd(fd) });
                 Ok(earlier)
             }

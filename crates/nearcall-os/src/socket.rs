@@ -60,7 +60,7 @@ pub enum Half {
 /// The credentials of the connecting process, which the kernel recorded at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process, or `None` when it has no number in our PID namespace.
+    /// The process, or `None` when it has no number in the PID namespace of this process.
     pub pid: Option<i32>,
     /// Its effective user.
     pub uid: u32,
@@ -173,17 +173,17 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 ///
-/// The kernel's; `ConnectionAborted` when strangers kept the listener busy.
+/// The error of the kernel; `ConnectionAborted` when other processes kept the listener busy.
 pub fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let listener = inet_socket(SocketType::STREAM)?;
     bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     listen(&listener, 1)?;
     let here = inet_socket(SocketType::STREAM)?;
     connect_retrying(&here, local_address(&listener)?)?;
-    let ours = local_address(&here)?;
-    for _ in 0..STRANGERS_MAX {
+    let own_address = local_address(&here)?;
+    for _ in 0..FOREIGN_MAX {
         let there = retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC))?;
-        if peer_address(&there)? == Some(ours) {
+        if peer_address(&there)? == Some(own_address) {
             sockopt::set_tcp_nodelay(&here, true)?;
             sockopt::set_tcp_nodelay(&there, true)?;
             return Ok((here, there));
@@ -234,7 +234,7 @@ pub fn udp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     // Before both were connected, a stranger's datagram may have been queued.
     let mut byte = [0];
     for socket in [&here, &there] {
-        for _ in 0..STRANGERS_MAX {
+        for _ in 0..FOREIGN_MAX {
             if try_recv(socket, &mut byte)?.is_none() {
                 break;
             }
@@ -324,7 +324,7 @@ pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 ///
 /// # Errors
 ///
-/// ECONNRESET when the other end is gone with our bytes unread.
+/// ECONNRESET when the other end has closed with unread bytes.
 pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flagged(socket.as_fd(), buffer, RecvFlags::empty())
 }
@@ -449,8 +449,8 @@ impl PlainOption for libc::c_int {}
 /// `SO_PEERPIDFD` of Linux 6.5 (asm-generic), which libc does not name yet.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// Connections and datagrams of strangers that a loopback pair puts up with while it is made.
-const STRANGERS_MAX: usize = 64;
+/// Most connections or datagrams of other processes that a loopback pair discards while it is made.
+const FOREIGN_MAX: usize = 64;
 
 /// Probes that a silent TCP partner may leave unanswered.
 const TCP_PROBES: u32 = 3;

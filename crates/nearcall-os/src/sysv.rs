@@ -3,12 +3,14 @@
 //! A queue is a number that exists until it is removed: a killed owner leaves it behind. So the
 //! other end removes it too when it sees the death, and [`list`] shows what is left. There is no
 //! descriptor and no timeout: to end a wait, remove the queue (the waiter gets EIDRM).
+//! **Invariants:** an [`OwnedQueue`] is removed on drop.
+//! **Not here:** POSIX message queues (`mqueue.rs`).
 #![allow(unsafe_code, reason = "rustix has no System V queues")]
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A queue of ours, removed when dropped.
+/// A queue that this process created. It is removed on drop.
 #[derive(Debug)]
 pub struct OwnedQueue(i32);
 
@@ -103,8 +105,8 @@ impl MessageBuffer {
     #[must_use]
     pub fn body(&self) -> &[u8] {
         let body = &self.words[1..];
-        // SAFETY: the words after the type are at least `body_bytes` initialised bytes of ours, and
-        // bytes have no alignment.
+        // SAFETY: the words after the type are at least `body_bytes` initialised bytes of this
+        // message, and bytes have no alignment.
         unsafe { std::slice::from_raw_parts(body.as_ptr().cast(), self.body_bytes) }
     }
 

@@ -6,7 +6,6 @@
 //! `CLOCK_MONOTONIC_RAW` in repeated calibration.
 //! **Not here:** the kernel's clocks (`clock.rs`).
 
-use std::fmt;
 use std::time::Duration;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -32,33 +31,24 @@ pub struct TscStop {
 }
 
 /// The reason why the counter cannot be used. Use the clock of the kernel instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum TscRefusal {
     /// The processor has none (not x86-64).
+    #[error("no time stamp counter on this architecture")]
     NoCounter,
     /// A processor lacks this flag in `/proc/cpuinfo`.
+    #[error("a processor lacks {0}")]
     MissingFlag(&'static str),
     /// The kernel itself does not trust it, and uses this clock instead.
+    #[error("the kernel's clock source is {0}, not tsc")]
     ClockSource(String),
     /// `/proc/cpuinfo` or the clock source could not be read.
+    #[error("the processor's description cannot be read")]
     Unreadable,
     /// Calibrations differ by more than 0.1 %: that many parts per million.
+    #[error("calibrations differ by {0} parts per million")]
     Unsteady(u64),
 }
-
-impl fmt::Display for TscRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCounter => f.write_str("no time stamp counter on this architecture"),
-            Self::MissingFlag(flag) => write!(f, "a processor lacks {flag}"),
-            Self::ClockSource(name) => write!(f, "the kernel's clock source is {name}, not tsc"),
-            Self::Unreadable => f.write_str("the processor's description cannot be read"),
-            Self::Unsteady(ppm) => write!(f, "calibrations differ by {ppm} parts per million"),
-        }
-    }
-}
-
-impl std::error::Error for TscRefusal {}
 
 impl Tsc {
     /// Checks and calibrates the counter. Takes a quarter of a second, mostly asleep.

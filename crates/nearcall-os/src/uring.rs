@@ -20,17 +20,22 @@ use crate::deadline::Deadline;
 use crate::pages::Pages;
 
 /// The reason why io_uring cannot be used here.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The kernel was built without it, or a sandbox pretends so (ENOSYS).
+    #[error("this kernel has no io_uring (or a sandbox hides it)")]
     Missing,
-    /// kernel.io_uring_disabled has this value and forbids it to us.
+    /// kernel.io_uring_disabled has this value, which forbids it.
+    #[error("kernel.io_uring_disabled is {0} (0 allows io_uring to every process)")]
     Disabled(u32),
     /// Not allowed though the sysctl would: seccomp, as container runtimes set it up.
+    #[error("io_uring is forbidden here, probably by seccomp")]
     Forbidden,
     /// The kernel lacks this operation or feature.
+    #[error("this kernel's io_uring lacks {0}")]
     Lacks(&'static str),
     /// Anything else, such as RLIMIT_MEMLOCK or too many descriptors.
+    #[error("cannot make an io_uring: {0}")]
     Os(io::Error),
 }
 
@@ -66,11 +71,11 @@ struct Side {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The buffer is ours.
+    /// The kernel does not use the buffer.
     Idle,
     /// The kernel uses the buffer, or will from the next submission on.
     UnderWay,
-    /// The buffer is ours again; bytes or a negative errno, not taken yet.
+    /// The operation is done: bytes or a negative errno, not taken yet.
     Done(i32),
 }
 
@@ -306,7 +311,7 @@ impl Inner {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nobody
+        // SAFETY: the entry points into a buffer of this value whose state is `UnderWay`: nothing
         // touches it before its completion, and the drop waits for that or leaks it. The socket is
         // closed after the ring.
         let pushed = unsafe { self.ring.submission().push(entry) };
@@ -379,22 +384,6 @@ impl fmt::Debug for Inner {
             .finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "this kernel has no io_uring (or a sandbox hides it)"),
-            Self::Disabled(value) => {
-                write!(f, "kernel.io_uring_disabled is {value} (0 allows io_uring to everybody)")
-            }
-            Self::Forbidden => write!(f, "io_uring is forbidden here, probably by seccomp"),
-            Self::Lacks(what) => write!(f, "this kernel's io_uring lacks {what}"),
-            Self::Os(error) => write!(f, "cannot make an io_uring: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 fn make_ring() -> Result<IoUring, Refusal> {
     // Without an interrupt of the waiting thread, which costs more than the message itself on a

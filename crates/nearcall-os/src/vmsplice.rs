@@ -1,11 +1,10 @@
 //! Vmsplice: pages handed to a pipe without a copy, and the rule that goes with it.
 //!
-//! The pipe refers to our pages until its reader has copied them out. A byte that was handed over
-//! must not be written before that, or the reader sees the new value.
-//! **Invariants:** the bytes handed over and not released are one range of the ring, and every
-//! write into it panics.
-//! **Not here:** knowing when the reader is done: it must report it, or
-//! [`crate::pipe::queued_bytes`] is 0.
+//! The pipe refers to the pages until its reader has copied them out. A byte that was handed over
+//! must not be written before that, or the reader sees the new value. **Invariants:** the bytes
+//! handed over and not released are one range of the ring, and every write into it panics. **Not
+//! here:** knowing when the reader is done: it must report it, or [`crate::pipe::queued_bytes`] is
+//! 0.
 #![allow(unsafe_code, reason = "vmsplice takes raw memory")]
 
 use std::io;
@@ -129,9 +128,10 @@ impl SpliceBuffer {
         let pipe = pipe.as_fd();
         let taken = retry_on_intr(|| {
             let parts = [IoSliceRaw::from_slice_mut(&mut self.pages[range.clone()])];
-            // SAFETY: the range is memory of ours, borrowed for writing, so even the reading end of
-            // a pipe (from which this call would copy into it) breaks no promise. Without GIFT the
-            // pages stay ours; the kernel keeps them alive while the pipe refers to them.
+            // SAFETY: the range is memory of this buffer, borrowed for writing, so even the reading
+            // end of a pipe (from which this call would copy into it) breaks no promise. Without
+            // GIFT the pages stay in this buffer; the kernel keeps them alive while the pipe refers
+            // to them.
             unsafe { vmsplice(pipe, &parts, flags) }
         })?;
         self.handed_over += taken;

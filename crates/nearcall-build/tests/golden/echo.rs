@@ -212,7 +212,7 @@ pub trait Echo: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Replies when the test asks for it.
     ///
-    /// The reply goes through `responder`, now or after this function has returned.
+    /// The reply goes through `responder`, now or after this function returns.
     fn later(
         &self,
         context: &::nearcall::Context<'_>,
@@ -374,9 +374,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn say(
         &self,
         request: &Words,
@@ -420,9 +420,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
@@ -493,9 +493,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn fail(
         &self,
         request: &Failure,
@@ -539,9 +539,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn panic(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.panic_with(request, &::nearcall::CallOptions::new())
     }
@@ -582,9 +582,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn later(
         &self,
         request: &Words,
@@ -629,9 +629,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn quick(
         &self,
         request: &Words,
@@ -675,9 +675,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn look(
         &self,
         request: &(),
@@ -721,9 +721,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn work(
         &self,
         request: &Span,
@@ -763,7 +763,7 @@ impl EchoCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Echo`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Echo`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct EchoDispatcher<T: Echo> {
@@ -1002,9 +1002,9 @@ impl AdderCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.empty_with(request, &::nearcall::CallOptions::new())
     }
@@ -1045,9 +1045,9 @@ impl AdderCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn add(
         &self,
         request: &Numbers,
@@ -1118,9 +1118,9 @@ impl AdderCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn allocations(
         &self,
         request: &(),
@@ -1160,7 +1160,7 @@ impl AdderCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Adder`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Adder`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct AdderDispatcher<T: Adder> {
@@ -1358,9 +1358,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn put(
         &self,
         request: &Parcel,
@@ -1404,9 +1404,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn get(
         &self,
         request: &Span,
@@ -1450,9 +1450,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn forget(
         &self,
         request: &Span,
@@ -1519,7 +1519,7 @@ impl StoreCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Store`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Store`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct StoreDispatcher<T: Store> {

@@ -148,7 +148,7 @@ pub trait T: 'static {
     fn interface(&self, context: &::nearcall::Context<'_>, request: &Option);
     /// Handles `AsRef`.
     ///
-    /// The reply goes through `responder`, now or after this function has returned.
+    /// The reply goes through `responder`, now or after this function returns.
     fn as_ref(
         &self,
         context: &::nearcall::Context<'_>,
@@ -274,9 +274,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#type(
         &self,
         request: &Option,
@@ -318,9 +318,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn self_(
         &self,
         request: &Result,
@@ -362,9 +362,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -406,9 +406,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn clone(
         &self,
         request: &option::Some,
@@ -475,9 +475,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn as_ref(
         &self,
         request: &Option,
@@ -520,9 +520,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn from_that(
         &self,
         request: &Option,
@@ -562,7 +562,7 @@ impl TCaller {
     }
 }
 
-/// Serves calls with an implementation of [`T`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`T`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct TDispatcher<S: T> {
@@ -708,7 +708,7 @@ impl IdleCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Idle`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Idle`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct IdleDispatcher<T: Idle> {

@@ -70,7 +70,7 @@ pub trait Thermostat: 'static {
     fn note(&self, context: &::nearcall::Context<'_>, request: &NoteRequest);
     /// Replies when the temperature has changed.
     ///
-    /// The reply goes through `responder`, now or after this function has returned.
+    /// The reply goes through `responder`, now or after this function returns.
     fn watch(
         &self,
         context: &::nearcall::Context<'_>,
@@ -175,9 +175,9 @@ impl ThermostatCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn set_target(
         &self,
         request: &SetTargetRequest,
@@ -248,9 +248,9 @@ impl ThermostatCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn watch(
         &self,
         request: &WatchRequest,
@@ -293,9 +293,9 @@ impl ThermostatCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn reset(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.reset_with(request, &::nearcall::CallOptions::new())
     }
@@ -332,7 +332,7 @@ impl ThermostatCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Thermostat`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Thermostat`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct ThermostatDispatcher<T: Thermostat> {

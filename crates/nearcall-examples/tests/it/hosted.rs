@@ -1,4 +1,4 @@
-//! A loop in tokio's, whose own epoll tells of changes only.
+//! The event loop inside tokio's, whose epoll is edge-triggered.
 
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -60,7 +60,7 @@ fn a_flooded_server_comes_back_to_what_a_turn_has_left() {
         let server = Server::new(&event_loop);
         let room = Rc::new(Room(Cell::new(0)));
         server.register(ThermostatDispatcher::shared(Rc::clone(&room))).unwrap();
-        // One for each: processes that other tests start hold our sockets until they run.
+        // An address for each: processes that other tests start hold these sockets until they exec.
         let address = format!("unix:@nearcall-it-hosted-{mechanism}-{}", process::id());
         server.listen(&address).unwrap();
         let client = thread::spawn(move || flood(&format!("{address}?via={mechanism}")));
@@ -68,7 +68,7 @@ fn a_flooded_server_comes_back_to_what_a_turn_has_left() {
         let patience = Duration::from_secs(30);
         let hosted = runtime
             .block_on(async { tokio::time::timeout(patience, host(&event_loop, &room)).await });
-        // The last answers are still to be sent.
+        // The last replies are still to be sent.
         while !client.is_finished() {
             event_loop.turn().unwrap();
         }

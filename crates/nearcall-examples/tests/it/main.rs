@@ -1,4 +1,4 @@
-//! Runs every example as a user does, and the shared parts that only a host needs.
+//! Runs every example as a user does, and tests hosting the loop in another one.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

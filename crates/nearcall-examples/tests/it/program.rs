@@ -1,6 +1,6 @@
 //! Starts an example, and ends it if it hangs.
 //!
-//! Cargo builds the examples of a package together with its tests, in a folder beside them.
+//! Cargo builds the examples of a package with its tests, in a directory beside them.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use nearcall_os::process::Child;
 /// No example runs for more than a second; a busy machine may take longer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How an example ended.
+/// The end of an example.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None` if a signal ended it, or the deadline.
@@ -29,10 +29,10 @@ impl Ended {
     }
 }
 
-/// Runs an example to its end, with this text for its stdin.
+/// Runs an example to its end, with `stdin` as its input.
 #[track_caller]
-pub(crate) fn run(example: &str, words: &[&str], stdin: &str) -> Ended {
-    let mut child = spawn(command(example, words).stdin(Stdio::piped()).stderr(Stdio::piped()));
+pub(crate) fn run(example: &str, arguments: &[&str], stdin: &str) -> Ended {
+    let mut child = spawn(command(example, arguments).stdin(Stdio::piped()).stderr(Stdio::piped()));
     let pipes = child.pipes();
     // Less than a pipe holds, so this does not wait.
     pipes.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
@@ -57,23 +57,23 @@ pub(crate) struct Running {
 
 /// Starts an example, and waits until it has printed a line.
 #[track_caller]
-pub(crate) fn start(example: &str, words: &[&str]) -> Running {
-    let mut child = spawn(command(example, words).stdin(Stdio::null()));
+pub(crate) fn start(example: &str, arguments: &[&str]) -> Running {
+    let mut child = spawn(command(example, arguments).stdin(Stdio::null()));
     let mut lines = BufReader::new(child.pipes().stdout.take().unwrap());
     let mut first_line = String::new();
     lines.read_line(&mut first_line).unwrap();
-    // Reads on, so that printing does not break the example; ends with it.
+    // Keeps reading, so that printing does not fail in the example; ends with it.
     let _ = read_all(lines);
     Running { _child: child, first_line: first_line.trim_end().to_owned() }
 }
 
-fn command(example: &str, words: &[&str]) -> Command {
+fn command(example: &str, arguments: &[&str]) -> Command {
     // target/debug/deps/it-HASH: the examples are in target/debug/examples.
     let deps = env::current_exe().unwrap();
     let path: PathBuf = deps.parent().unwrap().with_file_name("examples").join(example);
     assert!(path.is_file(), "{} is not built; run `cargo test`", path.display());
     let mut command = Command::new(path);
-    command.args(words).stdout(Stdio::piped());
+    command.args(arguments).stdout(Stdio::piped());
     command
 }
 

@@ -1,4 +1,4 @@
-//! Each example without words ends well, with the line that it promises.
+//! Each example without arguments succeeds, and ends with its documented line.
 
 use crate::program::run;
 
@@ -20,12 +20,12 @@ fn in_process_stays_in_its_thread() {
 }
 
 #[test]
-fn both_ways_is_not_stuck() {
+fn both_ways_does_not_deadlock() {
     check("both_ways", "", "A: warm after 4 calls back");
 }
 
 #[test]
-fn own_descriptors_hears_stdin_and_timer() {
+fn own_descriptors_serves_stdin_and_timer() {
     check(
         "own_descriptors",
         "warm\n19\n21\n",
@@ -50,7 +50,7 @@ fn tokio_host_awaits_calls() {
 }
 
 #[test]
-fn words_that_make_no_sense_are_answered_with_the_usage() {
+fn unknown_arguments_are_answered_with_the_usage() {
     let examples =
         ["thermostat", "in_process", "both_ways", "own_descriptors", "one_way", "tokio_host"];
     for example in examples.into_iter().chain(["deadline_and_cancel"]) {

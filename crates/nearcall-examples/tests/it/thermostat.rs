@@ -1,4 +1,4 @@
-//! The thermostat as in two terminals: by every mechanism, and with mistakes.
+//! The thermostat as in two terminals: by every mechanism, and with wrong input.
 
 use std::process;
 
@@ -27,8 +27,8 @@ fn it_works_by_every_mechanism() {
 }
 
 #[track_caller]
-fn fails(words: &[&str], code: i32, error: &str) {
-    let ended = run("thermostat", words, "");
+fn check_failure(arguments: &[&str], code: i32, error: &str) {
+    let ended = run("thermostat", arguments, "");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:?}");
     assert!(ended.stderr.contains(error), "{ended:?}");
 }
@@ -46,6 +46,6 @@ fn mistakes_are_explained() {
 fn a_refused_temperature_is_an_error_of_the_client_alone() {
     let address = address("refused");
     let _server = start("thermostat", &["serve", &address]);
-    fails(&["set", "90", &address], 1, "OUT_OF_RANGE: a room has 5 to 30 degrees");
+    check_failure(&["set", "90", &address], 1, "OUT_OF_RANGE: a room has 5 to 30 degrees");
     assert_eq!(run("thermostat", &["set", "19", &address], "").code, Some(0));
 }

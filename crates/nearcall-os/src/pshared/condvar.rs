@@ -43,7 +43,7 @@ impl Condvar {
     /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_cond_t>();
 
-    /// Makes a condition variable at `at`. Once, before the peer attaches.
+    /// Makes a condition variable at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -51,10 +51,10 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize) -> io::Result<Self> {
-        let place = Place::<pthread_cond_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+        let place = Place::<pthread_cond_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_monotonic()?;
         // SAFETY: `Place` proves room and alignment and keeps the memory; the attributes are
@@ -63,15 +63,15 @@ impl Condvar {
         Ok(Self { place })
     }
 
-    /// The condition variable that the peer has made at `at`.
+    /// The condition variable that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset) }
     }
 
     /// Gives the lock back, sleeps until it is signalled, and takes the lock again. May also return
@@ -84,8 +84,8 @@ impl Condvar {
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn wait(&self, guard: &mut MutexGuard<'_>) -> io::Result<()> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the object;
-        // the guard proves that this thread holds the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // object; the guard proves that this thread holds the mutex.
         let result = unsafe { libc::pthread_cond_wait(self.place.as_ptr(), guard.as_ptr()) };
         guard.retake(result)
     }

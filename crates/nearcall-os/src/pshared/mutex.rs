@@ -22,7 +22,7 @@ use crate::region::SharedRegion;
 #[derive(Debug)]
 pub struct Mutex {
     place: Place<pthread_mutex_t>,
-    /// A thread of ours holds it through this handle. Written only by the holder.
+    /// A thread of this process holds it through this handle. Written only by the holder.
     held: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Mutex {
     /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<pthread_mutex_t>();
 
-    /// Makes an unlocked mutex at `at`. Once, before the peer attaches.
+    /// Makes an unlocked mutex at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize) -> io::Result<Self> {
-        let place = Place::<pthread_mutex_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+        let place = Place::<pthread_mutex_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_robust()?;
         // SAFETY: `Place` proves room and alignment and keeps the memory; the attributes are
@@ -77,15 +77,15 @@ impl Mutex {
         Ok(Self { place, held: AtomicBool::new(false) })
     }
 
-    /// The mutex that the peer has made at `at`.
+    /// The mutex that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at), held: AtomicBool::new(false) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset), held: AtomicBool::new(false) }
     }
 
     /// Takes the lock, and sleeps until it is free. The death of the owner frees it.
@@ -97,7 +97,8 @@ impl Mutex {
     /// When the mutex can never be locked again, or the memory holds none.
     #[inline]
     pub fn lock(&self) -> io::Result<MutexGuard<'_>> {
-        // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made the mutex.
+        // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made the
+        // mutex.
         self.guard(unsafe { libc::pthread_mutex_lock(self.place.as_ptr()) })
     }
 
@@ -146,7 +147,7 @@ impl Mutex {
         if result != libc::EOWNERDEAD {
             return check(result).map(|()| Lock::Clean);
         }
-        // SAFETY: as in `lock`; EOWNERDEAD means that we hold it.
+        // SAFETY: as in `lock`; EOWNERDEAD means that this thread holds it.
         check(unsafe { libc::pthread_mutex_consistent(self.place.as_ptr()) })?;
         Ok(Lock::OwnerDied)
     }

@@ -30,7 +30,7 @@ impl Semaphore {
     /// The alignment of its offset, in bytes.
     pub const ALIGN: usize = align_of::<sem_t>();
 
-    /// Makes a semaphore of `value` at `at`. Once, before the peer attaches.
+    /// Makes a semaphore of `value` at `offset`. Once, before the peer attaches.
     ///
     /// # Errors
     ///
@@ -38,24 +38,24 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, at: usize, value: u32) -> io::Result<Self> {
-        let place = Place::<sem_t>::new(region, at);
+    pub fn init(region: &Arc<SharedRegion>, offset: usize, value: u32) -> io::Result<Self> {
+        let place = Place::<sem_t>::new(region, offset);
         // SAFETY: `Place` proves room and alignment, and keeps the memory.
         check_minus_one(unsafe { libc::sem_init(place.as_ptr(), PROCESS_SHARED, value) })?;
         Ok(Self { place })
     }
 
-    /// The semaphore that the peer has made at `at`.
+    /// The semaphore that the peer has made at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is misaligned or there is no room.
+    /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
-        Self { place: Place::new(region, at) }
+    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+        Self { place: Place::new(region, offset) }
     }
 
     /// Takes one, and sleeps until there is one: without end if the peer is dead.
@@ -66,7 +66,8 @@ impl Semaphore {
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
-            // SAFETY: `Place` keeps the memory; `init` (ours or the trusted peer's) made it.
+            // SAFETY: `Place` keeps the memory; `init` (of this process or the trusted peer) made
+            // it.
             match check_minus_one(unsafe { libc::sem_wait(self.place.as_ptr()) }) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,

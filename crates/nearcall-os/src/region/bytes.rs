@@ -92,10 +92,9 @@ impl<'a> SharedBytes<'a> {
         unsafe { copy_shared(self.start.as_ptr(), target.as_mut_ptr(), self.bytes) }
     }
 
-    /// Copies the 4 bytes at `at` and returns them as a number in the machine's byte order.
+    /// Copies the 4 bytes at `offset` and returns them as a number in the machine's byte order.
     ///
-    /// `at` needs no alignment. For a word that takes part in synchronisation use `load32` of the
-    /// region.
+    /// `offset` needs no alignment. For a word of synchronisation use `load32` of the region.
     ///
     /// # Panics
     ///
@@ -103,11 +102,11 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn read_u32(&self, at: usize) -> u32 {
-        u32::from_ne_bytes(self.read_array(at))
+    pub fn read_u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.read_array(offset))
     }
 
-    /// Copies the 8 bytes at `at` and returns them as a number in the machine's byte order.
+    /// Copies the 8 bytes at `offset` and returns them as a number in the machine's byte order.
     ///
     /// # Panics
     ///
@@ -115,15 +114,15 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn read_u64(&self, at: usize) -> u64 {
-        u64::from_ne_bytes(self.read_array(at))
+    pub fn read_u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.read_array(offset))
     }
 
     #[inline]
     #[track_caller]
-    fn read_array<const N: usize>(&self, at: usize) -> [u8; N] {
+    fn read_array<const N: usize>(&self, offset: usize) -> [u8; N] {
         let mut array = [0; N];
-        self.slice(at..at.saturating_add(N)).copy_to(&mut array);
+        self.slice(offset..offset.saturating_add(N)).copy_to(&mut array);
         array
     }
 }
@@ -160,7 +159,7 @@ const CALL_BYTES: usize = 40;
 ///
 /// After a plain copy the compiler knows that source and target are equal, and may read the shared
 /// source again where the program reads the private target. A peer could then change a value
-/// between our check and our use. The empty assembly block may, for all the compiler knows, have
+/// between the check and the use. The empty assembly block may, for all the compiler knows, have
 /// written all memory that `target` reaches, so the target must be read.
 #[inline(always)]
 fn forget_what_is_known(target: *mut u8) {
@@ -184,16 +183,16 @@ pub(super) fn check_range(range: &Range<usize>, bytes: usize) -> usize {
     range.end - range.start
 }
 
-/// Pointer to the word of type `T` at `at`, after a check that it is aligned and inside.
+/// Pointer to the word of type `T` at `offset`, after a check that it is aligned and inside.
 #[inline]
 #[track_caller]
-pub(super) fn check_word<T>(start: NonNull<u8>, bytes: usize, at: usize) -> NonNull<T> {
+pub(super) fn check_word<T>(start: NonNull<u8>, bytes: usize, offset: usize) -> NonNull<T> {
     assert!(
-        at.is_multiple_of(size_of::<T>()) && at < bytes && bytes - at >= size_of::<T>(),
-        "no aligned word at {at} in {bytes} bytes"
+        offset.is_multiple_of(size_of::<T>()) && offset < bytes && bytes - offset >= size_of::<T>(),
+        "no aligned word at {offset} in {bytes} bytes"
     );
-    // SAFETY: `at` is inside the region, by the assertion.
-    unsafe { start.add(at) }.cast()
+    // SAFETY: `offset` is inside the region, by the assertion.
+    unsafe { start.add(offset) }.cast()
 }
 
 #[cfg(test)]

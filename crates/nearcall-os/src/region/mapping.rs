@@ -45,7 +45,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` bytes of a memory file whose size is sealed, or about to be by us.
+    /// Maps `bytes` bytes of a memory file whose size is sealed, or about to be sealed by the
+    /// caller.
     ///
     /// A forked child does not get the mapping: it would be a second writer.
     pub(super) fn of_file(fd: impl AsFd, bytes: usize, access: Access) -> Result<Self, Errno> {
@@ -53,7 +54,7 @@ impl Mapping {
             Access::ReadOnly => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing of ours.
+        // SAFETY: the kernel chooses the address, so the mapping overlaps no other.
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, 0)
         }?;
@@ -183,7 +184,7 @@ pub(super) fn open_file(
         Err(Errno::INVAL) => return Err(RegionError::NotMemoryFile),
         Err(errno) => return Err(errno.into()),
     };
-    // Whether the file may be executed is the creator's kernel's choice and no danger to us.
+    // Whether the file may be executed is a choice of the kernel of the creator, and harmless here.
     if found.difference(SealFlags::EXEC) != seals {
         let (expected, found) = (seals.bits(), found.bits());
         return Err(RegionError::Seals { expected, found });

@@ -1,4 +1,4 @@
-#![allow(unsafe_code, reason = "makes references into memory that the seals keep for us")]
+#![allow(unsafe_code, reason = "makes references into memory that the seals protect")]
 //! Memory that only this process writes, and that a peer may read.
 //!
 //! **Invariants:** an [`OwnRegion`] is the only owner of its bytes in this process (a split gives
@@ -17,7 +17,7 @@ use super::bytes::{check_range, check_word};
 use super::mapping::{Access, Mapping, create_file};
 use super::{Backing, PeerRegion, RegionError, SEALS_OWN};
 
-/// Memory that only we write: a sealed memory file, mapped for writing.
+/// Memory that only this process writes: a sealed memory file, mapped for writing.
 ///
 /// Unmapped when the last part of it is dropped. A forked child does not inherit it.
 #[derive(Debug)]
@@ -59,20 +59,20 @@ impl OwnRegion {
 
     /// Cuts the region in two owners, so that two threads can write one part each.
     ///
-    /// Offsets in the second part count from `at`. The memory is unmapped with the later one.
+    /// Offsets in the second part count from `offset`. The memory is unmapped with the later one.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 8, or not inside the region.
+    /// If `offset` is not a multiple of 8, or not inside the region.
     #[must_use]
     #[track_caller]
-    pub fn split_at(self, at: usize) -> (Self, Self) {
-        assert!(at.is_multiple_of(size_of::<u64>()), "words must stay aligned");
-        let bytes = check_range(&(at..self.bytes), self.bytes);
-        // SAFETY: `check_range` proves that `at` is inside the region.
-        let start = unsafe { self.start.add(at) };
+    pub fn split_at(self, offset: usize) -> (Self, Self) {
+        assert!(offset.is_multiple_of(size_of::<u64>()), "words must stay aligned");
+        let bytes = check_range(&(offset..self.bytes), self.bytes);
+        // SAFETY: `check_range` proves that `offset` is inside the region.
+        let start = unsafe { self.start.add(offset) };
         let second = Self { start, bytes, mapping: Arc::clone(&self.mapping) };
-        (Self { bytes: at, ..self }, second)
+        (Self { bytes: offset, ..self }, second)
     }
 
     /// Size in bytes.
@@ -89,31 +89,31 @@ impl OwnRegion {
         self.bytes == 0
     }
 
-    /// The 32-bit word at `at`.
+    /// The 32-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, or the word not inside the region.
+    /// If `offset` is not a multiple of 4, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word32(&self, at: usize) -> &AtomicU32 {
-        let word = check_word(self.start, self.bytes, at);
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        let word = check_word(self.start, self.bytes, offset);
         // SAFETY: `check_word` proves alignment and range; plain writes need `&mut self`; the
         // mapping outlives `&self`.
         unsafe { AtomicU32::from_ptr(word.as_ptr()) }
     }
 
-    /// The 64-bit word at `at`.
+    /// The 64-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 8, or the word not inside the region.
+    /// If `offset` is not a multiple of 8, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word64(&self, at: usize) -> &AtomicU64 {
-        let word = check_word(self.start, self.bytes, at);
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        let word = check_word(self.start, self.bytes, offset);
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }
     }
@@ -138,15 +138,15 @@ impl OwnRegion {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 
-    /// Copies `source` to `at`. One copy, no system call.
+    /// Copies `source` to `offset`. One copy, no system call.
     ///
     /// # Panics
     ///
     /// If it does not fit into the region there.
     #[inline]
     #[track_caller]
-    pub fn write(&mut self, at: usize, source: &[u8]) {
-        self.slice_mut(at..at.saturating_add(source.len())).copy_from_slice(source);
+    pub fn write(&mut self, offset: usize, source: &[u8]) {
+        self.slice_mut(offset..offset.saturating_add(source.len())).copy_from_slice(source);
     }
 
     /// Sets the bytes of `range` to zero.
@@ -188,9 +188,9 @@ impl OwnRegion {
         // One word of each page, and the last one.
         let words = range.start.next_multiple_of(8)..range.end / 8 * 8;
         let last_word = words.end.saturating_sub(size_of::<u64>());
-        for at in words.clone().step_by(rustix::param::page_size()).chain([last_word]) {
-            if words.contains(&at) {
-                self.word64(at).fetch_or(0, Ordering::Relaxed);
+        for offset in words.clone().step_by(rustix::param::page_size()).chain([last_word]) {
+            if words.contains(&offset) {
+                self.word64(offset).fetch_or(0, Ordering::Relaxed);
             }
         }
         Ok(())

@@ -1,10 +1,9 @@
 #![allow(unsafe_code, reason = "reads memory that another process writes")]
 //! A peer's memory, mapped read-only.
 //!
-//! **Invariants:** the file is sealed so that it cannot shrink under us, and every word is loaded
-//! atomically, one load per call. Its content is a claim of the peer: load it once, validate it,
-//! use it.
-//! **Not here:** the writing side (`own.rs`), judging the values (the caller).
+//! **Invariants:** the file is sealed so that it cannot shrink while mapped, and every word is
+//! loaded atomically, one load per call. Its content is a claim of the peer: load it once, validate
+//! it, use it. **Not here:** the writing side (`own.rs`), judging the values (the caller).
 
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::AsFd;
@@ -19,7 +18,7 @@ use super::mapping::{Access, Mapping, open_file};
 use super::{RegionError, SEALS_OWN};
 use crate::futex::FutexWord;
 
-/// Memory that a peer writes and we only read. A clone reads the same memory.
+/// Memory that a peer writes and this process only reads. A clone reads the same memory.
 ///
 /// Unmapped when the last clone is dropped. A forked child does not inherit it.
 #[derive(Debug, Clone)]
@@ -69,20 +68,20 @@ impl PeerRegion {
         self.bytes == 0
     }
 
-    /// Loads the 32-bit word at `at`, once.
+    /// Loads the 32-bit word at `offset`, once.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, the word not inside the region, or `order` not one of a
+    /// If `offset` is not a multiple of 4, the word not inside the region, or `order` not one of a
     /// load.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn load32(&self, at: usize, order: Ordering) -> u32 {
-        self.word32(at).load(order)
+    pub fn load32(&self, offset: usize, order: Ordering) -> u32 {
+        self.word32(offset).load(order)
     }
 
-    /// Loads the 64-bit word at `at`, once.
+    /// Loads the 64-bit word at `offset`, once.
     ///
     /// # Panics
     ///
@@ -90,8 +89,8 @@ impl PeerRegion {
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn load64(&self, at: usize, order: Ordering) -> u64 {
-        let word = check_word(self.start, self.bytes, at);
+    pub fn load64(&self, offset: usize, order: Ordering) -> u64 {
+        let word = check_word(self.start, self.bytes, offset);
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }.load(order)
     }
@@ -118,16 +117,16 @@ impl PeerRegion {
         inside.then(|| self.view(range))
     }
 
-    /// The word at `at`, to sleep on and to wake.
+    /// The word at `offset`, to sleep on and to wake.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, or the word not inside the region.
+    /// If `offset` is not a multiple of 4, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn futex_word(&self, at: usize) -> FutexWord<'_> {
-        FutexWord::from(self.word32(at))
+    pub fn futex_word(&self, offset: usize) -> FutexWord<'_> {
+        FutexWord::from(self.word32(offset))
     }
 
     /// Maps every page now, so that later reads cost no page fault.
@@ -156,9 +155,9 @@ impl PeerRegion {
             return Ok(());
         }
         let last = range.end.saturating_sub(1);
-        for at in range.clone().step_by(rustix::param::page_size()).chain([last]) {
-            if range.contains(&at) {
-                self.bytes(at..at + 1).copy_to(&mut [0]);
+        for offset in range.clone().step_by(rustix::param::page_size()).chain([last]) {
+            if range.contains(&offset) {
+                self.bytes(offset..offset + 1).copy_to(&mut [0]);
             }
         }
         Ok(())
@@ -187,8 +186,8 @@ impl PeerRegion {
     /// Private: the memory is read-only, so nothing but loads and futex calls may use it.
     #[inline]
     #[track_caller]
-    fn word32(&self, at: usize) -> &AtomicU32 {
-        let word = check_word(self.start, self.bytes, at);
+    fn word32(&self, offset: usize) -> &AtomicU32 {
+        let word = check_word(self.start, self.bytes, offset);
         // SAFETY: `check_word` proves alignment and range; the mapping outlives `&self`. Only
         // loads are made through it, and loads of up to 8 bytes work on read-only pages.
         unsafe { AtomicU32::from_ptr(word.as_ptr()) }

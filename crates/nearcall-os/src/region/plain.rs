@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OwnRegion, PeerRegion};
 
-/// A region of ours that holds nothing but bytes, to be lent to one writer at a time.
+/// A region of this process that holds only bytes, to be lent to one writer at a time.
 ///
 /// The peer maps it read-only. It sees writes as they are made, so write before you announce the
 /// bytes, and not again before the peer has released them.

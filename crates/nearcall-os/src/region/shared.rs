@@ -17,7 +17,7 @@ use super::bytes::{SharedBytes, check_range, check_word, copy_shared};
 use super::mapping::{Access, Mapping, create_file, open_file};
 use super::{Backing, RegionError, SEALS_SHARED};
 
-/// Memory that we and a peer both write.
+/// Memory that this process and a peer both write.
 ///
 /// Unmapped on drop. A forked child does not inherit it.
 #[derive(Debug)]
@@ -64,44 +64,44 @@ impl SharedRegion {
         self.len() == 0
     }
 
-    /// The 32-bit word at `at`.
+    /// The 32-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, or the word not inside the region.
+    /// If `offset` is not a multiple of 4, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word32(&self, at: usize) -> &AtomicU32 {
-        let word = check_word(self.mapping.start(), self.len(), at);
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        let word = check_word(self.mapping.start(), self.len(), offset);
         // SAFETY: `check_word` proves alignment and range; the mapping outlives `&self`.
         unsafe { AtomicU32::from_ptr(word.as_ptr()) }
     }
 
-    /// The 64-bit word at `at`.
+    /// The 64-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 8, or the word not inside the region.
+    /// If `offset` is not a multiple of 8, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word64(&self, at: usize) -> &AtomicU64 {
-        let word = check_word(self.mapping.start(), self.len(), at);
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        let word = check_word(self.mapping.start(), self.len(), offset);
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }
     }
 
-    /// The byte at `at`, for code that copies one byte at a time on purpose.
+    /// The byte at `offset`, for code that copies one byte at a time on purpose.
     ///
     /// # Panics
     ///
-    /// If `at` is not inside the region.
+    /// If `offset` is not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn byte(&self, at: usize) -> &AtomicU8 {
-        let byte = check_word(self.mapping.start(), self.len(), at);
+    pub fn byte(&self, offset: usize) -> &AtomicU8 {
+        let byte = check_word(self.mapping.start(), self.len(), offset);
         // SAFETY: as in `word32`.
         unsafe { AtomicU8::from_ptr(byte.as_ptr()) }
     }
@@ -123,18 +123,18 @@ impl SharedRegion {
         unsafe { SharedBytes::new(start, bytes) }
     }
 
-    /// Copies the bytes from `at` on into `target`.
+    /// Copies the bytes from `offset` on into `target`.
     ///
     /// # Panics
     ///
     /// If they are not inside the region.
     #[inline]
     #[track_caller]
-    pub fn read(&self, at: usize, target: &mut [u8]) {
-        self.bytes(at..at.saturating_add(target.len())).copy_to(target);
+    pub fn read(&self, offset: usize, target: &mut [u8]) {
+        self.bytes(offset..offset.saturating_add(target.len())).copy_to(target);
     }
 
-    /// Copies `source` to `at`.
+    /// Copies `source` to `offset`.
     ///
     /// Two writers of the same bytes at the same time leave a mixture of both; a lock in the region
     /// is what keeps the sides apart.
@@ -144,21 +144,21 @@ impl SharedRegion {
     /// If it does not fit into the region there.
     #[inline]
     #[track_caller]
-    pub fn write(&self, at: usize, source: &[u8]) {
-        let target = self.bytes_ptr(at, source.len());
+    pub fn write(&self, offset: usize, source: &[u8]) {
+        let target = self.bytes_ptr(offset, source.len());
         // SAFETY: `bytes_ptr` checked the range; private memory does not overlap the region. A
         // racing write is as one of another process: nothing here depends on what the bytes are,
         // no reference to them exists, and they are read only by `copy_shared` and atomics.
         unsafe { copy_shared(source.as_ptr(), target.as_ptr(), source.len()) }
     }
 
-    /// Pointer to `bytes` bytes at `at`, which stay mapped as long as `self`.
+    /// Pointer to `bytes` bytes at `offset`, which stay mapped as long as `self`.
     #[inline]
     #[track_caller]
-    pub(crate) fn bytes_ptr(&self, at: usize, bytes: usize) -> NonNull<u8> {
-        check_range(&(at..at.saturating_add(bytes)), self.len());
-        // SAFETY: `check_range` proves that `at` is inside the region.
-        unsafe { self.mapping.start().add(at) }
+    pub(crate) fn bytes_ptr(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        check_range(&(offset..offset.saturating_add(bytes)), self.len());
+        // SAFETY: `check_range` proves that `offset` is inside the region.
+        unsafe { self.mapping.start().add(offset) }
     }
 
     /// Touches every page, so that later accesses cost no page fault.
@@ -168,8 +168,8 @@ impl SharedRegion {
     /// When the memory for the pages cannot be found; some may be present then.
     pub fn prefault(&self) -> Result<(), Errno> {
         if !self.mapping.populate(0..self.len(), Access::ReadWrite)? {
-            for at in (0..self.len()).step_by(rustix::param::page_size()) {
-                self.read(at, &mut [0]);
+            for offset in (0..self.len()).step_by(rustix::param::page_size()) {
+                self.read(offset, &mut [0]);
             }
         }
         Ok(())

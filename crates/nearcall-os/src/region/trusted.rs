@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use super::bytes::check_range;
 use super::{Backing, RegionError, SharedRegion, Trust};
 
-/// Memory that we and a trusted peer write and read in place. For measured mechanisms only.
+/// Memory that this process and a trusted peer write and read in place. For measured mechanisms
+/// only.
 ///
 /// Unmapped on drop. A forked child does not inherit it.
 #[derive(Debug)]
@@ -54,20 +55,20 @@ impl TrustedRegion {
         Ok(Self { shared: SharedRegion::open(fd, bytes)? })
     }
 
-    /// The 32-bit word at `at`.
+    /// The 32-bit word at `offset`.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 4, or the word not inside the region.
+    /// If `offset` is not a multiple of 4, or the word not inside the region.
     #[must_use]
     #[inline]
     #[track_caller]
-    pub fn word32(&self, at: usize) -> &AtomicU32 {
-        self.shared.word32(at)
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        self.shared.word32(offset)
     }
 
     /// The bytes of `range`, to read where they lie. Borrow them only between the message of the
-    /// peer that they are there and ours that it may write them again.
+    /// peer that they are there and the one of this process that it may write them again.
     ///
     /// # Panics
     ///
@@ -79,7 +80,8 @@ impl TrustedRegion {
         self.slice_mut(range)
     }
 
-    /// The bytes of `range`, to write where they lie, while the peer takes them for ours.
+    /// The bytes of `range`, to write where they lie, while the peer treats them as those of this
+    /// process.
     ///
     /// # Panics
     ///

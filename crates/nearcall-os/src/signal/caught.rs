@@ -82,7 +82,7 @@ impl std::fmt::Debug for Caught {
 impl Drop for Caught {
     fn drop(&mut self) {
         let before = &raw const self.before;
-        // SAFETY: the pointer is to an action that the kernel gave us; it may be put back.
+        // SAFETY: the pointer is to an action that the kernel returned; it may be put back.
         unsafe { libc::sigaction(self.signal.as_raw(), before, ptr::null_mut()) };
         release();
     }

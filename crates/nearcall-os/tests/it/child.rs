@@ -1,4 +1,4 @@
-//! A second process for a test: the test binary itself, told by a variable which part to play.
+//! A second process for a test: the test binary itself, with its role in an environment variable.
 //!
 //! **Invariants:** the child is dead and waited for when its [`Child`] is dropped, and ends by
 //! itself when its waits time out. It gets one descriptor, as its standard input.
@@ -26,7 +26,7 @@ impl Child {
         Self(child)
     }
 
-    /// Whether the child has ended.
+    /// Returns whether the child has ended.
     pub(crate) fn poll(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
@@ -59,7 +59,7 @@ impl Drop for Child {
     }
 }
 
-/// Whether this process is the child that plays `test`.
+/// Returns whether this process is the child of `test`.
 pub(crate) fn is_child(test: &str) -> bool {
     std::env::var(CHILD_VARIABLE).is_ok_and(|part| part == test)
 }

@@ -34,7 +34,7 @@ fn a_pause_ends_no_sooner_than_the_moment_asked() {
 fn the_time_of_day_is_wall_time() {
     let before_us = clock::realtime_ns() / 1_000;
     let now_us = clock::time_of_day_us();
-    // Both are the same clock; whoever sets it meanwhile makes no jump of a minute.
+    // Both are the same clock; setting it meanwhile does not make it jump by a minute.
     assert!(now_us.abs_diff(before_us) < 60_000_000, "{before_us} {now_us}");
 }
 

@@ -79,7 +79,7 @@ fn sleep_until_not_zero(peer: &PeerRegion) -> Option<u32> {
 fn a_sleeper_in_another_process_is_woken() {
     let (own, file) = OwnRegion::create("nearcall-test", 4096, Backing::Reserved).unwrap();
     let mut child = Child::start("futex::child_sleeps", file);
-    // A successful wake proves that the child slept on our word through its own mapping.
+    // A successful wake proves that the child slept on this word through its own mapping.
     let end = clock::now() + PATIENCE;
     while futex::wake(own.word32(4), 1) == 0 {
         assert!(child.poll().is_none() && clock::now() < end, "the child never slept");

@@ -25,13 +25,13 @@ pub(crate) fn start(test: &str, role: &str) -> Child {
 }
 
 /// Writes to the other process, or to the log of the tests.
-pub(crate) fn say(text: &str) {
+pub(crate) fn send(text: &str) {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).unwrap();
     output.flush().unwrap();
 }
 
-/// Reads what the other process says up to and with `text`.
+/// Reads the output of the other process up to and including `text`.
 pub(crate) fn read_until(output: &mut impl Read, text: &str) -> String {
     let (mut seen, mut byte) = (Vec::new(), [0]);
     while !seen.ends_with(text.as_bytes()) {

@@ -40,7 +40,7 @@ fn an_impossible_process_number_is_refused() {
     assert!(pidfd_open(0).is_err() && pidfd_open(-5).is_err());
 }
 
-/// A child that ends only when its input does; we hold the other end of that.
+/// Starts a child that ends only when its input does; this process holds the other end.
 fn endless() -> Child {
     Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap()
 }

@@ -11,7 +11,7 @@ use crate::partner::{self, PATIENCE};
 /// Asks so many times for the user, and as often again in a thread of its own.
 fn work(role: &str) {
     let times: usize = role.parse().unwrap();
-    partner::say("ready\n");
+    partner::send("ready\n");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     let ask = move || {
@@ -28,7 +28,7 @@ fn seize(child: &Child) -> Option<Tracer> {
     match Tracer::seize(child.pid()) {
         Ok(tracer) => Some(tracer),
         Err(refusal @ Refusal::Forbidden { .. }) => {
-            partner::say(&format!("skipped: {refusal}\n"));
+            partner::send(&format!("skipped: {refusal}\n"));
             None
         }
         Err(refusal) => panic!("{refusal}"),
@@ -37,7 +37,7 @@ fn seize(child: &Child) -> Option<Tracer> {
 
 /// Calls by number and outcome of a child that was asked to make `times` twice over.
 fn count(times: usize) -> Option<Vec<(u64, i64)>> {
-    let test = "trace::system_calls_of_all_threads_are_counted";
+    let test = "ptrace::system_calls_of_all_threads_are_counted";
     let mut child = partner::start(test, &times.to_string());
     let mut tracer = seize(&child)?;
     let guard = end_in_time(&child);

@@ -53,10 +53,10 @@ fn the_first_interrupt_is_a_flag_and_the_second_kills() {
 fn wait_to_be_interrupted() {
     let interrupt = Interrupt::install().unwrap();
     assert!(!interrupt.interrupted());
-    partner::say("installed");
+    partner::send("installed");
     poll_one(interrupt.fd(), Interest::Readable, PATIENCE).unwrap().unwrap();
     assert!(interrupt.interrupted());
-    partner::say("interrupted");
+    partner::send("interrupted");
     // Only the second signal ends this, or the parent, or the deadline.
     let pipe = nearcall_os::pipe::create().unwrap();
     poll_one(&pipe.read, Interest::Readable, PATIENCE).unwrap();

@@ -107,7 +107,7 @@ fn a_registered_eventfd_makes_the_ring_pollable() {
 /// A ring and the other end of its socket; `None`, with the reason printed, where there is none.
 fn ring() -> Option<(StreamRing, OwnedFd)> {
     if let Err(refusal) = uring::probe() {
-        partner::say(&format!("skipped: {refusal}\n"));
+        partner::send(&format!("skipped: {refusal}\n"));
         return None;
     }
     let (here, there) = socket::unix_pair(socket::Kind::Stream).unwrap();

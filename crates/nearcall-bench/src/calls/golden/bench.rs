@@ -153,9 +153,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
@@ -199,9 +199,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn take(
         &self,
         request: &Argument,
@@ -245,9 +245,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn pass(
         &self,
         request: &Argument,
@@ -318,9 +318,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn mark(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -357,7 +357,7 @@ impl BenchCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Bench`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Bench`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct BenchDispatcher<T: Bench> {

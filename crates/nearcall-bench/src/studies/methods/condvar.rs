@@ -142,7 +142,7 @@ impl Buffer {
         let full = self.region.word32(self.at + IS_FULL);
         partner.wait_for(|| {
             loop {
-                if guard.found() == Lock::OwnerDied {
+                if guard.lock_state() == Lock::OwnerDied {
                     return Err(gone());
                 }
                 if (full.load(Ordering::Relaxed) != 0) == is_full {

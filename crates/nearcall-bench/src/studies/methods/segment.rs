@@ -197,7 +197,7 @@ impl Segment {
         act: impl FnOnce(&Blocks<'_>) -> Result<T, SegmentError>,
     ) -> Result<T, SegmentError> {
         let guard = self.mutex.lock().map_err(|_| SegmentError::Lock)?;
-        if guard.found() == Lock::OwnerDied {
+        if guard.lock_state() == Lock::OwnerDied {
             return Err(SegmentError::OwnerDied);
         }
         act(&Blocks::new(&self.region, BLOCKS))

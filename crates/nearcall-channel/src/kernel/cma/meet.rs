@@ -19,7 +19,7 @@ use crate::settings::{Parts, Settings};
 /// Whether we can read our own memory this way; the other end's is tried in the handshake.
 pub(crate) fn probe() -> Result<(), String> {
     let pages = Pages::create(1).map_err(|error| format!("no memory for pages: {error}"))?;
-    cma::probe(process::pid(), pages.address())
+    cma::probe(process::pid(), pages.address()).map_err(|refusal| refusal.to_string())
 }
 
 /// Makes the server's end.
@@ -85,7 +85,7 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     };
     let mut read = [0; 8];
     let outcome = cma::read(pid, address, &mut read);
-    outcome.map_err(|error| OpenError::Unsupported(cma::refusal(&error)))?;
+    outcome.map_err(|error| OpenError::Unsupported(cma::Refusal::from(error).to_string()))?;
     if read != *cookie {
         // The number of whoever made the connection, which was then given to another process.
         let reason = format!("process {pid}, which made the connection, is not the other end");

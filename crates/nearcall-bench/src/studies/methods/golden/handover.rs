@@ -107,9 +107,9 @@ impl HandoverCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn take(
         &self,
         request: &Place,
@@ -153,9 +153,9 @@ impl HandoverCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
+    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
+    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn mark(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -192,7 +192,7 @@ impl HandoverCaller {
     }
 }
 
-/// Serves calls with an implementation of [`Handover`]. Pass it to `Server::register`.
+/// Serves calls with an implementation of [`Handover`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct HandoverDispatcher<T: Handover> {
