@@ -36,10 +36,10 @@ fn check_failure(arguments: &[&str], code: i32, error: &str) {
 #[test]
 fn mistakes_are_explained() {
     let nowhere = address("nowhere");
-    fails(&["set", "warm"], 2, "no number: `warm`");
-    fails(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
-    fails(&["serve", "unix:"], 2, "must follow `unix:`");
-    fails(&["set", "20", &nowhere], 1, &format!("no server listens at {nowhere}"));
+    check_failure(&["set", "warm"], 2, "no number: `warm`");
+    check_failure(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
+    check_failure(&["serve", "unix:"], 2, "must follow `unix:`");
+    check_failure(&["set", "20", &nowhere], 1, &format!("no server listens at {nowhere}"));
 }
 
 #[test]
