@@ -15,7 +15,8 @@ use std::task::Waker;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
-    CallProtocol, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId, OutgoingCall,
+    CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
+    OutgoingCall,
 };
 
 use crate::buffer_pool::BufferPool;
@@ -88,6 +89,8 @@ pub(crate) struct Connection {
     is_closed: Cell<bool>,
     /// What the peer did that no correct peer does.
     violation: Cell<Option<&'static str>>,
+    /// The peer was sent the reason.
+    has_notified: Cell<bool>,
     /// The peer's process, once it has greeted.
     peer_instance: Cell<Option<InstanceId>>,
     /// The longest message that this end takes, in bytes.
@@ -153,6 +156,7 @@ impl Connection {
             close_reason: RefCell::default(),
             is_closed: Cell::new(false),
             violation: Cell::new(None),
+            has_notified: Cell::new(false),
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
@@ -284,6 +288,10 @@ impl Connection {
                     let status = self.status_of(end);
                     self.complete(call, Err(status));
                 }
+                ProtocolEvent::Cancelled {
+                    call,
+                    reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
+                } => self.notify_violation(call.id(), &error),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
                 _ => {} // Services ask by themselves whether they are cancelled.
             }

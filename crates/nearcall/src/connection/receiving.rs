@@ -12,8 +12,8 @@ use std::rc::Rc;
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
-    End, Event as ProtocolEvent, HEADER_BYTES, IncomingCall, Kind, OutgoingCall, Payload,
-    ProtocolError, Time, has_references, needs_time,
+    CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
+    Payload, ProtocolError, Time, has_references, needs_time,
 };
 
 use super::calls::Reply;
@@ -23,7 +23,7 @@ use crate::borrowed::BorrowedSegments;
 use crate::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
 use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// What receiving came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Connection {
                 }
             },
             Ok(None) => Slow::Handled,
-            Err(error) => self.protocol_violation(error),
+            Err(error) => self.protocol_violation(error, message),
         }
     }
 
@@ -198,19 +198,23 @@ impl Connection {
         let mut event = match self.judge(&buffer[..message_bytes]) {
             Ok(event) => event,
             Err(error) => {
+                let closed = self.protocol_violation(error, &buffer[..message_bytes]);
                 self.buffers.give(buffer);
-                return self.protocol_violation(error);
+                return closed;
             }
         };
         if has_references(&buffer[..message_bytes]) {
             match self.borrow_segments(event, &mut buffer, message_bytes) {
                 Ok(whole) => (event, borrowed) = whole,
                 Err(error) => {
-                    self.buffers.give(buffer);
-                    return match error {
+                    let closed = match error {
                         Unreceived::Channel(error) => self.receive_failed(&error),
-                        Unreceived::Protocol(error) => self.protocol_violation(error),
+                        Unreceived::Protocol(error) => {
+                            self.protocol_violation(error, &buffer[..message_bytes])
+                        }
                     };
+                    self.buffers.give(buffer);
+                    return closed;
                 }
             }
         }
@@ -413,13 +417,45 @@ impl Connection {
         Slow::Closed
     }
 
-    /// Ends the connection to a peer that broke the protocol.
+    /// Ends the connection to a peer that broke the protocol by `message`. The peer gets the reason
+    /// as the error of one of its calls, if it has any.
     #[cold]
-    fn protocol_violation(self: &Rc<Self>, error: ProtocolError) -> Slow {
+    fn protocol_violation(self: &Rc<Self>, error: ProtocolError, message: &[u8]) -> Slow {
         self.violation.set(Some(error.name()));
+        if let Some(call) = call_id(message) {
+            self.notify_violation(call, &error);
+        }
         self.abort(Status::internal(format!("{} {error}; the connection is closed", self.name)));
         Slow::Closed
     }
+
+    /// Ends a call of a peer that broke the protocol with an error that names the reason. Once, and
+    /// only if there is room now.
+    #[cold]
+    pub(super) fn notify_violation(&self, call: CallId, error: &ProtocolError) {
+        if self.has_notified.replace(true) {
+            return;
+        }
+        let text = format!("the connection is closed: this peer {error}");
+        let inner = &mut *self.inner.borrow_mut();
+        let message_bytes_max = self.message_bytes_max.get() as usize;
+        let text_bytes = text.len().min(message_bytes_max.saturating_sub(HEADER_BYTES));
+        let payload = Payload::new(0, text_bytes).unwrap_or(Payload::EMPTY);
+        let head = Frame::Error { id: call, status: Code::Internal, payload }.encode();
+        if inner.outbox.is_empty() && !inner.unflushed {
+            let notice = [&head, &text.as_bytes()[..text_bytes]].concat();
+            // The connection ends in any case.
+            let _ = inner.endpoint.send(&notice, Deadline::NOW);
+            let _ = inner.endpoint.flush(Deadline::NOW);
+        }
+    }
+}
+
+/// Returns the id in the header of a call, whatever is wrong with the message.
+fn call_id(message: &[u8]) -> Option<CallId> {
+    let is_call = message.len() >= HEADER_BYTES && message[1] == Kind::Call as u8;
+    let word = message.get(16..24)?.first_chunk()?;
+    is_call.then(|| CallId::from_word(u64::from_le_bytes(*word)))
 }
 
 /// What the slow ways of receiving came to. A type of its own, so that an [`Event`] is made where
