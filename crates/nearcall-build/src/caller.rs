@@ -65,11 +65,9 @@ fn call(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
     let result = format!("::core::result::Result<{output}, ::nearcall::Status>");
     let fixed = method_static(service, method);
     let trait_name = &service.rust_name;
-    let (call_local, parameters, arguments) = match method.kind {
-        Kind::AnswerLater => {
-            ("call_local_later", "context, responder", "context, request, responder")
-        }
-        Kind::Answer | Kind::Oneway => ("call_local", "context", "context, request"),
+    let (call, given, passed) = match method.kind {
+        Kind::AnswerLater => ("call_later", "context, responder", "context, request, responder"),
+        Kind::Answer | Kind::Oneway => ("call", "context", "context, request"),
     };
     let deadline = match method.deadline_ms {
         Some(ms) => format!(" Default deadline: {ms} ms."),
@@ -88,11 +86,9 @@ fn call(service: &Service, method: &Method, types: &prost_build::Method) -> Stri
          /// As `{rust_name}`.\n\
          pub fn {snake}_with(&self, request: &{input}, options: &::nearcall::CallOptions) \
          -> {result} {{\n\
-         match self.object.local::<::std::rc::Rc<dyn {trait_name}>>() {{\n\
-         Some(service) => self.object.{call_local}(&{fixed}, options, |{parameters}| \
-         {trait_name}::{rust_name}(&*service, {arguments})),\n\
-         None => self.object.call(&{fixed}, request, options),\n\
-         }} }}\n\
+         self.object.{call}(&{fixed}, request, options, \
+         |service: &::std::rc::Rc<dyn {trait_name}>, {given}| \
+         {trait_name}::{rust_name}(&**service, {passed})) }}\n\
          /// Starts a call of `{name}` and returns at once. Wait for the reply with `wait` or\n\
          /// `.await`. Dropping the pending call cancels it.\n\
          pub fn start_{snake}(&self, request: &{input}, options: &::nearcall::CallOptions) \

@@ -29,7 +29,7 @@ pub(crate) fn text(service: &Service) -> String {
          fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {{\n\
          match incoming.method() {{\n\
          {arms}\
-         _ => incoming.refuse_unknown(),\n\
+         _ => incoming.unimplemented(),\n\
          }} }}\n\
          }}\n"
     )
@@ -37,13 +37,13 @@ pub(crate) fn text(service: &Service) -> String {
 
 fn arm(service: &Service, method: &Method) -> String {
     let id = id_literal(method.id);
-    let (way, arguments) = match method.kind {
-        Kind::Answer => ("answer", "context, request"),
-        Kind::AnswerLater => ("answer_later", "context, request, responder"),
-        Kind::Oneway => ("take", "context, request"),
+    let (function, arguments) = match method.kind {
+        Kind::Answer => ("reply", "context, request"),
+        Kind::AnswerLater => ("reply_later", "context, request, responder"),
+        Kind::Oneway => ("oneway", "context, request"),
     };
     format!(
-        "{id} => incoming.{way}(|{arguments}| {}::{}(&*self.service, {arguments})),\n",
+        "{id} => incoming.{function}(|{arguments}| {}::{}(&*self.service, {arguments})),\n",
         service.rust_name, method.rust_name
     )
 }

@@ -50,7 +50,7 @@ impl Kitchen {
         let mut boiling = self.boiling.borrow_mut();
         let Some(at) = boiling.iter().position(|(other, _)| *other == timer) else { return };
         let (_, responder) = boiling.swap_remove(at);
-        if responder.is_wanted() {
+        if !responder.is_cancelled() {
             responder.finish(Ok(Temperature { celsius: 100.0 }));
         } else {
             self.given_up.set(self.given_up.get() + 1);

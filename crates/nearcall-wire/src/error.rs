@@ -10,7 +10,7 @@ use core::fmt;
 use crate::status::Status;
 
 /// A misdeed of the peer. Close the channel; the open calls end with
-/// [`Gone::Broken`](crate::Gone::Broken).
+/// [`CloseReason::ProtocolViolation`](crate::CloseReason::ProtocolViolation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolError {
     /// A message that is shorter than a header.
@@ -102,6 +102,40 @@ pub enum ProtocolError {
     SecondGoAway,
 }
 
+impl ProtocolError {
+    /// Returns the name of the violation without its numbers, such as `second-reply`: for counting.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CutOff { .. } => "cut-off",
+            Self::MessageTooLarge { .. } => "message-too-large",
+            Self::NotAGreeting => "not-a-greeting",
+            Self::SecondGreeting => "second-greeting",
+            Self::NoCommonVersion { .. } => "no-common-version",
+            Self::WrongVersion { .. } => "wrong-version",
+            Self::UnknownKind { .. } => "unknown-kind",
+            Self::ReservedBits { .. } => "reserved-bits",
+            Self::UnusedField { .. } => "unused-field",
+            Self::BadReferences => "bad-references",
+            Self::LengthMismatch { .. } => "length-mismatch",
+            Self::MetadataTooLarge { .. } => "metadata-too-large",
+            Self::DeadlineOverflow { .. } => "deadline-overflow",
+            Self::BadStatus { .. } => "bad-status",
+            Self::TooManyCalls => "too-many-calls",
+            Self::CallIdInUse => "call-id-in-use",
+            Self::CallIdReused => "call-id-reused",
+            Self::CallAfterGoAway => "call-after-go-away",
+            Self::ReplyToUnknownCall => "reply-to-unknown-call",
+            Self::SecondReply => "second-reply",
+            Self::CancelOfUnknownCall => "cancel-of-unknown-call",
+            Self::SecondCancel => "second-cancel",
+            Self::PingTooSoon => "ping-too-soon",
+            Self::PongWithoutPing => "pong-without-ping",
+            Self::SecondGoAway => "second-go-away",
+        }
+    }
+}
+
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,7 +189,7 @@ impl fmt::Display for ProtocolError {
 pub enum StartError {
     /// The peer has not greeted yet. Try again after [`Event::Opened`](crate::Event::Opened).
     NotOpen,
-    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
     TransmitFirst,
     /// As many calls are open as both ends allow. Try again when one has ended.
     Busy,
@@ -221,7 +255,7 @@ pub enum ReplyError {
     /// The call has ended: cancelled, out of time, answered, or its connection gone. Nobody waits
     /// for the reply; forget it.
     Ended,
-    /// Something waits in [`poll_transmit`](crate::Connection::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
     TransmitFirst,
     /// The message or its metadata are above the limit. The call is still open: fail it with
     /// `RESOURCE_EXHAUSTED`.

@@ -12,17 +12,17 @@
 //! With REFERENCES the body names memory outside of it (`references.rs`); calls, one-way messages
 //! and replies may have it. Little endian. Fields that a kind does not use are zero. Always true of
 //! a decoded [`Frame`]: each field was judged, and its lengths add up to the message.
-//! Not here: limits and whether the frame makes sense now (`connection.rs`), the greeting
+//! Not here: limits and whether the frame makes sense now (`protocol.rs`), the greeting
 //! (`hello.rs`).
 
-use crate::calls::CallId;
+use crate::call_table::CallId;
 use crate::error::ProtocolError;
 use crate::limits::TIMEOUT_NS_MAX;
 use crate::status::Status;
-use crate::time::Timeout;
+use crate::time::Time;
 
 /// Length of a header, of a greeting and of every message from
-/// [`poll_transmit`](crate::Connection::poll_transmit), in bytes.
+/// [`poll_transmit`](crate::CallProtocol::poll_transmit), in bytes.
 pub const HEADER_BYTES: usize = 40;
 
 /// The version of the protocol that this crate speaks.
@@ -102,8 +102,8 @@ pub enum Frame {
         object: u64,
         /// Which of its methods.
         method: u32,
-        /// What is left until the deadline.
-        timeout: Timeout,
+        /// What is left until the deadline, in nanoseconds; 0 for no deadline.
+        timeout_ns: u64,
         /// Metadata and arguments.
         payload: Payload,
     },
@@ -113,8 +113,8 @@ pub enum Frame {
         object: u64,
         /// Which of its methods.
         method: u32,
-        /// What is left until the deadline.
-        timeout: Timeout,
+        /// What is left until the deadline, in nanoseconds; 0 for no deadline.
+        timeout_ns: u64,
         /// Metadata and arguments.
         payload: Payload,
     },
@@ -160,12 +160,11 @@ impl Frame {
     pub fn encode(&self) -> Head {
         let zero = Fields::ZERO;
         let fields = match *self {
-            Self::Call { id, object, method, timeout, payload } => {
-                let timeout_ns = timeout_word(timeout);
+            Self::Call { id, object, method, timeout_ns, payload } => {
                 Fields { id: id.word(), object, method, timeout_ns, payload, ..zero }
             }
-            Self::Oneway { object, method, timeout, payload } => {
-                Fields { object, method, timeout_ns: timeout_word(timeout), payload, ..zero }
+            Self::Oneway { object, method, timeout_ns, payload } => {
+                Fields { object, method, timeout_ns, payload, ..zero }
             }
             Self::Reply { id, payload } => Fields { id: id.word(), payload, ..zero },
             Self::Error { id, status, payload } => {
@@ -311,10 +310,6 @@ impl Fields {
         const GO_AWAY: u8 = Kind::GoAway as u8;
         let Self { payload, status, method, id: word, object, timeout_ns } = self;
         let id = CallId::from_word(word);
-        let timeout = match timeout_ns {
-            0 => Timeout::NEVER,
-            ns => Timeout::from_ns(ns),
-        };
         // Groups of fields that some kinds do not use, zero if none of them is filled.
         let target = u64::from(method) | object | timeout_ns;
         let payload_word = u64::from(payload.metadata_bytes) | u64::from(payload.body_bytes);
@@ -324,8 +319,10 @@ impl Fields {
             return Err(ProtocolError::ReservedBits { flags: REFERENCES });
         }
         Ok(match kind {
-            CALL if status_word == 0 => Frame::Call { id, object, method, timeout, payload },
-            ONEWAY if status_word | word == 0 => Frame::Oneway { object, method, timeout, payload },
+            CALL if status_word == 0 => Frame::Call { id, object, method, timeout_ns, payload },
+            ONEWAY if status_word | word == 0 => {
+                Frame::Oneway { object, method, timeout_ns, payload }
+            }
             REPLY if status_word | target == 0 => Frame::Reply { id, payload },
             ERROR => match Status::from_number(status) {
                 None | Some(Status::Ok) => return Err(ProtocolError::BadStatus { status }),
@@ -345,13 +342,26 @@ impl Fields {
 /// The flag of a body that names memory outside of it.
 const REFERENCES: u16 = 1;
 
-/// A timeout for the wire, where zero means that there is none.
+/// Returns what is left of a deadline as it travels: 0 for no deadline, else at least 1.
+#[must_use]
 #[inline]
-fn timeout_word(timeout: Timeout) -> u64 {
-    match timeout.as_ns() {
+pub(crate) fn remaining_ns(now: Time, deadline: Time) -> u64 {
+    if deadline == Time::NEVER {
+        return 0;
+    }
+    match deadline.as_ns().saturating_sub(now.as_ns()) {
         0 => 1, // Nothing left is as good as 1 ns.
         ns if ns > TIMEOUT_NS_MAX => 0,
         ns => ns,
+    }
+}
+
+/// Returns the deadline of a frame that came at `now` with `timeout_ns`.
+#[inline]
+pub(crate) fn deadline(now: Time, timeout_ns: u64) -> Time {
+    match timeout_ns {
+        0 => Time::NEVER,
+        ns => now.after_ns(ns),
     }
 }
 
@@ -364,21 +374,27 @@ pub(crate) struct Plain {
     pub(crate) id: CallId,
     pub(crate) object: u64,
     pub(crate) method: u32,
-    pub(crate) metadata_bytes: u16,
-    pub(crate) body_bytes: u32,
+    pub(crate) payload: Payload,
 }
 
 impl Plain {
-    /// The frame of this kind, either `Call` or `Reply`. `None`: it is another, or
-    /// [`Frame::decode`] says what is wrong with it.
+    /// Reads which of the two kinds it may be. `None`: [`Frame::decode`] has to judge it.
+    #[inline(always)]
+    pub(crate) fn kind(head: &Head) -> Option<Kind> {
+        const CALL: u64 = VERSION as u64 | (Kind::Call as u64) << 8;
+        const REPLY: u64 = VERSION as u64 | (Kind::Reply as u64) << 8;
+        match word_at(head, 0) & !METADATA_BYTES {
+            CALL => Some(Kind::Call),
+            REPLY => Some(Kind::Reply),
+            _ => None,
+        }
+    }
+
+    /// Reads the frame of this kind, either `Call` or `Reply`. `None`: [`Frame::decode`] has to
+    /// judge it.
     #[inline(always)]
     pub(crate) fn read(head: &Head, kind: Kind, message_bytes: usize) -> Option<Self> {
-        const METADATA_BYTES: u64 = 0xFFFF << 32;
-        let first = word_at(head, 0);
-        if first & !METADATA_BYTES != u64::from(VERSION) | (kind as u64) << 8 {
-            return None;
-        }
-        let second = word_at(head, 8);
+        let (first, second) = (word_at(head, 0), word_at(head, 8));
         let (id, object) = (CallId::from_word(word_at(head, 16)), word_at(head, 24));
         let (metadata_bytes, body_bytes) = ((first >> 32) & 0xFFFF, second & 0xFFFF_FFFF);
         let (method, timeout) = (second >> 32, word_at(head, 32));
@@ -389,20 +405,20 @@ impl Plain {
         }
         let [m0, m1, ..] = metadata_bytes.to_le_bytes();
         let metadata_bytes = u16::from_le_bytes([m0, m1]);
-        Some(Self { id, object, method: low(method), metadata_bytes, body_bytes: low(second) })
-    }
-
-    #[inline(always)]
-    pub(crate) fn payload(&self) -> Payload {
-        let Self { metadata_bytes, body_bytes, .. } = *self;
-        Payload { metadata_bytes, body_bytes, references: false }
+        let payload = Payload { metadata_bytes, body_bytes: low(second), references: false };
+        Some(Self { id, object, method: low(method), payload })
     }
 }
 
-/// Whether the frame with these first bytes means something else at another time. What is no frame
-/// never does.
+/// Where the first word of a header has the length of the metadata.
+const METADATA_BYTES: u64 = 0xFFFF << 32;
+
+/// Returns whether [`CallProtocol::handle_message`](crate::CallProtocol::handle_message) depends on
+/// the time for a message with these first bytes: it carries a timeout, or answers a ping. If not,
+/// any `now` will do, and the driver need not read its clock.
+#[must_use]
 #[inline]
-pub(crate) fn needs_time(head: &[u8]) -> bool {
+pub fn needs_time(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEADER_BYTES>() else { return false };
     word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
 }

@@ -6,15 +6,15 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::calls::{IncomingCall, OutgoingCall};
-use crate::connection::{Connection, Event, Request};
+use crate::call_table::{IncomingCall, OutgoingCall};
 use crate::error::ReplyError;
-use crate::frame::{HEADER_BYTES, Head, Payload};
+use crate::frame::{HEADER_BYTES, Head, Payload, needs_time};
 use crate::hello::Hello;
 use crate::limits::Limits;
+use crate::protocol::{CallProtocol, Event, Request};
 use crate::references::References;
 use crate::status::Status;
-use crate::time::{Time, Timeout};
+use crate::time::Time;
 
 /// Tries the bytes as a body with [`references`], and as steps in the life of an open connection,
 /// whose peer sends anything while calls of both are under way.
@@ -77,14 +77,14 @@ impl<'a> Steps<'a> {
         Some(first)
     }
 
-    fn timeout(&mut self) -> Option<Timeout> {
-        self.take().map(u16::from_le_bytes).map(|ns| Timeout::from_ns(ns.into()))
+    fn span_ns(&mut self) -> Option<u64> {
+        self.take().map(u16::from_le_bytes).map(u64::from)
     }
 }
 
 /// The end under attack, and the books of its calls.
 struct End {
-    connection: Connection,
+    connection: CallProtocol,
     now: Time,
     open: BTreeSet<OutgoingCall>,
     serving: BTreeSet<IncomingCall>,
@@ -95,7 +95,7 @@ impl End {
     /// An end that has greeted and has one call of its own under way.
     fn new() -> Self {
         let mut end = Self {
-            connection: Connection::new([1; 16], LIMITS),
+            connection: CallProtocol::new([1; 16], LIMITS),
             now: Time::from_ns(0),
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
@@ -112,7 +112,7 @@ impl End {
         };
         end.receive(&hello.encode(), HEADER_BYTES);
         assert!(end.connection.is_open());
-        end.start(Timeout::NEVER);
+        end.start(None);
         end
     }
 
@@ -133,8 +133,8 @@ impl End {
                 let [head_bytes] = steps.take()?;
                 self.receive(steps.slice(head_bytes.into())?, message_bytes);
             }
-            2 => self.start(Timeout::NEVER),
-            3 => self.start(steps.timeout()?),
+            2 => self.start(None),
+            3 => self.start(Some(steps.span_ns()?)),
             4 => {
                 if let Some(call) = self.open.pop_first() {
                     assert!(self.connection.cancel(call).is_ok());
@@ -146,7 +146,7 @@ impl End {
                 assert_eq!(self.connection.poll_transmit().is_some(), waits);
             }
             8 => {
-                self.now = self.now.after(steps.timeout()?);
+                self.now = self.now.after_ns(steps.span_ns()?);
                 self.connection.handle_timeout(self.now);
             }
             9 => drop(self.connection.ping(self.now)),
@@ -157,14 +157,15 @@ impl End {
     }
 
     fn receive(&mut self, head: &[u8], message_bytes: usize) {
-        let now = if Connection::needs_time(head) { self.now } else { Time::NEVER };
+        let now = if needs_time(head) { self.now } else { Time::NEVER };
         if let Ok(Some(event)) = self.connection.handle_message(now, head, message_bytes) {
             self.note(event);
         }
     }
 
-    fn start(&mut self, timeout: Timeout) {
-        let request = Request { object: 7, method: 3, timeout, payload: Payload::EMPTY };
+    fn start(&mut self, span_ns: Option<u64>) {
+        let deadline = span_ns.map_or(Time::NEVER, |ns| self.now.after_ns(ns));
+        let request = Request { object: 7, method: 3, deadline, payload: Payload::EMPTY };
         if let Ok((call, _)) = self.connection.start_call(self.now, &request) {
             assert!(call.slot() < LIMITS.calls_out_max);
             assert!(self.open.insert(call), "{call:?} was given out twice");
@@ -173,7 +174,7 @@ impl End {
 
     fn answer(&mut self, with_result: bool) {
         let Some(&call) = self.serving.first() else { return };
-        assert!(self.connection.is_wanted(call));
+        assert!(!self.connection.is_cancelled(call));
         let head = match with_result {
             true => self.connection.reply(call, Payload::EMPTY),
             false => self.connection.fail(call, Status::Aborted, Payload::EMPTY),
@@ -196,8 +197,11 @@ impl End {
                 assert!(call.slot() < LIMITS.calls_in_max && payload_fits(payload));
                 assert!(self.serving.insert(call), "{call:?} came twice");
             }
-            Event::Revoked { call, .. } => assert!(self.serving.remove(&call), "ended before"),
-            Event::Ended { call, .. } => assert!(self.open.remove(&call), "ended before"),
+            Event::Cancelled { call, .. } => assert!(self.serving.remove(&call), "ended before"),
+            Event::Ended { call, .. } => {
+                assert!(self.open.remove(&call), "ended before");
+                assert!(self.connection.release(call).is_some(), "released before");
+            }
             Event::Drained => assert!(!core::mem::replace(&mut self.is_drained, true)),
             Event::Oneway { payload, .. } => assert!(payload_fits(payload)),
             Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains => {}
@@ -235,7 +239,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::calls::CallId;
+    use crate::call_table::CallId;
     use crate::frame::Frame;
 
     #[test]
@@ -275,11 +279,11 @@ mod tests {
     /// Mostly one that is allowed, so that a run gets far.
     fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         let id = CallId::from_word(rng.u64(1..4) << 16 | rng.u64(0..3));
-        let timeout = if rng.bool() { Timeout::NEVER } else { Timeout::from_ns(rng.u64(1..100)) };
+        let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         match rng.u8(0..12) {
-            0..6 => Frame::Call { id, object: 7, method: 3, timeout, payload },
-            6 => Frame::Oneway { object: 7, method: 3, timeout, payload },
+            0..6 => Frame::Call { id, object: 7, method: 3, timeout_ns, payload },
+            6 => Frame::Oneway { object: 7, method: 3, timeout_ns, payload },
             7 => Frame::Reply { id, payload },
             8 => Frame::Error { id, status: Status::Internal, payload },
             9 => Frame::Cancel { id },

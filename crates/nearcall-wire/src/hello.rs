@@ -8,7 +8,7 @@
 //!
 //! Little endian. A later version may add to the end; what we do not know is not looked at. It
 //! opens with letters, so that no frame, no request of HTTP and no run of zeros is taken for it.
-//! Not here: what follows from it (`connection/greeting.rs`).
+//! Not here: what follows from it (`protocol/greeting.rs`).
 
 use crate::error::ProtocolError;
 use crate::frame::{HEADER_BYTES, Head};

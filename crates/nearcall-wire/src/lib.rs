@@ -2,35 +2,35 @@
 //!
 //! Messages and time come in as arguments (`handle_*`, `start_*`, `reply`, ...), and what follows
 //! is asked for (`poll_*`). Always true: no input or output, no clock, no threads, no unsafe code;
-//! a [`Connection`] is its fields, so equal fields behave equally. Arguments and results are never
+//! a [`CallProtocol`] is its fields, so equal fields behave equally. Arguments and results are never
 //! copied here: the crate deals in their lengths, and writes headers.
 //! Not here: moving messages (the channel crate), marshalling, routing, waiting (the crate above).
 //!
 //! # How to drive a connection
 //!
-//! One [`Connection`] for each channel, the same at both ends: either may call the other.
+//! One [`CallProtocol`] for each channel, the same at both ends: either may call the other.
 //!
 //! 1. **Receive.** For each message copy its first [`HEADER_BYTES`] bytes out, and give them with
-//!    the length of the message to [`Connection::handle_message`]. Treat the [`Event`] that it
+//!    the length of the message to [`CallProtocol::handle_message`]. Treat the [`Event`] that it
 //!    returns while the message is at hand: the metadata lie behind the header, the body behind
 //!    them. On an error close the channel.
-//! 2. **Time.** When [`Connection::poll_timeout`] has passed, call [`Connection::handle_timeout`].
-//! 3. **Events.** Take [`Connection::poll_event`] until it is empty: what time or the end brought.
-//! 4. **Transmit.** While [`Connection::has_transmit`], claim [`HEADER_BYTES`] in the channel, then
-//!    write what [`Connection::poll_transmit`] gives.
+//! 2. **Time.** When [`CallProtocol::poll_timeout`] has passed, call [`CallProtocol::handle_timeout`].
+//! 3. **Events.** Take [`CallProtocol::poll_event`] until it is empty: what time or the end brought.
+//! 4. **Transmit.** While [`CallProtocol::has_transmit`], claim [`HEADER_BYTES`] in the channel, then
+//!    write what [`CallProtocol::poll_transmit`] gives.
 //! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
-//!    [`Connection::start_call`] or [`Connection::reply`], and write the header that it returns,
+//!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it returns,
 //!    metadata and body. If the claim fails, nothing has happened here.
-//! 6. When the channel is gone, call [`Connection::handle_closed`], then take the events.
+//! 6. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
 //!
 //! # Examples
 //!
 //! ```
-//! use nearcall_wire::{Connection, Event, Limits, Payload, Request, Time, Timeout};
+//! use nearcall_wire::{CallProtocol, Event, Limits, Payload, Request, Time};
 //!
 //! let now = Time::from_ns(0);
-//! let mut client = Connection::new([1; 16], Limits::default());
-//! let mut server = Connection::new([2; 16], Limits::default());
+//! let mut client = CallProtocol::new([1; 16], Limits::default());
+//! let mut server = CallProtocol::new([2; 16], Limits::default());
 //! let (one, two) = (client.poll_transmit().unwrap(), server.poll_transmit().unwrap());
 //! server.handle_message(now, &one, one.len()).unwrap();
 //! client.handle_message(now, &two, two.len()).unwrap();
@@ -38,7 +38,7 @@
 //! let request = Request {
 //!     object: 7,
 //!     method: 3,
-//!     timeout: Timeout::from_ns(5_000_000),
+//!     deadline: Time::from_ns(5_000_000),
 //!     payload: Payload { body_bytes: 100, ..Payload::EMPTY },
 //! };
 //! let (_call, header) = client.start_call(now, &request).unwrap();
@@ -53,24 +53,26 @@
 
 extern crate alloc;
 
-mod calls;
-mod connection;
+mod call_table;
 mod error;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hello;
 pub mod limits;
+mod protocol;
 mod references;
 mod status;
 mod time;
 
-pub use calls::{CallId, IncomingCall, OutgoingCall};
-pub use connection::{Connection, Counts, End, Event, Gone, Peer, Request, Revoked, TakenCall};
+pub use call_table::{CallId, IncomingCall, OutgoingCall};
 pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references};
+pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references, needs_time};
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;
+pub use protocol::{
+    CallProtocol, CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request,
+};
 pub use references::{REFERENCE_BYTES_MAX, REFERENCES_MAX, Reference, References};
 pub use status::Status;
-pub use time::{Time, Timeout};
+pub use time::Time;

@@ -3,8 +3,8 @@
 //! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime
 //! directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of
 //! the same event loop. `#INSTANCE` names one of several objects with the same interface.
-//! Always true: a printed address parses back to the same address.
-//! Not here: connecting (`meet.rs`).
+//! **Invariants:** a printed address parses back to the same address.
+//! **Not here:** connecting (`client.rs`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::trust::Trust;
 
 /// Where a server is and how to talk to it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) at: At,
     pub(crate) via: Option<Mechanism>,
@@ -43,15 +43,15 @@ impl fmt::Display for At {
 }
 
 /// Text that is no address, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BadAddress {
     text: String,
     why: String,
 }
 
 impl BadAddress {
-    /// For a server, which does not choose who comes.
-    pub(crate) fn trusts_anybody(text: &str) -> Self {
+    /// Returns the error of a server that would trust every client.
+    pub(crate) fn trusts_every_client(text: &str) -> Self {
         let why = "a server trusts `no` client, or those of the `same-user`";
         Self { text: text.to_owned(), why: why.to_owned() }
     }
@@ -60,6 +60,13 @@ impl BadAddress {
 impl fmt::Display for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bad address `{}`: {}", self.text.escape_debug(), self.why)
+    }
+}
+
+/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), BadAddress>` prints it well.
+impl fmt::Debug for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -178,6 +185,13 @@ impl fmt::Display for Address {
             Some(instance) => write!(f, "#{instance}"),
             None => Ok(()),
         }
+    }
+}
+
+/// As [`Display`](fmt::Display).
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

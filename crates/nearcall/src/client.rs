@@ -1,9 +1,9 @@
 //! A client: connections to servers, shared by all callers, and how their calls wait.
 //!
-//! Always true: there is one connection for each address and way to talk to it; one that has ended
-//! is replaced by the next call. While a call of a client in a loop waits, the loop goes on
+//! **Invariants:** there is one connection for each address and way to talk to it; one that has
+//! ended is replaced by the next call. While a call of a client in a loop waits, the loop goes on
 //! serving.
-//! Not here: one call (`remote.rs`).
+//! **Not here:** one call (`call.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -12,20 +12,24 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address as Place, Deadline, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
+    Address as Place, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
 };
 use nearcall_os::clock;
-use nearcall_wire::{InstanceId, Time, Timeout};
+use nearcall_wire::{InstanceId, OutgoingCall};
 
+use crate::acceptor::loop_preference;
 use crate::address::{Address, At, BadAddress};
+use crate::connection::{Connection, INLINE_BUF, Outcome, Setup};
 use crate::connection_info::ConnectionInfo;
-use crate::core::{Core, new_instance};
-use crate::dispatch::has_passed;
+use crate::deadline::Deadline;
+use crate::dispatch::{Received, Services};
 use crate::event_loop::EventLoop;
-use crate::limits::Limits;
-use crate::link::{Link, NEAR, Outcome, Ticket, Took};
-use crate::options::{self, CallOptions, now};
+use crate::limits::{
+    CLIENT_ROOM_INTERVAL, HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, Limits, MESSAGES_PER_TURN_MAX,
+};
+use crate::options::CallOptions;
 use crate::reactor::Reactor;
+use crate::registry::new_instance;
 use crate::status::{Code, Status};
 use crate::trust::Trust;
 
@@ -62,11 +66,14 @@ pub struct Client {
 }
 
 struct ClientCore {
-    core: Rc<Core>,
+    /// None: calls block this thread.
+    reactor: Option<Rc<Reactor>>,
+    /// The loop's, or those of this client alone.
+    services: Services,
     instance: InstanceId,
     limits: Limits,
     short_circuit: Cell<bool>,
-    links: RefCell<Vec<(Route, Rc<Link>)>>,
+    connections: RefCell<Vec<(Route, Rc<Connection>)>>,
 }
 
 /// What tells connections apart.
@@ -85,26 +92,30 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client that needs no loop: its calls block this thread, each mechanism in its own way.
+    /// Creates a client that needs no loop: its calls block this thread, each mechanism in its own
+    /// way.
     pub fn new() -> Self {
         Self::with_limits(None, Limits::default())
     }
 
-    /// A client of a loop: while its calls wait, the loop serves calls, timers and descriptors, so
-    /// services may call each other in circles. A server of the same loop is called directly.
+    /// Creates a client of a loop: while its calls wait, the loop serves calls, timers and
+    /// descriptors, so services may call each other in circles. A server of the same loop is called
+    /// directly.
     pub fn in_loop(event_loop: &EventLoop) -> Self {
         Self::with_limits(Some(event_loop), Limits::default())
     }
 
-    /// As [`new`](Self::new) or [`in_loop`](Self::in_loop), with limits of one's own.
+    /// As [`new`](Self::new) or [`in_loop`](Self::in_loop), with custom limits.
     pub fn with_limits(event_loop: Option<&EventLoop>, limits: Limits) -> Self {
-        let core = event_loop.map_or_else(|| Core::new(None), |own| Rc::clone(own.core()));
+        let reactor = event_loop.map(|event_loop| Rc::clone(event_loop.reactor()));
+        let services = reactor.as_ref().map(|reactor| reactor.services.clone());
         let core = ClientCore {
-            core,
+            reactor,
+            services: services.unwrap_or_default(),
             instance: new_instance(),
             limits,
             short_circuit: Cell::new(true),
-            links: RefCell::default(),
+            connections: RefCell::default(),
         };
         Self { core: Rc::new(core) }
     }
@@ -119,34 +130,32 @@ impl Client {
 
     /// Waits until a server listens at `address`, for at most `timeout`, and connects to it.
     ///
-    /// Asks again after 1 ms at first and after 50 ms at most.
+    /// Tries again after 1 ms at first and after 50 ms at most.
     ///
     /// # Errors
     ///
     /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text
-    /// is no address, or asks for what cannot be. `FAILED_PRECONDITION`: the mechanism cannot be
-    /// had here.
+    /// is no address, or asks for what is impossible. `FAILED_PRECONDITION`: the mechanism is not
+    /// available here.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
-        let address: Address =
-            address.parse().map_err(|error: BadAddress| invalid(error.to_string()))?;
-        let until = options::after(timeout);
+        let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
+        let deadline = Deadline::after(timeout);
         let mut pause = HUNT_PAUSE_MIN;
         loop {
-            let failed = match self.link_to(&address, until) {
+            let failed = match self.connection_to(&address, deadline) {
                 Ok(_) => return Ok(()),
                 // Waiting changes nothing about these.
                 Err(status) if status.code() == Code::InvalidArgument => return Err(status),
                 Err(status) if status.code() == Code::FailedPrecondition => return Err(status),
                 Err(status) => status,
             };
-            let next = options::after(pause);
-            if next >= until {
+            let next = Deadline::after(pause);
+            if next >= deadline {
                 return Err(failed);
             }
-            match &self.core.core.reactor {
+            match &self.core.reactor {
                 Some(reactor) => {
-                    let paused = reactor.run_until(&self.core.core, next, || false);
-                    paused.map_err(|error| waiting_failed(&error))?;
+                    reactor.run_until(next, || false).map_err(|error| waiting_failed(&error))?;
                 }
                 None => clock::pause(pause),
             }
@@ -154,289 +163,332 @@ impl Client {
         }
     }
 
-    /// The connections that are open now. A system call for each that lends.
+    /// Returns the connections that are open now. A system call for each that lends.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
-        let links = self.core.links.borrow();
-        links.iter().filter(|(_, link)| !link.is_gone()).map(|(_, link)| link.info()).collect()
+        let connections = self.core.connections.borrow();
+        let open = connections.iter().filter(|(_, connection)| !connection.is_closed());
+        open.map(|(_, connection)| connection.info()).collect()
     }
 
-    pub(crate) fn core(&self) -> &Rc<Core> {
-        &self.core.core
+    pub(crate) fn reactor(&self) -> Option<&Reactor> {
+        self.core.reactor.as_deref()
     }
 
-    /// Whether a server of this thread is called directly.
+    pub(crate) fn services(&self) -> &Services {
+        &self.core.services
+    }
+
+    /// Returns whether a server of this thread is called directly.
     pub(crate) fn short_circuits(&self) -> bool {
         self.core.short_circuit.get()
     }
 
-    /// A connection would refuse more, so the short circuit does.
+    /// Refuses metadata in the short circuit that a connection would refuse.
     #[inline]
     pub(crate) fn check_metadata(&self, options: &CallOptions) -> Result<(), Status> {
         let bytes = options.metadata_bytes().len();
-        if bytes <= usize::from(self.core.limits.metadata_bytes_max) {
+        let max = self.core.limits.metadata_bytes_max;
+        if bytes <= usize::from(max) {
             return Ok(());
         }
-        let max = self.core.limits.metadata_bytes_max;
-        Err(Status::resource_exhausted(format!("metadata of {bytes} bytes, the limit is {max}")))
+        Err(Status::resource_exhausted(format!(
+            "the metadata of {bytes} bytes are above the limit of {max} bytes of this client; raise \
+             `Limits::metadata_bytes_max` here"
+        )))
     }
 
-    /// The connection to a server, opened if there is none.
-    pub(crate) fn link_to(&self, address: &Address, until: Time) -> Result<Rc<Link>, Status> {
+    /// Returns the connection to a server, opened if there is none.
+    pub(crate) fn connection_to(
+        &self,
+        address: &Address,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
         let mechanism = address.mechanism();
         let (wait, trust) = (address.wait, address.trust());
         let route = Route { at: address.at.clone(), mechanism, wait, trust };
         let At::Socket(place) = &address.at else {
-            if self.core.core.server_at(&address.at).is_some() {
+            if self.services().registry.server_at(&address.at).is_some() {
                 let text = format!("{} is only reached by the short circuit", address.at);
                 return Err(Status::failed_precondition(text));
             }
-            return Err(nobody_listens(&address.at));
+            return Err(no_listener(&address.at));
         };
-        if let Some(link) = self.known_link(&route) {
-            return Ok(link);
+        if let Some(connection) = self.known_connection(&route) {
+            return Ok(connection);
         }
-        let endpoint = self.open_channel(place, &route, until)?;
+        let endpoint = self.open_channel(place, &route, deadline)?;
         // A service that ran meanwhile may have connected as well. One connection is enough.
-        if let Some(link) = self.known_link(&route) {
-            return Ok(link);
+        if let Some(connection) = self.known_connection(&route) {
+            return Ok(connection);
         }
-        let Self { core } = self;
-        let name = format!("the server at {}", address.at);
-        let link = Link::new(&core.core, endpoint, name, core.instance, &core.limits, trust, None);
-        if let Some(reactor) = &core.core.reactor {
-            let added = reactor.add_link(&link);
+        let core = &self.core;
+        let connection = Connection::new(
+            endpoint,
+            Setup {
+                name: format!("the server at {}", address.at),
+                instance: core.instance,
+                limits: &core.limits,
+                trust,
+                serves: None,
+                buffers: &core.services.buffers,
+                activity: core.reactor.as_ref().map(|reactor| &reactor.activity),
+            },
+        );
+        if let Some(reactor) = &core.reactor {
+            let added = reactor.add_connection(&connection);
             added.map_err(|error| Status::failed_precondition(error.to_string()))?;
         }
-        self.greet(&link, until)?;
-        if let Some(known) = self.known_link(&route) {
-            link.close(Status::unavailable("another connection was quicker"));
+        self.greet(&connection, deadline)?;
+        if let Some(known) = self.known_connection(&route) {
+            connection.close(Status::unavailable("another connection was quicker"));
+            self.forget_closed();
             return Ok(known);
         }
-        let mut links = core.links.borrow_mut();
-        links.retain(|(other, link)| *other != route && !link.is_gone());
-        links.push((route, Rc::clone(&link)));
-        Ok(link)
+        let mut connections = core.connections.borrow_mut();
+        connections.retain(|(other, connection)| *other != route && !connection.is_closed());
+        connections.push((route, Rc::clone(&connection)));
+        Ok(connection)
     }
 
-    /// The connection of this route, if it takes calls.
-    fn known_link(&self, route: &Route) -> Option<Rc<Link>> {
-        let links = self.core.links.borrow();
-        let known = links.iter().find(|(other, link)| *other == *route && link.is_open());
-        known.map(|(_, link)| Rc::clone(link))
+    /// Returns the connection of this route, if it takes calls.
+    fn known_connection(&self, route: &Route) -> Option<Rc<Connection>> {
+        let connections = self.core.connections.borrow();
+        let known = connections.iter().find(|(other, known)| *other == *route && known.is_open());
+        known.map(|(_, connection)| Rc::clone(connection))
     }
 
-    fn open_channel(&self, place: &Place, route: &Route, until: Time) -> Result<Endpoint, Status> {
+    fn open_channel(
+        &self,
+        place: &Place,
+        route: &Route,
+        deadline: Deadline,
+    ) -> Result<Endpoint, Status> {
         let mut options = self.core.limits.channel();
-        if until != Time::NEVER {
-            let left = Duration::from_nanos(now().until(until).as_ns());
+        if let Some(left) = deadline.remaining() {
             options.handshake_timeout = options.handshake_timeout.min(left);
         }
         options.wait = route.wait;
-        let core = &self.core.core;
-        let outcome = match &core.reactor {
+        let outcome = match &self.core.reactor {
             None => connect(place, route.mechanism, &options),
             Some(reactor) => {
-                options.wait_preferred = crate::server::loop_preference(route.wait);
+                options.wait_preferred = loop_preference(route.wait);
                 // What cannot be polled, the loop sleeps or spins in.
                 let pollable = route.mechanism.waits().contains(&WaitPolicy::Poll);
                 if pollable && route.wait == Some(WaitPolicy::Block) {
                     options.wait = Some(WaitPolicy::Poll);
                 }
-                self.connect_in_loop(reactor, place, route.mechanism, options)
+                connect_in_loop(reactor, place, route.mechanism, options)
                     .map_err(|error| waiting_failed(&error))?
             }
         };
-        outcome.map_err(|error| not_met(&route.at, &error, until))
-    }
-
-    /// Connects on a helper thread, while the loop goes on serving.
-    fn connect_in_loop(
-        &self,
-        reactor: &Reactor,
-        place: &Place,
-        mechanism: Mechanism,
-        options: Options,
-    ) -> io::Result<Result<Endpoint, HandshakeError>> {
-        let connected = reactor.meetings.connect(reactor, place.clone(), mechanism, options)?;
-        let mut outcome = None;
-        // The handshake has deadlines of its own.
-        reactor.run_until(&self.core.core, Time::NEVER, || {
-            outcome = connected.take();
-            outcome.is_some()
-        })?;
-        Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
+        outcome.map_err(|error| connect_error(&route.at, &error, deadline))
     }
 
     /// Greets, and waits until the server has greeted.
-    fn greet(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
-        let patience = options::after(self.core.limits.channel().handshake_timeout);
-        let (asked, until) = (until, until.min(patience));
-        link.send_own(Deadline::NOW);
-        let is_done = || link.is_open() || link.is_gone();
-        match &self.core.core.reactor {
+    fn greet(&self, connection: &Rc<Connection>, asked: Deadline) -> Result<(), Status> {
+        let deadline = asked.min(Deadline::after(self.core.limits.channel().handshake_timeout));
+        connection.send_control(Deadline::NOW);
+        let is_done = || connection.is_open() || connection.is_closed();
+        match &self.core.reactor {
             Some(reactor) => {
-                let waited = reactor.run_until(&self.core.core, until, is_done);
+                let waited = reactor.run_until(deadline, is_done);
                 waited.map_err(|error| waiting_failed(&error))?;
             }
             None => {
-                while !is_done() && now() < until {
-                    link.take_message(deadline_of(until));
+                while !is_done() && !deadline.has_passed() {
+                    self.services().receive(connection, deadline);
                 }
             }
         }
-        if link.is_open() {
+        if connection.is_open() {
             return Ok(());
         }
-        if !link.is_gone() {
-            link.close(Status::unavailable(format!("{} did not greet in time", link.name)));
-            if has_passed(asked) {
-                let text = format!("{} did not greet in time", link.name);
+        if !connection.is_closed() {
+            let text = format!("{} did not greet in time", connection.name);
+            connection.close(Status::unavailable(text.clone()));
+            self.forget_closed();
+            if asked.has_passed() {
                 return Err(Status::deadline_exceeded(text));
             }
         }
-        Err(link.why_gone())
+        Err(connection.close_reason())
     }
 
-    /// Until when sending may wait: a loop never waits in one connection.
+    /// Returns until when sending may wait: a loop never waits in one connection.
     #[inline]
-    pub(crate) fn send_deadline(&self, until: Time) -> Deadline {
-        if self.core.core.reactor.is_some() { Deadline::NOW } else { deadline_of(until) }
+    pub(crate) fn send_deadline(&self, deadline: Deadline) -> Deadline {
+        if self.core.reactor.is_some() { Deadline::NOW } else { deadline }
+    }
+
+    /// Waits for the reply to a call and reads a small result where it was received: the shortest
+    /// way, for clients without a loop. `None`: [`wait`](Self::wait) for it.
+    #[inline]
+    pub(crate) fn wait_inline<T>(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        let core = &self.core;
+        if core.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
+            return None;
+        }
+        let mut buf = INLINE_BUF;
+        let deadline = deadline.min(connection.next_deadline());
+        let services = &core.services;
+        let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
+        Some(read(&buf[body]))
     }
 
     /// Waits for the end of a call.
     #[inline]
-    pub(crate) fn wait(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) -> Outcome {
+    pub(crate) fn wait(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+    ) -> Outcome {
         loop {
-            if let Some(outcome) = link.take_end(ticket) {
+            if let Some(outcome) = connection.take_outcome(call) {
                 return outcome;
             }
-            match &self.core.core.reactor {
-                None => self.wait_alone(link, ticket, until),
-                Some(reactor) => {
-                    let has_ended = || link.has_ended(ticket);
-                    match reactor.run_until(&self.core.core, until, has_ended) {
-                        Ok(true) => {}
-                        Ok(false) => link.handle_timeout(),
-                        Err(error) => {
-                            link.cancel(ticket);
-                            return Err(waiting_failed(&error));
-                        }
+            match &self.core.reactor {
+                None => self.wait_alone(connection, call, deadline),
+                Some(reactor) => match reactor.run_until(deadline, || connection.has_ended(call)) {
+                    Ok(true) => {}
+                    Ok(false) => connection.handle_timeout(),
+                    Err(error) => {
+                        connection.cancel(call);
+                        return Err(waiting_failed(&error));
                     }
-                }
+                },
             }
+        }
+    }
+
+    /// Waits for one message, without a loop.
+    fn wait_alone(&self, connection: &Rc<Connection>, call: OutgoingCall, asked: Deadline) {
+        // Calls that were started on the same connection have deadlines, too.
+        let mut deadline = asked.min(connection.next_deadline());
+        if connection.has_pending_writes() && !connection.flush(Deadline::NOW) {
+            // A cancellation, say: only this wait moves it on.
+            deadline = deadline.min(Deadline::after(CLIENT_ROOM_INTERVAL));
+        }
+        let received = self.services().receive(connection, deadline);
+        // A server that sends without pause must not hold a call beyond its time.
+        if received == Received::Empty || (!connection.has_ended(call) && deadline.has_passed()) {
+            connection.handle_timeout();
         }
     }
 
     /// Waits until what was sent is in the channel.
     #[inline]
-    pub(crate) fn wait_for_room(&self, link: &Rc<Link>, until: Time) -> Result<(), Status> {
-        if self.core.core.reactor.is_none() || !link.wants_room() {
+    pub(crate) fn wait_for_room(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        if self.core.reactor.is_none() || !connection.has_pending_writes() {
             return Ok(());
         }
-        let had_room = self.run_until(until, || !link.wants_room() || link.is_gone())?;
-        if link.is_gone() {
-            return Err(link.why_gone());
+        let is_done = || !connection.has_pending_writes() || connection.is_closed();
+        let had_room = self.run_until(deadline, is_done)?;
+        if connection.is_closed() {
+            return Err(connection.close_reason());
         }
         had_room.then_some(()).ok_or_else(|| {
-            let name = &link.name;
+            let name = &connection.name;
             Status::deadline_exceeded(format!(
                 "{name} did not read what was sent before in time; the message may still arrive"
             ))
         })
     }
 
-    /// Serves until `done` or `until`. Without a loop nothing can happen meanwhile.
+    /// Serves until `done` or `deadline`. Without a loop nothing can happen meanwhile.
     pub(crate) fn run_until(
         &self,
-        until: Time,
+        deadline: Deadline,
         done: impl FnMut() -> bool,
     ) -> Result<bool, Status> {
-        let core = &self.core.core;
-        let Some(reactor) = &core.reactor else { return Ok(false) };
-        reactor.run_until(core, until, done).map_err(|error| waiting_failed(&error))
+        let Some(reactor) = &self.core.reactor else { return Ok(false) };
+        reactor.run_until(deadline, done).map_err(|error| waiting_failed(&error))
     }
 
-    /// Waits for the end of a call and reads a small result where it was received: the shortest
-    /// way, for clients without a loop. `None`: [`wait`](Self::wait) for it.
-    #[inline]
-    pub(crate) fn wait_near<T>(
-        &self,
-        link: &Rc<Link>,
-        ticket: &Ticket,
-        until: Time,
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Option<T> {
-        if self.core.core.reactor.is_some() || link.is_gone() || link.wants_room() {
-            return None;
-        }
-        let mut near = NEAR;
-        let deadline = deadline_of(until.min(link.next_deadline()));
-        let body = link.take_reply(deadline, &mut near, ticket).ok()?;
-        link.forget(ticket);
-        Some(read(&near[body]))
-    }
-
-    /// Waits for one message, without a loop.
-    fn wait_alone(&self, link: &Rc<Link>, ticket: &Ticket, until: Time) {
-        // Calls that were started on the same connection have deadlines, too.
-        let mut until = until.min(link.next_deadline());
-        if link.wants_room() && !link.flush(Deadline::NOW) {
-            // A cancellation, say: nobody but us moves it on.
-            until = until.min(now().after(ROOM_LOOK_INTERVAL));
-        }
-        let took = link.take_message(deadline_of(until));
-        // A server that sends without pause must not hold a call beyond its time.
-        if took == Took::Nothing || (!link.has_ended(ticket) && has_passed(until)) {
-            link.handle_timeout();
-        }
-    }
-
-    /// Looks, without waiting, whether replies have come. For clients without a loop.
-    pub(crate) fn look(&self, link: &Rc<Link>) {
-        if self.core.core.reactor.is_none() {
-            for _ in 0..crate::limits::MESSAGES_PER_TURN_MAX {
-                if link.take_message(Deadline::NOW) != Took::Message {
+    /// Receives what has come, without waiting. For clients without a loop.
+    pub(crate) fn poll(&self, connection: &Rc<Connection>) {
+        if self.core.reactor.is_none() {
+            for _ in 0..MESSAGES_PER_TURN_MAX {
+                if self.services().receive(connection, Deadline::NOW) != Received::Message {
                     return;
                 }
             }
+        }
+    }
+
+    /// Has the loop forget connections that have ended, outside of its rounds.
+    fn forget_closed(&self) {
+        if let Some(reactor) = &self.core.reactor {
+            reactor.forget_closed();
         }
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let links = self.core.links.borrow();
-        let names: Vec<_> = links.iter().map(|(route, _)| route.at.to_string()).collect();
+        let connections = self.core.connections.borrow();
+        let names: Vec<_> = connections.iter().map(|(route, _)| route.at.to_string()).collect();
         f.debug_struct("Client").field("connections", &names).finish_non_exhaustive()
     }
 }
 
 impl Drop for ClientCore {
     fn drop(&mut self) {
-        for (_, link) in self.links.take() {
-            link.close(Status::unavailable("the client was closed"));
+        for (_, connection) in self.connections.take() {
+            connection.close(Status::unavailable("the client was closed"));
+        }
+        if let Some(reactor) = &self.reactor {
+            reactor.forget_closed();
         }
     }
 }
 
-#[inline]
-fn deadline_of(until: Time) -> Deadline {
-    Deadline::from_ns(until.as_ns())
+/// Connects on a thread of its own, while the loop goes on serving.
+fn connect_in_loop(
+    reactor: &Reactor,
+    place: &Place,
+    mechanism: Mechanism,
+    options: Options,
+) -> io::Result<Result<Endpoint, HandshakeError>> {
+    let connected = reactor.start_connect(place.clone(), mechanism, options)?;
+    let mut outcome = None;
+    // The handshake has deadlines of its own.
+    reactor.run_until(Deadline::NEVER, || {
+        outcome = connected.take();
+        outcome.is_some()
+    })?;
+    Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
 }
 
-fn nobody_listens(at: &At) -> Status {
-    Status::unavailable(format!(
-        "nobody listens at {at}: start the server, or wait for it with Client::hunt"
-    ))
+fn no_listener(at: &At) -> Status {
+    Status::unavailable(match at {
+        At::InProcess(_) => format!(
+            "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
+             loop only"
+        ),
+        At::Socket(_) => {
+            format!("no server listens at {at}: start the server, or wait for it with Client::hunt")
+        }
+    })
 }
 
-fn not_met(at: &At, error: &HandshakeError, until: Time) -> Status {
+fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
     match error {
-        HandshakeError::NoListener(_) => nobody_listens(at),
+        HandshakeError::NoListener(_) => no_listener(at),
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
-        HandshakeError::TimedOut if has_passed(until) => {
+        HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
         HandshakeError::Open(..) => {
@@ -446,19 +498,7 @@ fn not_met(at: &At, error: &HandshakeError, until: Time) -> Status {
     }
 }
 
-fn invalid(text: String) -> Status {
-    Status::invalid_argument(text)
-}
-
 #[cold]
 fn waiting_failed(error: &io::Error) -> Status {
     Status::internal(format!("the event loop failed: {error}"))
 }
-
-/// How often a connection is asked for room, while something waits for that and for a message.
-const ROOM_LOOK_INTERVAL: Timeout = Timeout::from_ns(1_000_000);
-
-/// First and longest pause between two looks of `hunt`: a server that starts takes milliseconds,
-/// and twenty looks a second cost nothing.
-const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
-const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);

@@ -1,14 +1,14 @@
 //! The seam to the library that turns messages into bytes and back.
 //!
-//! Always true: everything else in this crate and all generated code name messages by what stands
+//! **Invariants:** everything else in this crate and all generated code name messages by what stands
 //! here, so that another library can take prost's place.
-//! Not here: frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
+//! **Not here:** frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
 
 use bytes::{Buf, BufMut, Bytes};
 
 pub use prost::Message;
 
-use crate::lent::{LentBody, LentParts};
+use crate::borrowed::{BorrowedBody, BorrowedSegments};
 use crate::status::Status;
 
 /// Length of `message` in bytes.
@@ -37,24 +37,24 @@ pub(crate) struct Body<'a> {
     /// The buffer that they are part of, if long fields may become slices of it.
     whole: Option<&'a Bytes>,
     /// What lies in memory of the peer; `rest` is all the others.
-    lent: Option<&'a LentParts>,
+    borrowed: Option<&'a BorrowedSegments>,
 }
 
 impl<'a> Body<'a> {
     /// Bytes that a message copies what it owns from.
     #[inline]
     pub(crate) fn copied(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, whole: None, lent: None }
+        Self { rest: bytes, whole: None, borrowed: None }
     }
 
     /// All of `whole` behind its first `start` bytes.
     pub(crate) fn sliced(whole: &'a Bytes, start: usize) -> Self {
-        Self { rest: whole.get(start..).unwrap_or_default(), whole: Some(whole), lent: None }
+        Self { rest: whole.get(start..).unwrap_or_default(), whole: Some(whole), borrowed: None }
     }
 
     /// The rest of a message, and its lent parts.
-    pub(crate) fn lent(rest: &'a [u8], lent: &'a LentParts) -> Self {
-        Self { rest, whole: None, lent: Some(lent) }
+    pub(crate) fn borrowed(rest: &'a [u8], borrowed: &'a BorrowedSegments) -> Self {
+        Self { rest, whole: None, borrowed: Some(borrowed) }
     }
 }
 
@@ -91,14 +91,14 @@ impl Buf for Body<'_> {
 /// a long message and for those that were lent.
 #[inline]
 pub(crate) fn decode<M: Message + Default>(body: Body<'_>) -> Result<M, Status> {
-    match body.lent {
+    match body.borrowed {
         None => M::decode(body).map_err(|error| bad_bytes(&error)),
-        Some(lent) => decode_lent(LentBody::new(body.rest, lent)),
+        Some(borrowed) => decode_borrowed(BorrowedBody::new(body.rest, borrowed)),
     }
 }
 
 #[inline(never)]
-fn decode_lent<M: Message + Default>(body: LentBody<'_>) -> Result<M, Status> {
+fn decode_borrowed<M: Message + Default>(body: BorrowedBody<'_>) -> Result<M, Status> {
     M::decode(body).map_err(|error| bad_bytes(&error))
 }
 

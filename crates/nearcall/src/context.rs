@@ -1,26 +1,23 @@
 //! What a service may know of the call that it serves.
 //!
-//! Always true: who calls comes from the kernel; everything else from the peer.
-//! Not here: answering later (`responder.rs`).
+//! **Invariants:** the identity of the caller comes from the kernel; everything else from the peer.
+//! **Not here:** replying later (`responder.rs`).
 
 use std::fmt;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nearcall_channel::Loan;
-use nearcall_wire::{IncomingCall, Time};
 
-use crate::dispatch::has_passed;
+use crate::deadline::Deadline;
 use crate::interface::Interface;
-use crate::link::Link;
 use crate::metadata::Metadata;
-use crate::options;
 use crate::peer::Peer;
+use crate::reply_sink::ReplySink;
 use crate::status::Status;
 
-/// The call that is being served: its deadline, who calls, what came beside the request.
+/// The call that is being served: its deadline, its caller, what came beside the request.
 ///
-/// Calls that the service makes meanwhile end with it at the latest, by themselves.
+/// Calls that the service makes meanwhile end at its deadline at the latest.
 ///
 /// # Examples
 ///
@@ -36,7 +33,7 @@ use crate::status::Status;
 ///     }
 ///     // By the caller.
 ///     if context.metadata().get("dry-run") == Some("yes") {
-///         return Err(Status::aborted("as you wished"));
+///         return Err(Status::aborted("cancelled by the caller"));
 ///     }
 ///     match context.remaining() {
 ///         Some(left) if left < Duration::from_millis(1) => {
@@ -47,99 +44,71 @@ use crate::status::Status;
 /// }
 /// ```
 pub struct Context<'a> {
-    deadline: Time,
+    deadline: Deadline,
     metadata: Metadata<'a>,
     interface: &'static Interface,
     method: u32,
-    origin: Origin<'a>,
-}
-
-/// Where a call came from.
-#[derive(Clone, Copy)]
-pub(crate) enum Origin<'a> {
-    Link(&'a Rc<Link>, Option<IncomingCall>),
-    Local,
+    sink: ReplySink<'a>,
 }
 
 impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn new(
-        deadline: Time,
+        deadline: Deadline,
         metadata: Metadata<'a>,
         interface: &'static Interface,
         method: u32,
-        origin: Origin<'a>,
+        sink: ReplySink<'a>,
     ) -> Self {
-        Self { deadline, metadata, interface, method, origin }
+        Self { deadline, metadata, interface, method, sink }
     }
 
-    /// When the call ends by itself; `None` if it has no deadline. Reads the clock.
+    /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
     pub fn deadline(&self) -> Option<Instant> {
-        options::instant_of(self.deadline)
+        self.deadline.to_instant()
     }
 
-    /// How much time is left; `None` if the call has no deadline. Reads the clock.
+    /// Returns how much time is left; `None` if the call has no deadline. Reads the clock.
     pub fn remaining(&self) -> Option<Duration> {
-        if self.deadline == Time::NEVER {
-            return None;
-        }
-        Some(Duration::from_nanos(options::now().until(self.deadline).as_ns()))
+        self.deadline.remaining()
     }
 
-    /// Whether nobody waits for the answer any more: the caller gave up or is gone, or time is up.
+    /// Returns whether the caller does not wait any more: it gave up or is gone, or time is up.
     ///
-    /// Looks into the connection, so a service that works long should ask now and then: a system
-    /// call or two. Calls that it finds there are served after this one.
+    /// Receives what has come over the connection, so a service that works long should ask now and
+    /// then: a system call or two. Calls that it finds there are served after this one.
     pub fn is_cancelled(&self) -> bool {
-        if has_passed(self.deadline) {
-            return true;
-        }
-        match self.origin {
-            Origin::Link(link, call) => {
-                link.look_ahead();
-                link.is_gone() || call.is_some_and(|call| !link.is_wanted(call))
-            }
-            Origin::Local => false,
-        }
+        self.deadline.has_passed() || self.sink.look_for_cancel()
     }
 
-    /// Who calls.
+    /// Returns the caller.
     pub fn peer(&self) -> Peer {
-        match self.origin {
-            Origin::Link(link, _) => link.peer.clone(),
-            Origin::Local => Peer::Local,
-        }
+        self.sink.peer()
     }
 
-    /// Whether what the caller lends is read where it lies: `bytes` fields of the request that were
-    /// loaned are slices of the caller's memory. [`detach`](crate::detach) what is kept.
+    /// Returns whether what the caller lends is read where it lies: `bytes` fields of the request
+    /// that were loaned are slices of the caller's memory. [`detach`](crate::detach) what is kept.
     pub fn is_trusted(&self) -> bool {
-        match self.origin {
-            Origin::Link(link, _) => link.is_trusted,
-            Origin::Local => true,
-        }
+        self.sink.is_trusted()
     }
 
-    /// Memory for a `bytes` field of the answer: written, then frozen, it is passed to the caller
-    /// by reference where the mechanism can (`shm`), and copied where not.
+    /// Returns memory for a `bytes` field of the reply: written, then frozen, it is passed to the
+    /// caller by reference where the mechanism can (`shm`), and copied where not.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the caller has not given back enough
     /// of what it was lent before.
     pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        match self.origin {
-            Origin::Link(link, _) => link.loan(bytes),
-            Origin::Local => Ok(Loan::plain(bytes)),
-        }
+        self.sink.loan(bytes)
     }
 
-    /// What the caller sent beside the request.
+    /// Returns what the caller sent beside the request.
     pub fn metadata(&self) -> Metadata<'a> {
         self.metadata
     }
 
-    /// The name of the method, as in the `.proto` file.
+    /// Returns the name of the method, as in the `.proto` file.
     pub fn method(&self) -> &'static str {
         self.interface.method(self.method).map_or("", |method| method.name)
     }
@@ -149,8 +118,13 @@ impl<'a> Context<'a> {
     }
 
     #[inline]
-    pub(crate) fn deadline_time(&self) -> Time {
+    pub(crate) fn deadline_moment(&self) -> Deadline {
         self.deadline
+    }
+
+    #[inline]
+    pub(crate) fn sink(&self) -> ReplySink<'a> {
+        self.sink
     }
 }
 

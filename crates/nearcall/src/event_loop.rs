@@ -1,8 +1,9 @@
-//! The event loop: serves calls, and tells the user of his timers, signals and descriptors.
+//! The event loop: serves calls and reports timers, signals and ready descriptors.
 //!
 //! Calls are served inside; what concerns the user comes out of [`EventLoop::next`] as an
-//! [`Event`], so there are no callbacks. Always true: a loop with nothing to do sleeps.
-//! Not here: how it waits (`reactor.rs`).
+//! [`Event`], so there are no callbacks.
+//! **Invariants:** a loop with nothing to do sleeps.
+//! **Not here:** how it waits (`reactor.rs`).
 
 use std::fmt;
 use std::io;
@@ -11,14 +12,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::Deadline;
 pub use nearcall_os::poll::Interest;
 pub use nearcall_os::signal::Signal;
 use nearcall_os::signal::{self, SignalSet};
-use nearcall_wire::Time;
 
-use crate::core::Core;
-use crate::options;
+use crate::deadline::Deadline;
+use crate::limits::ROUNDS_PER_TURN_MAX;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
 use crate::reactor::{Mailbox, Reactor, UserFd};
 
@@ -59,7 +58,7 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct EventLoop {
-    core: Rc<Core>,
+    reactor: Rc<Reactor>,
 }
 
 /// Stops a loop from any thread.
@@ -83,26 +82,21 @@ impl fmt::Debug for Stopper {
 }
 
 impl EventLoop {
-    /// A loop with nothing to wait for.
+    /// Creates a loop with nothing to wait for.
     ///
     /// # Errors
     ///
     /// No descriptor is free: it needs two.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { core: Core::new(Some(Reactor::new()?)) })
+        Ok(Self { reactor: Rc::new(Reactor::new()?) })
     }
 
-    pub(crate) fn core(&self) -> &Rc<Core> {
-        &self.core
+    pub(crate) fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
     }
 
-    #[expect(clippy::expect_used, reason = "`new` puts it there and nothing takes it away")]
-    fn reactor(&self) -> &Reactor {
-        self.core.reactor.as_ref().expect("a loop has a reactor")
-    }
-
-    /// Serves calls until somebody calls [`Stopper::stop`]. Events of the user are dropped; who has
-    /// timers, signals or descriptors calls [`next`](Self::next) instead.
+    /// Serves calls until [`Stopper::stop`] is called. Events of the user are dropped: with timers,
+    /// signals or descriptors call [`next`](Self::next) instead.
     ///
     /// # Errors
     ///
@@ -117,26 +111,25 @@ impl EventLoop {
     /// # Errors
     ///
     /// The kernel's, when waiting itself fails.
-    pub fn next(&self, until: Deadline) -> io::Result<Option<Event>> {
-        let reactor = self.reactor();
-        let until = Time::from_ns(until.as_ns());
+    pub fn next(&self, deadline: Deadline) -> io::Result<Option<Event>> {
+        let reactor = &*self.reactor;
         if let Some(event) = reactor.take_event() {
             return Ok(Some(event));
         }
-        reactor.watch_reported();
-        // One round at least, so that `Now` looks once, and a file, which is always ready, keeps
+        reactor.watch_again(true);
+        // One round at least, so that `NOW` looks once, and a file, which is always ready, keeps
         // nothing else from its turn.
         let event = loop {
-            let until = if reactor.has_event() { Time::from_ns(0) } else { until };
-            reactor.round(&self.core, until)?;
+            let deadline = if reactor.has_event() { Deadline::NOW } else { deadline };
+            reactor.round(deadline)?;
             if let Some(event) = reactor.take_event() {
                 break Some(event);
             }
-            if until != Time::NEVER && options::now() >= until {
+            if deadline.has_passed() {
                 break None;
             }
         };
-        reactor.settle_host();
+        reactor.activity.notify_host();
         Ok(event)
     }
 
@@ -147,35 +140,32 @@ impl EventLoop {
     ///
     /// The kernel's.
     pub fn turn(&self) -> io::Result<Vec<Event>> {
-        let reactor = self.reactor();
+        let reactor = &*self.reactor;
         let mut events = Vec::new();
         reactor.begin_turn();
-        reactor.watch_reported();
+        reactor.watch_again(true);
         for _ in 0..ROUNDS_PER_TURN_MAX {
-            reactor.round(&self.core, Time::from_ns(0))?;
+            reactor.round(Deadline::NOW)?;
             events.extend(std::iter::from_fn(|| reactor.take_event()));
         }
-        reactor.prepare_for_host(&self.core)?;
+        reactor.prepare_for_host()?;
         Ok(events)
     }
 
-    /// For [`Stopper::stop`] from any thread, also from a service of this loop.
+    /// Returns a handle that stops the loop from any thread, also from a service of this loop.
     pub fn stopper(&self) -> Stopper {
-        Stopper { mailbox: Arc::clone(&self.reactor().mailbox) }
+        Stopper { mailbox: Arc::clone(&self.reactor.mailbox) }
     }
 
-    /// A timer that is due in `first`, and then `every` so often. One that was late is due once,
+    /// Adds a timer that is due in `first`, and then every `every`. One that was late is due once,
     /// and keeps its beat.
     pub fn add_timer(&self, first: Duration, every: Option<Duration>) -> TimerId {
-        let first = options::after(first);
-        let timer = self.reactor().timers.borrow_mut().add(first, every);
-        self.reactor().wake_host();
-        timer
+        self.reactor.add_timer(first, every)
     }
 
-    /// Forgets a timer. Whether there was one that would still have been reported.
+    /// Removes a timer. Returns whether there was one that would still have been reported.
     pub fn remove_timer(&self, timer: TimerId) -> bool {
-        self.reactor().remove_timer(timer)
+        self.reactor.remove_timer(timer)
     }
 
     /// Waits for a descriptor of yours, or rather a duplicate: close yours whenever you like.
@@ -187,12 +177,12 @@ impl EventLoop {
     /// The kernel's, such as no free descriptor.
     pub fn add_descriptor(&self, fd: impl AsFd, interest: Interest) -> io::Result<DescriptorId> {
         let fd = fd.as_fd().try_clone_to_owned()?;
-        self.reactor().add_user(UserFd { fd, interest, always_ready: false })
+        self.reactor.add_user(UserFd { fd, interest, always_ready: false })
     }
 
-    /// Waits for a descriptor no more. Whether there was one.
+    /// Waits for a descriptor no more. Returns whether there was one.
     pub fn remove_descriptor(&self, descriptor: DescriptorId) -> bool {
-        self.reactor().remove_user(descriptor)
+        self.reactor.remove_user(descriptor)
     }
 
     /// Waits for signals, and blocks them in this thread. Call it once, before other threads start:
@@ -204,13 +194,13 @@ impl EventLoop {
     pub fn add_signals(&self, signals: &[Signal]) -> io::Result<()> {
         let set = SignalSet::new(signals);
         signal::block(&set)?;
-        self.reactor().add_signals(&set)
+        self.reactor.add_signals(&set)
     }
 }
 
 impl AsFd for EventLoop {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.reactor().as_fd()
+        self.reactor.as_fd()
     }
 }
 
@@ -221,11 +211,8 @@ impl fmt::Debug for EventLoop {
 }
 
 impl Drop for EventLoop {
-    /// Closes all connections: clients and servers hold the core, the core holds connections.
+    /// Closes all connections, though clients and servers still hold the loop's state.
     fn drop(&mut self) {
-        self.reactor().close_all();
+        self.reactor.close_all();
     }
 }
-
-/// Rounds of one turn. A host that has more to do gets its turn between ours.
-const ROUNDS_PER_TURN_MAX: usize = 4;

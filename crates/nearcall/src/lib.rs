@@ -61,64 +61,67 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - A server serves while its loop runs: [`EventLoop::run`], or [`EventLoop::next`] for who has
-//!   timers, signals and descriptors of his own.
-//! - How one call is made is said by [`CallOptions`]; one that is waited for later is [`PendingCall`].
-//! - What a service may know of its call is in its [`Context`]; a [`Responder`] answers later.
+//! - A server serves while its loop runs: [`EventLoop::run`], or [`EventLoop::next`], if you have
+//!   your own timers, signals or descriptors.
+//! - [`CallOptions`] set how one call is made; one that is waited for later is a [`PendingCall`].
+//! - A [`Context`] holds what a service may know of its call; a [`Responder`] answers later.
 //! - Where a server is and how messages travel is one text: an [`Address`].
 //! - What a peer can make us do is bounded by [`Limits`].
 //!
-//! Not here: code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
+//! **Not here:** code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod address;
-mod buffers;
+mod borrowed;
+mod buffer_pool;
+mod call;
 mod client;
 mod codec;
+mod connection;
 mod connection_info;
 mod context;
-mod core;
+mod deadline;
 mod dispatch;
+mod dispatcher;
 pub mod event_loop;
 mod interface;
-mod lent;
 pub mod limits;
-mod link;
 mod local_reply;
-mod meet;
 mod metadata;
+mod nesting;
 mod options;
 mod peer;
 mod reactor;
-mod remote;
+mod registry;
+mod reply_sink;
 mod responder;
 mod server;
-mod started;
 mod status;
 mod trust;
 
 pub use address::{Address, BadAddress};
+pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
+pub use call::{ObjectRef, PendingCall};
 pub use client::Client;
 pub use codec::Message;
 pub use connection_info::ConnectionInfo;
 pub use context::Context;
-pub use dispatch::{Dispatcher, Incoming};
+pub use deadline::Deadline;
+pub use dispatcher::{Dispatcher, Incoming};
 pub use event_loop::{Event, EventLoop, Stopper};
 pub use interface::{Interface, Method};
-pub use lent::detach;
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata};
-pub use nearcall_channel::{Deadline, Loan, Mechanism, WaitPolicy};
+pub use nearcall_channel::{Loan, Mechanism, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
-pub use remote::ObjectRef;
 pub use responder::Responder;
 pub use server::{ListenError, RegisterError, Server};
-pub use started::PendingCall;
 pub use status::{Code, Status};
 pub use trust::Trust;

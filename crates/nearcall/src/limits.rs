@@ -1,9 +1,12 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
-//! Not here: bounds of one connection's protocol (`nearcall_wire::limits`), of meeting and of rooms
-//! (`nearcall_channel`).
+//! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and of
+//! channels (`nearcall_channel`).
+
+use std::time::Duration;
 
 use nearcall_channel::Options;
+use nearcall_channel::limits::MESSAGE_BYTES_MAX_CEILING;
 
 /// Messages of one connection that are served before the others have their turn.
 ///
@@ -51,11 +54,11 @@ pub(crate) const HANDSHAKE_THREADS_MAX: usize = 2 * HANDSHAKES_MAX;
 
 /// Clients that were accepted and wait for a handshake, each with a descriptor. Clients beyond it
 /// wait in the listening socket's queue.
-pub(crate) const STRANGERS_MAX: usize = 128;
+pub(crate) const PENDING_CLIENTS_MAX: usize = 128;
 
 /// Of those, clients of one user id, so that one user cannot hold all of the places; a second's
 /// worth of silent ones, each of which gives its handshake's place up after a quarter of it.
-pub(crate) const STRANGERS_PER_UID_MAX: usize = 96;
+pub(crate) const PENDING_CLIENTS_PER_UID_MAX: usize = 96;
 
 /// Room for a received message at first, in bytes. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
@@ -74,6 +77,69 @@ pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
 
 /// Memory that a connection keeps to marshal the next message with loans in, in bytes.
 pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of calls that wait while a service looks for its cancellation: two messages of the largest
+/// default size.
+pub(crate) const LOOK_AHEAD_BYTES_MAX: usize = 8 << 20;
+
+/// Calls that wait while a service looks for its cancellation. A service that looks often must not
+/// take more than a channel would hold.
+pub(crate) const LOOK_AHEAD_MESSAGES_MAX: usize = 64;
+
+/// Longest text of an error that is sent, in bytes: a few lines for a terminal.
+pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 1024;
+
+/// Names of objects in an error text: what fits a screen.
+pub(crate) const OBJECT_NAMES_MAX: usize = 16;
+
+/// Connections that the loop polls at once before it sleeps: each makes a round over all of them
+/// longer by some 20 ns.
+pub(crate) const BUSY_MAX: usize = 8;
+
+/// Polls without a message after which a connection is armed while others are busy: about 10 us.
+pub(crate) const BUSY_MISSES_MAX: u32 = 256;
+
+/// How often everything else is looked at while nothing comes, in readings of the spinner's clock:
+/// every 10 us or so.
+pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
+
+/// Ready descriptors taken from the kernel at once. More come with the next round.
+pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
+
+/// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
+pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
+
+/// Clients taken from a listener before others have their turn.
+pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
+
+/// How long a listener rests after the kernel refused a descriptor for a client. Asking again at
+/// once would only spin.
+pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a handshake may take while others wait for its place. A local one takes a millisecond,
+/// on a machine with too much to do tens of them.
+pub(crate) const HANDSHAKE_GRACE: Duration = Duration::from_millis(250);
+
+/// How often a loop asks a connection without a descriptor for room while something waits for it:
+/// about as long as a wake-up takes, so that a stream of large messages loses little.
+pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
+
+/// How often a client without a loop asks a connection for room while it waits for a reply as well.
+/// Only what is rare finds no room then, such as a cancellation, so it may wait longer than a
+/// loop's messages.
+pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How often a loop that sleeps in one connection looks at those whose bell is a signal, for which
+/// nothing calls it out of its sleep. Two such clients of one loop are rare, and slow then.
+pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
+/// takes milliseconds.
+pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// Longest pause between two attempts of [`Client::hunt`](crate::Client::hunt): twenty attempts a
+/// second cost nothing.
+pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// What one end of each connection can take. The smaller value of both ends holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +177,22 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Checks the limits that have a largest value.
+    ///
+    /// # Errors
+    ///
+    /// The text for people.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (own, max) = (self.message_bytes_max, MESSAGE_BYTES_MAX_CEILING);
+        if own > max {
+            return Err(format!(
+                "`Limits::message_bytes_max` is {own} bytes, above the largest that is supported, \
+                 {max} bytes"
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn wire(&self) -> nearcall_wire::Limits {
         nearcall_wire::Limits {
             message_bytes_max: self.message_bytes_max,

@@ -1,7 +1,8 @@
 //! The answer of a service to a caller in its own thread, as bytes.
 //!
-//! Always true: the first answer counts; who waits for it is woken once.
-//! Not here: answers over connections (`link/calls.rs`), calls that need no bytes (`remote.rs`).
+//! **Invariants:** the first answer counts; the task that awaits it is woken once.
+//! **Not here:** answers over connections (`connection/calls.rs`), calls that need no bytes
+//! (`call.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -35,12 +36,13 @@ impl LocalAnswer {
         self.answer.borrow_mut().take()
     }
 
-    /// Whom to wake when the answer or its deadline comes. Whether there was nobody before.
-    pub(crate) fn wake_at_end(&self, waker: &Waker) -> bool {
+    /// Registers the waker of the task that awaits the answer or its deadline. Returns whether none
+    /// was registered.
+    pub(crate) fn set_waker(&self, waker: &Waker) -> bool {
         self.waker.replace(Some(waker.clone())).is_none()
     }
 
-    /// Wakes who waits.
+    /// Wakes the task that awaits the answer.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();

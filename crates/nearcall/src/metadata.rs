@@ -15,12 +15,19 @@ use std::fmt;
 const KEY_BYTES_MAX: usize = u8::MAX as usize;
 
 /// Why an entry was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BadMetadata(String);
 
 impl fmt::Display for BadMetadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), BadMetadata>` prints it well.
+impl fmt::Debug for BadMetadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,13 +1,11 @@
-//! What a caller asks of one call: until when, and what travels beside the message.
+//! How one call is made: its deadline, and what travels beside the message.
 //!
-//! Always true: deadlines are absolute here; what is left of one travels.
-//! Not here: the bounds of connections (`limits.rs`).
+//! **Invariants:** deadlines are absolute here; what is left of one travels.
+//! **Not here:** the bounds of connections (`limits.rs`).
 
 use std::time::{Duration, Instant};
 
-use nearcall_os::clock;
-use nearcall_wire::Time;
-
+use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
 
@@ -36,16 +34,16 @@ use crate::metadata::{BadMetadata, Entries};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
-    until: Until,
+    limit: Limit,
     metadata: Entries,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum Until {
+enum Limit {
     #[default]
     Method,
     After(Duration),
-    At(Time),
+    At(Deadline),
 }
 
 impl CallOptions {
@@ -57,14 +55,14 @@ impl CallOptions {
     /// The call ends with `DEADLINE_EXCEEDED` this long after it was made, at the latest.
     #[must_use]
     pub fn deadline(mut self, timeout: Duration) -> Self {
-        self.until = Until::After(timeout);
+        self.limit = Limit::After(timeout);
         self
     }
 
     /// The call ends with `DEADLINE_EXCEEDED` at this moment, at the latest.
     #[must_use]
     pub fn deadline_at(mut self, moment: Instant) -> Self {
-        self.until = Until::At(time_of(moment));
+        self.limit = Limit::At(Deadline::at(moment));
         self
     }
 
@@ -93,42 +91,15 @@ impl CallOptions {
         self.metadata.as_bytes()
     }
 
-    /// When the call of `method` ends: by these options, the method or the handler it is made in.
+    /// Returns when the call of `method` ends: by these options, the method or the handler that
+    /// makes it. Reads the clock only for a span of time.
     #[inline]
-    pub(crate) fn until(&self, method: &Method, inherited: Time) -> Time {
-        let own = match (self.until, method.deadline) {
-            (Until::Method, None) => Time::NEVER,
-            (Until::Method, Some(timeout)) | (Until::After(timeout), _) => after(timeout),
-            (Until::At(time), _) => time,
+    pub(crate) fn deadline_for(&self, method: &Method, inherited: Deadline) -> Deadline {
+        let own = match (self.limit, method.deadline) {
+            (Limit::Method, None) => Deadline::NEVER,
+            (Limit::Method, Some(timeout)) | (Limit::After(timeout), _) => Deadline::after(timeout),
+            (Limit::At(deadline), _) => deadline,
         };
         own.min(inherited)
     }
-}
-
-/// Now, on the clock of all deadlines. About 30 ns.
-pub(crate) fn now() -> Time {
-    Time::from_ns(clock::monotonic_ns())
-}
-
-/// The time that lies `timeout` from now.
-pub(crate) fn after(timeout: Duration) -> Time {
-    let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-    now().after(nearcall_wire::Timeout::from_ns(ns))
-}
-
-/// The same moment on the clock of all deadlines.
-pub(crate) fn time_of(moment: Instant) -> Time {
-    match moment.checked_duration_since(clock::now()) {
-        Some(left) => after(left),
-        None => now(),
-    }
-}
-
-/// The same moment as the standard library has it; none if never.
-pub(crate) fn instant_of(time: Time) -> Option<Instant> {
-    if time == Time::NEVER {
-        return None;
-    }
-    let left = Duration::from_nanos(now().until(time).as_ns());
-    clock::now().checked_add(left)
 }

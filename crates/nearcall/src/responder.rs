@@ -1,22 +1,17 @@
-//! Answering a call after the method has returned.
+//! Replying to a call after the method has returned.
 //!
-//! Always true: a call is answered once; one that is dropped unanswered fails with `INTERNAL`, or
+//! **Invariants:** a call is answered once; one that is dropped unanswered fails with `INTERNAL`, or
 //! with `UNKNOWN` if a panic dropped it.
-//! Not here: answering at once (`dispatch.rs`).
+//! **Not here:** replying at once (`dispatcher.rs`).
 
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Instant;
 
-use nearcall_wire::{IncomingCall, Time};
-
 use crate::codec::Message;
-use crate::dispatch::{ReplyTo, has_passed, panicked, too_late};
-use crate::link::Link;
-use crate::local_reply::LocalReply;
-use crate::options;
+use crate::deadline::Deadline;
+use crate::reply_sink::DetachedSink;
 use crate::status::Status;
 
 /// Answers one call, now or later, from the thread of its loop.
@@ -25,7 +20,7 @@ use crate::status::Status;
 ///
 /// # Examples
 ///
-/// A service that answers all who watch when something changes:
+/// A service that answers all watchers when something changes:
 ///
 /// ```
 /// # mod home {
@@ -75,92 +70,74 @@ use crate::status::Status;
 /// ```
 #[must_use = "a responder that is dropped fails its call"]
 pub struct Responder<R: Message> {
-    to: To<R>,
-    deadline: Time,
+    to: Option<To<R>>,
+    deadline: Deadline,
 }
 
 /// The answer to a caller of the same build in this thread, once it is there.
 pub(crate) type TypedReply<R> = Rc<Cell<Option<Result<R, Status>>>>;
 
 enum To<R> {
-    /// Not the connection itself, which must go when it has ended.
-    Link(Weak<Link>, IncomingCall),
-    Bytes(LocalReply),
+    Sink(DetachedSink),
     Typed(TypedReply<R>),
-    Nobody(PhantomData<R>),
 }
 
 impl<R: Message> Responder<R> {
-    pub(crate) fn new(to: ReplyTo<'_>, deadline: Time) -> Self {
-        let to = match to {
-            ReplyTo::Link(link, Some(call)) => To::Link(Rc::downgrade(link), call),
-            ReplyTo::Local(Some(slot)) => To::Bytes(Rc::clone(slot)),
-            ReplyTo::Link(_, None) | ReplyTo::Local(None) => To::Nobody(PhantomData),
-        };
-        Self { to, deadline }
+    pub(crate) fn new(sink: DetachedSink, deadline: Deadline) -> Self {
+        Self { to: Some(To::Sink(sink)), deadline }
     }
 
-    pub(crate) fn typed(reply: TypedReply<R>, deadline: Time) -> Self {
-        Self { to: To::Typed(reply), deadline }
+    pub(crate) fn typed(reply: TypedReply<R>, deadline: Deadline) -> Self {
+        Self { to: Some(To::Typed(reply)), deadline }
     }
 
-    /// Answers the call. If nobody waits any more, nothing happens. Does not wait.
+    /// Answers the call. If the caller does not wait any more, nothing happens. Does not wait.
     pub fn finish(mut self, answer: Result<R, Status>) {
-        let answer = if has_passed(self.deadline) { Err(too_late()) } else { answer };
-        match (std::mem::replace(&mut self.to, To::Nobody(PhantomData)), answer) {
-            (To::Link(link, call), answer) => match (link.upgrade(), answer) {
-                (Some(link), Ok(result)) => link.reply(call, &result),
-                (Some(link), Err(status)) => link.fail(call, &status),
-                (None, _) => {}
-            },
-            (To::Bytes(slot), answer) => slot.end(answer.map(|result| result.encode_to_vec())),
-            (To::Typed(slot), answer) => slot.set(Some(answer)),
-            (To::Nobody(_), _) => {}
-        }
+        let is_late = self.deadline.has_passed();
+        self.end(if is_late { Err(Status::answered_late()) } else { answer });
     }
 
-    /// Whether somebody still waits for the answer: not after a cancellation, the deadline, or the
+    /// Returns whether the caller does not wait any more: after a cancellation, the deadline, or the
     /// end of the caller.
-    pub fn is_wanted(&self) -> bool {
-        match &self.to {
-            To::Link(link, call) => {
-                let wanted = link.upgrade().is_some_and(|link| link.is_wanted(*call));
-                wanted && !has_passed(self.deadline)
-            }
+    pub fn is_cancelled(&self) -> bool {
+        let is_unwanted = match &self.to {
+            Some(To::Sink(sink)) => sink.is_cancelled(),
             // The caller holds the other reference while it waits.
-            To::Bytes(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
-            To::Typed(slot) => Rc::strong_count(slot) > 1 && !has_passed(self.deadline),
-            To::Nobody(_) => false,
-        }
+            Some(To::Typed(reply)) => Rc::strong_count(reply) == 1,
+            None => true,
+        };
+        is_unwanted || self.deadline.has_passed()
     }
 
-    /// When the call ends by itself; `None` if it has no deadline.
+    /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
     pub fn deadline(&self) -> Option<Instant> {
-        options::instant_of(self.deadline)
+        self.deadline.to_instant()
+    }
+
+    fn end(&mut self, answer: Result<R, Status>) {
+        match self.to.take() {
+            Some(To::Sink(sink)) => sink.finish(answer.as_ref()),
+            Some(To::Typed(reply)) => reply.set(Some(answer)),
+            None => {}
+        }
     }
 }
 
 impl<R: Message> Drop for Responder<R> {
     fn drop(&mut self) {
-        let status = || match std::thread::panicking() {
-            true => panicked(),
-            false => Status::internal("the service dropped the call without an answer"),
-        };
-        match &self.to {
-            To::Link(link, call) => {
-                if let Some(link) = link.upgrade() {
-                    link.fail(*call, &status());
-                }
-            }
-            To::Bytes(slot) => slot.end(Err(status())),
-            To::Typed(slot) => slot.set(Some(Err(status()))),
-            To::Nobody(_) => {}
+        if self.to.is_some() {
+            self.end(Err(match std::thread::panicking() {
+                true => Status::panicked(),
+                false => Status::internal("the service dropped the call without an answer"),
+            }));
         }
     }
 }
 
 impl<R: Message> fmt::Debug for Responder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Responder").field("is_wanted", &self.is_wanted()).finish_non_exhaustive()
+        f.debug_struct("Responder")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! How a call ended: a code of gRPC and a sentence for people.
 //!
-//! Always true: an error never carries [`Code::Ok`].
-//! Not here: which code the protocol gives to what (`nearcall-wire`).
+//! **Invariants:** an error never carries [`Code::Ok`]; nothing branches on a text.
+//! **Not here:** which code the protocol gives to what (`nearcall-wire`).
 
 use std::fmt;
 
@@ -13,11 +13,46 @@ pub use nearcall_wire::Status as Code;
 /// `UNAVAILABLE` (the peer is not there), `DEADLINE_EXCEEDED`, `CANCELLED`, `RESOURCE_EXHAUSTED`
 /// (too large or too many), `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes) and
 /// `UNKNOWN` (the implementation panicked).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Status {
     code: Code,
     message: String,
+    detail: Option<Detail>,
 }
+
+/// What the runtime of a server lacks, for the runtime of the client, which knows the names.
+///
+/// It travels as metadata of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    NoSuchObject,
+    NoSuchMethod,
+}
+
+impl Detail {
+    /// Returns the encoded metadata: one entry.
+    pub(crate) fn metadata(self) -> &'static [u8] {
+        match self {
+            Self::NoSuchObject => b"\x07nc-lack\x06\0object",
+            Self::NoSuchMethod => b"\x07nc-lack\x06\0method",
+        }
+    }
+
+    fn from_metadata(metadata: &[u8]) -> Option<Self> {
+        [Self::NoSuchObject, Self::NoSuchMethod]
+            .into_iter()
+            .find(|detail| detail.metadata() == metadata)
+    }
+}
+
+/// Two are equal if a user cannot tell them apart.
+impl PartialEq for Status {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code && self.message == other.message
+    }
+}
+
+impl Eq for Status {}
 
 macro_rules! constructors {
     ($($(#[doc = $doc:literal])+ $name:ident $code:ident;)+) => {
@@ -30,7 +65,7 @@ macro_rules! constructors {
 }
 
 constructors! {
-    /// `CANCELLED`: the caller gave the call up.
+    /// Returns `CANCELLED`: the caller gave the call up.
     cancelled Cancelled;
     /// `UNKNOWN`: a failure that has no name.
     unknown Unknown;
@@ -68,22 +103,61 @@ impl Status {
     /// A status with any code. [`Code::Ok`] is no failure and becomes `UNKNOWN`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let code = if code == Code::Ok { Code::Unknown } else { code };
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), detail: None }
     }
 
-    /// Which of the 16 ways to fail.
+    /// Returns the code: which of the 16 ways to fail.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What happened and what can be done, for people. May be empty.
+    /// Returns what happened and what can be done, for people. May be empty.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// From an error of the peer. The text is hostile: bytes that are no UTF-8 are replaced.
-    pub(crate) fn from_peer(code: Code, text: &[u8]) -> Self {
-        Self::new(code, String::from_utf8_lossy(text))
+    /// Returns the status of an error that the peer sent. The text is hostile: bytes that are no
+    /// UTF-8 are replaced.
+    pub(crate) fn from_peer(code: Code, metadata: &[u8], text: &[u8]) -> Self {
+        let detail = Detail::from_metadata(metadata);
+        Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) }
+    }
+
+    /// Returns the same with what the server lacks.
+    pub(crate) fn with_detail(self, detail: Detail) -> Self {
+        Self { detail: Some(detail), ..self }
+    }
+
+    /// Returns what the server lacks, if that is why the call failed.
+    pub(crate) fn detail(&self) -> Option<Detail> {
+        self.detail
+    }
+
+    /// Returns the status of a call whose answer came after its deadline: it does not count, at
+    /// whichever end it is noticed.
+    #[cold]
+    pub(crate) fn answered_late() -> Self {
+        Self::deadline_exceeded("the service did not answer in time; the method has run")
+    }
+
+    /// Returns the status of a call in this thread whose answer has not come by its deadline.
+    #[cold]
+    pub(crate) fn not_answered_in_time() -> Self {
+        Self::deadline_exceeded("the service did not answer in time; the method may have run")
+    }
+
+    /// Returns the status of a call whose service panicked. The panic's own text stays in this
+    /// process: it may tell more than a peer should know.
+    #[cold]
+    pub(crate) fn panicked() -> Self {
+        Self::unknown("the service panicked; its server goes on")
+    }
+}
+
+/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), Status>` prints it well.
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -110,6 +184,7 @@ impl std::error::Error for Status {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metadata::Metadata;
 
     #[test]
     fn success_is_no_failure() {
@@ -117,8 +192,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_lacks_travels() {
+        for detail in [Detail::NoSuchObject, Detail::NoSuchMethod] {
+            let status = Status::from_peer(Code::Unimplemented, detail.metadata(), b"");
+            assert_eq!(status.detail(), Some(detail));
+            let [(key, _)] = Metadata::new(detail.metadata()).iter().collect::<Vec<_>>()[..] else {
+                panic!("one entry");
+            };
+            assert_eq!(key, "nc-lack");
+        }
+        assert_eq!(Status::from_peer(Code::Unimplemented, b"x", b"").detail(), None);
+    }
+
+    #[test]
     fn a_text_from_a_peer_cannot_steer_a_terminal() {
-        let status = Status::from_peer(Code::NotFound, b"no\x1b[2J \xff here");
+        let status = Status::from_peer(Code::NotFound, b"", b"no\x1b[2J \xff here");
         assert_eq!(status.to_string(), "NOT_FOUND: no\\u{1b}[2J \u{fffd} here");
     }
 }

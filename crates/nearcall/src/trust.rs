@@ -1,8 +1,8 @@
-//! Whom a connection trusts not to change what it has handed over.
+//! Which peers a connection trusts not to change what they have handed over.
 //!
-//! Always true: nobody, unless the user says otherwise for a connection; who the other end is comes
-//! from the kernel.
-//! Not here: what follows from it (`link/borrowing.rs`).
+//! **Invariants:** no peer is trusted unless the user declares it for a connection; the identity of
+//! the other end comes from the kernel.
+//! **Not here:** what follows from it (`connection/borrowing.rs`).
 
 use std::fmt;
 use std::str::FromStr;

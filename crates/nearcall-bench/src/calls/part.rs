@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::str::FromStr;
 
 use nearcall::Message;
-use nearcall_wire::{Connection, End, Event, Limits, Payload as Lengths, Request, Time, Timeout};
+use nearcall_wire::{CallProtocol, End, Event, Limits, Payload as Lengths, Request, Time};
 
 use crate::calls::route::frame_bytes;
 use crate::exchange::Failure;
@@ -91,8 +91,8 @@ fn batches(job: &Job, mut act: impl FnMut() -> Result<(), Failure>) -> Result<Me
 /// Calls between two connections that hand each other their headers.
 fn protocol(job: &Job) -> Result<Measured, Failure> {
     let now = Time::from_ns(0);
-    let mut client = Connection::new([1; 16], Limits::default());
-    let mut server = Connection::new([2; 16], Limits::default());
+    let mut client = CallProtocol::new([1; 16], Limits::default());
+    let mut server = CallProtocol::new([2; 16], Limits::default());
     while let Some(head) = client.poll_transmit() {
         server.handle_message(now, &head, head.len()).map_err(Failure::other)?;
     }
@@ -100,9 +100,9 @@ fn protocol(job: &Job) -> Result<Measured, Failure> {
         client.handle_message(now, &head, head.len()).map_err(Failure::other)?;
     }
     let request =
-        Request { object: 7, method: 3, timeout: Timeout::NEVER, payload: Lengths::EMPTY };
+        Request { object: 7, method: 3, deadline: Time::NEVER, payload: Lengths::EMPTY };
     batches(job, || {
-        let (_, head) = client.start_call(now, black_box(&request)).map_err(Failure::other)?;
+        let (ours, head) = client.start_call(now, black_box(&request)).map_err(Failure::other)?;
         let head = black_box(head);
         let event = server.handle_message(now, &head, head.len()).map_err(Failure::other)?;
         let Some(Event::Call { call, .. }) = event else {
@@ -110,7 +110,10 @@ fn protocol(job: &Job) -> Result<Measured, Failure> {
         };
         let head = black_box(server.reply(call, Lengths::EMPTY).map_err(Failure::other)?);
         match client.handle_message(now, &head, head.len()).map_err(Failure::other)? {
-            Some(Event::Ended { end: End::Reply(_), .. }) => Ok(()),
+            Some(Event::Ended { end: End::Reply(_), .. }) => {
+                client.release(ours);
+                Ok(())
+            }
             _ => Err(Failure::other("a reply did not end its call")),
         }
     })

@@ -113,36 +113,41 @@ impl ObjectRef {
         Ok(Loan(vec![0; bytes]))
     }
 
-    pub fn local<S: Clone + 'static>(&self) -> Option<S> {
-        let local = self.dispatcher.local().downcast_ref::<S>().cloned();
-        local.filter(|_| !self.bytes_only)
-    }
-
-    pub fn call_local<R>(
-        &self,
-        _: &'static Method,
-        _: &CallOptions,
-        serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
-    ) -> Result<R, Status> {
-        serve(&Context(PhantomData))
-    }
-
-    pub fn call_local_later<R: Message + Default>(
-        &self,
-        _: &'static Method,
-        _: &CallOptions,
-        serve: impl FnOnce(&Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let answer = Answer::default();
-        serve(&Context(PhantomData), Responder(Rc::clone(&answer), PhantomData));
-        take_answer(&answer)
-    }
-
-    pub fn call<Q: Message, R: Message + Default>(
+    pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         _: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
+            Some(service) => serve(service, &Context(PhantomData)),
+            None => self.call_bytes(method, request),
+        }
+    }
+
+    pub fn call_later<S: 'static, Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        _: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
+    ) -> Result<R, Status> {
+        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
+            Some(service) => {
+                let answer = Answer::default();
+                let responder = Responder(Rc::clone(&answer), PhantomData);
+                serve(service, &Context(PhantomData), responder);
+                take_answer(&answer)
+            }
+            None => self.call_bytes(method, request),
+        }
+    }
+
+    fn call_bytes<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
     ) -> Result<R, Status> {
         let bytes = request.encode_to_vec();
         let answer = Answer::default();
@@ -155,18 +160,18 @@ impl ObjectRef {
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
+        _: &CallOptions,
     ) -> PendingCall<R> {
-        PendingCall(self.call(method, request, options))
+        PendingCall(self.call_bytes(method, request))
     }
 
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
+        _: &CallOptions,
     ) -> Result<(), Status> {
-        self.call(method, request, options)
+        self.call_bytes(method, request)
     }
 }
 
@@ -186,7 +191,7 @@ impl Incoming<'_> {
         self.method
     }
 
-    pub fn answer<Q: Message + Default, R: Message>(
+    pub fn reply<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
@@ -194,12 +199,12 @@ impl Incoming<'_> {
         *self.answer.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
     }
 
-    pub fn take<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
+    pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
         serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
         *self.answer.borrow_mut() = Some(Ok(Vec::new()));
     }
 
-    pub fn answer_later<Q: Message + Default, R: Message>(
+    pub fn reply_later<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
     ) {
@@ -207,7 +212,7 @@ impl Incoming<'_> {
         serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap(), responder);
     }
 
-    pub fn refuse_unknown(self) {
+    pub fn unimplemented(self) {
         *self.answer.borrow_mut() = Some(Err(Status("unknown method")));
     }
 }

@@ -393,17 +393,17 @@ impl EchoCaller {
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::SAY,
-                        options,
-                        |context| Echo::say(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::SAY, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::SAY,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::say(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Say` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -439,17 +439,17 @@ impl EchoCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::NOTHING,
-                        options,
-                        |context| Echo::nothing(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::NOTHING, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::NOTHING,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::nothing(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -512,17 +512,17 @@ impl EchoCaller {
         request: &Failure,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::FAIL,
-                        options,
-                        |context| Echo::fail(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::FAIL, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::FAIL,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::fail(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Fail` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -555,17 +555,17 @@ impl EchoCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::PANIC,
-                        options,
-                        |context| Echo::panic(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::PANIC, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::PANIC,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::panic(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Panic` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -601,22 +601,18 @@ impl EchoCaller {
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local_later(
-                        &echo_methods::LATER,
-                        options,
-                        |context, responder| Echo::later(
-                            &*service,
-                            context,
-                            request,
-                            responder,
-                        ),
-                    )
-            }
-            None => self.object.call(&echo_methods::LATER, request, options),
-        }
+        self.object
+            .call_later(
+                &echo_methods::LATER,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context, responder| Echo::later(
+                    &**service,
+                    context,
+                    request,
+                    responder,
+                ),
+            )
     }
     /// Starts a call of `Later` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -652,17 +648,17 @@ impl EchoCaller {
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::QUICK,
-                        options,
-                        |context| Echo::quick(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::QUICK, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::QUICK,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::quick(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Quick` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -698,17 +694,17 @@ impl EchoCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Seen, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::LOOK,
-                        options,
-                        |context| Echo::look(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::LOOK, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::LOOK,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::look(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Look` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -744,17 +740,17 @@ impl EchoCaller {
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Echo>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &echo_methods::WORK,
-                        options,
-                        |context| Echo::work(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&echo_methods::WORK, request, options),
-        }
+        self.object
+            .call(
+                &echo_methods::WORK,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Echo>, context| Echo::work(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Work` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -804,7 +800,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
         match incoming.method() {
             0x3bc8_edb6 => {
                 incoming
-                    .answer(|context, request| Echo::say(
+                    .reply(|context, request| Echo::say(
                         &*self.service,
                         context,
                         request,
@@ -812,7 +808,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0x2e49_4e2c => {
                 incoming
-                    .answer(|context, request| Echo::nothing(
+                    .reply(|context, request| Echo::nothing(
                         &*self.service,
                         context,
                         request,
@@ -820,7 +816,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0x3c6b_6a6b => {
                 incoming
-                    .take(|context, request| Echo::note(
+                    .oneway(|context, request| Echo::note(
                         &*self.service,
                         context,
                         request,
@@ -828,7 +824,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0xe153_8187 => {
                 incoming
-                    .answer(|context, request| Echo::fail(
+                    .reply(|context, request| Echo::fail(
                         &*self.service,
                         context,
                         request,
@@ -836,7 +832,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0x5a1a_7e4e => {
                 incoming
-                    .answer(|context, request| Echo::panic(
+                    .reply(|context, request| Echo::panic(
                         &*self.service,
                         context,
                         request,
@@ -844,7 +840,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0xffb3_8a7f => {
                 incoming
-                    .answer_later(|context, request, responder| Echo::later(
+                    .reply_later(|context, request, responder| Echo::later(
                         &*self.service,
                         context,
                         request,
@@ -853,7 +849,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0x048a_28de => {
                 incoming
-                    .answer(|context, request| Echo::quick(
+                    .reply(|context, request| Echo::quick(
                         &*self.service,
                         context,
                         request,
@@ -861,7 +857,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0xb6aa_4218 => {
                 incoming
-                    .answer(|context, request| Echo::look(
+                    .reply(|context, request| Echo::look(
                         &*self.service,
                         context,
                         request,
@@ -869,13 +865,13 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0xd489_c626 => {
                 incoming
-                    .answer(|context, request| Echo::work(
+                    .reply(|context, request| Echo::work(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }
@@ -1022,17 +1018,17 @@ impl AdderCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &adder_methods::EMPTY,
-                        options,
-                        |context| Adder::empty(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&adder_methods::EMPTY, request, options),
-        }
+        self.object
+            .call(
+                &adder_methods::EMPTY,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Adder>, context| Adder::empty(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Empty` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1068,17 +1064,17 @@ impl AdderCaller {
         request: &Numbers,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &adder_methods::ADD,
-                        options,
-                        |context| Adder::add(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&adder_methods::ADD, request, options),
-        }
+        self.object
+            .call(
+                &adder_methods::ADD,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Adder>, context| Adder::add(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Add` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1141,17 +1137,17 @@ impl AdderCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Adder>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &adder_methods::ALLOCATIONS,
-                        options,
-                        |context| Adder::allocations(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&adder_methods::ALLOCATIONS, request, options),
-        }
+        self.object
+            .call(
+                &adder_methods::ALLOCATIONS,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Adder>, context| Adder::allocations(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Allocations` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1201,7 +1197,7 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
         match incoming.method() {
             0x633d_de8b => {
                 incoming
-                    .answer(|context, request| Adder::empty(
+                    .reply(|context, request| Adder::empty(
                         &*self.service,
                         context,
                         request,
@@ -1209,7 +1205,7 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
             }
             0x0f87_f655 => {
                 incoming
-                    .answer(|context, request| Adder::add(
+                    .reply(|context, request| Adder::add(
                         &*self.service,
                         context,
                         request,
@@ -1217,7 +1213,7 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
             }
             0x83f8_f2d3 => {
                 incoming
-                    .take(|context, request| Adder::tick(
+                    .oneway(|context, request| Adder::tick(
                         &*self.service,
                         context,
                         request,
@@ -1225,13 +1221,13 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
             }
             0x7198_ebcd => {
                 incoming
-                    .answer(|context, request| Adder::allocations(
+                    .reply(|context, request| Adder::allocations(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }
@@ -1381,17 +1377,17 @@ impl StoreCaller {
         request: &Parcel,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Receipt, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Store>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &store_methods::PUT,
-                        options,
-                        |context| Store::put(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&store_methods::PUT, request, options),
-        }
+        self.object
+            .call(
+                &store_methods::PUT,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Store>, context| Store::put(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Put` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1427,17 +1423,17 @@ impl StoreCaller {
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Parcel, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Store>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &store_methods::GET,
-                        options,
-                        |context| Store::get(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&store_methods::GET, request, options),
-        }
+        self.object
+            .call(
+                &store_methods::GET,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Store>, context| Store::get(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Get` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1473,17 +1469,17 @@ impl StoreCaller {
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Store>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &store_methods::FORGET,
-                        options,
-                        |context| Store::forget(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&store_methods::FORGET, request, options),
-        }
+        self.object
+            .call(
+                &store_methods::FORGET,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Store>, context| Store::forget(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Forget` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -1560,7 +1556,7 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
         match incoming.method() {
             0xc300_521e => {
                 incoming
-                    .answer(|context, request| Store::put(
+                    .reply(|context, request| Store::put(
                         &*self.service,
                         context,
                         request,
@@ -1568,7 +1564,7 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
             }
             0x48e5_10c7 => {
                 incoming
-                    .answer(|context, request| Store::get(
+                    .reply(|context, request| Store::get(
                         &*self.service,
                         context,
                         request,
@@ -1576,7 +1572,7 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
             }
             0x7c02_de9c => {
                 incoming
-                    .answer(|context, request| Store::forget(
+                    .reply(|context, request| Store::forget(
                         &*self.service,
                         context,
                         request,
@@ -1584,13 +1580,13 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
             }
             0xf0c7_82fc => {
                 incoming
-                    .take(|context, request| Store::drop(
+                    .oneway(|context, request| Store::drop(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }

@@ -293,17 +293,17 @@ impl TCaller {
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Result, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &t_methods::TYPE,
-                        options,
-                        |context| T::r#type(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&t_methods::TYPE, request, options),
-        }
+        self.object
+            .call(
+                &t_methods::TYPE,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context| T::r#type(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Type` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -337,17 +337,17 @@ impl TCaller {
         request: &Result,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &t_methods::SELF,
-                        options,
-                        |context| T::self_(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&t_methods::SELF, request, options),
-        }
+        self.object
+            .call(
+                &t_methods::SELF,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context| T::self_(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Self` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -381,17 +381,17 @@ impl TCaller {
         request: &::nearcall::prost::alloc::string::String,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &t_methods::MOVE,
-                        options,
-                        |context| T::r#move(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&t_methods::MOVE, request, options),
-        }
+        self.object
+            .call(
+                &t_methods::MOVE,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context| T::r#move(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `move` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -425,17 +425,17 @@ impl TCaller {
         request: &option::Some,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<u64, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &t_methods::CLONE,
-                        options,
-                        |context| T::clone(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&t_methods::CLONE, request, options),
-        }
+        self.object
+            .call(
+                &t_methods::CLONE,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context| T::clone(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Clone` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -494,22 +494,18 @@ impl TCaller {
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local_later(
-                        &t_methods::AS_REF,
-                        options,
-                        |context, responder| T::as_ref(
-                            &*service,
-                            context,
-                            request,
-                            responder,
-                        ),
-                    )
-            }
-            None => self.object.call(&t_methods::AS_REF, request, options),
-        }
+        self.object
+            .call_later(
+                &t_methods::AS_REF,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context, responder| T::as_ref(
+                    &**service,
+                    context,
+                    request,
+                    responder,
+                ),
+            )
     }
     /// Starts a call of `AsRef` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -543,17 +539,17 @@ impl TCaller {
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn T>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &t_methods::FROM_THAT,
-                        options,
-                        |context| T::from_that(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&t_methods::FROM_THAT, request, options),
-        }
+        self.object
+            .call(
+                &t_methods::FROM_THAT,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn T>, context| T::from_that(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `FromThat` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -603,7 +599,7 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
         match incoming.method() {
             0x1093_032c => {
                 incoming
-                    .answer(|context, request| T::r#type(
+                    .reply(|context, request| T::r#type(
                         &*self.service,
                         context,
                         request,
@@ -611,15 +607,11 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
             }
             0x228c_31b6 => {
                 incoming
-                    .answer(|context, request| T::self_(
-                        &*self.service,
-                        context,
-                        request,
-                    ))
+                    .reply(|context, request| T::self_(&*self.service, context, request))
             }
             0x8c8d_6511 => {
                 incoming
-                    .answer(|context, request| T::r#move(
+                    .reply(|context, request| T::r#move(
                         &*self.service,
                         context,
                         request,
@@ -627,15 +619,11 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
             }
             0x05b7_0579 => {
                 incoming
-                    .answer(|context, request| T::clone(
-                        &*self.service,
-                        context,
-                        request,
-                    ))
+                    .reply(|context, request| T::clone(&*self.service, context, request))
             }
             0xd950_bc77 => {
                 incoming
-                    .take(|context, request| T::interface(
+                    .oneway(|context, request| T::interface(
                         &*self.service,
                         context,
                         request,
@@ -643,7 +631,7 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
             }
             0x1d64_ff59 => {
                 incoming
-                    .answer_later(|context, request, responder| T::as_ref(
+                    .reply_later(|context, request, responder| T::as_ref(
                         &*self.service,
                         context,
                         request,
@@ -652,13 +640,13 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
             }
             0x3067_5825 => {
                 incoming
-                    .answer(|context, request| T::from_that(
+                    .reply(|context, request| T::from_that(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }
@@ -755,7 +743,7 @@ impl<T: Idle> ::nearcall::Dispatcher for IdleDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }

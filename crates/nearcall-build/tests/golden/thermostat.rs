@@ -194,17 +194,17 @@ impl ThermostatCaller {
         request: &SetTargetRequest,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<SetTargetReply, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Thermostat>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &thermostat_methods::SET_TARGET,
-                        options,
-                        |context| Thermostat::set_target(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&thermostat_methods::SET_TARGET, request, options),
-        }
+        self.object
+            .call(
+                &thermostat_methods::SET_TARGET,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Thermostat>, context| Thermostat::set_target(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `SetTarget` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -267,22 +267,18 @@ impl ThermostatCaller {
         request: &WatchRequest,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<WatchReply, ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Thermostat>>() {
-            Some(service) => {
-                self.object
-                    .call_local_later(
-                        &thermostat_methods::WATCH,
-                        options,
-                        |context, responder| Thermostat::watch(
-                            &*service,
-                            context,
-                            request,
-                            responder,
-                        ),
-                    )
-            }
-            None => self.object.call(&thermostat_methods::WATCH, request, options),
-        }
+        self.object
+            .call_later(
+                &thermostat_methods::WATCH,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Thermostat>, context, responder| Thermostat::watch(
+                    &**service,
+                    context,
+                    request,
+                    responder,
+                ),
+            )
     }
     /// Starts a call of `Watch` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -313,17 +309,17 @@ impl ThermostatCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Thermostat>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &thermostat_methods::RESET,
-                        options,
-                        |context| Thermostat::reset(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&thermostat_methods::RESET, request, options),
-        }
+        self.object
+            .call(
+                &thermostat_methods::RESET,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Thermostat>, context| Thermostat::reset(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Reset` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -373,7 +369,7 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
         match incoming.method() {
             0x8186_deca => {
                 incoming
-                    .answer(|context, request| Thermostat::set_target(
+                    .reply(|context, request| Thermostat::set_target(
                         &*self.service,
                         context,
                         request,
@@ -381,7 +377,7 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
             }
             0x4737_ff79 => {
                 incoming
-                    .take(|context, request| Thermostat::note(
+                    .oneway(|context, request| Thermostat::note(
                         &*self.service,
                         context,
                         request,
@@ -389,7 +385,7 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
             }
             0xc9b5_147c => {
                 incoming
-                    .answer_later(|context, request, responder| Thermostat::watch(
+                    .reply_later(|context, request, responder| Thermostat::watch(
                         &*self.service,
                         context,
                         request,
@@ -398,13 +394,13 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
             }
             0xcf20_224c => {
                 incoming
-                    .answer(|context, request| Thermostat::reset(
+                    .reply(|context, request| Thermostat::reset(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }

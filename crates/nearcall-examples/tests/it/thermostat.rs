@@ -39,7 +39,7 @@ fn mistakes_are_explained() {
     check_failure(&["set", "warm"], 2, "no number: `warm`");
     check_failure(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
     check_failure(&["serve", "unix:"], 2, "must follow `unix:`");
-    check_failure(&["set", "20", &nowhere], 1, &format!("nobody listens at {nowhere}"));
+    check_failure(&["set", "20", &nowhere], 1, &format!("no server listens at {nowhere}"));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
-    CallId, Connection, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Status,
-    Time, Timeout,
+    CallId, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Status, Time,
+    needs_time,
 };
 
 /// How often what is random is tried.
@@ -28,18 +28,18 @@ fn id() -> CallId {
 
 #[test]
 fn a_call_of_version_1() {
-    let timeout = Timeout::from_ns(0x3132_3334_3536_3738);
+    let timeout_ns = 0x3132_3334_3536_3738;
     let (object, method) = (0x2122_2324_2526_2728, 0x4142_4344);
     check(
-        Frame::Call { id: id(), object, method, timeout, payload: PAYLOAD },
+        Frame::Call { id: id(), object, method, timeout_ns, payload: PAYLOAD },
         "01 01 0000 0201 0000 06050403 44434241 1817161514131211 2827262524232221 3837363534333231",
     );
     check(
-        Frame::Call { id: id(), object, method, timeout: Timeout::NEVER, payload: Payload::EMPTY },
+        Frame::Call { id: id(), object, method, timeout_ns: 0, payload: Payload::EMPTY },
         "01 01 0000 0000 0000 00000000 44434241 1817161514131211 2827262524232221 0000000000000000",
     );
     check(
-        Frame::Oneway { object, method, timeout: Timeout::from_ns(1), payload: PAYLOAD },
+        Frame::Oneway { object, method, timeout_ns: 1, payload: PAYLOAD },
         "01 02 0000 0201 0000 06050403 44434241 0000000000000000 2827262524232221 0100000000000000",
     );
 }
@@ -94,16 +94,20 @@ fn the_greeting() {
 
 #[test]
 fn a_timeout_survives_as_well_as_it_can() {
-    let carried = |timeout| {
+    let now = Time::from_ns(7);
+    let carried = |ns| {
         let (object, method, payload) = (0, 0, Payload::EMPTY);
-        let head = Frame::Oneway { object, method, timeout, payload }.encode();
-        let Ok(Frame::Oneway { timeout, .. }) = Frame::decode(&head, head.len()) else { panic!() };
-        timeout
+        let deadline = now.after_ns(ns);
+        let head = Request { object, method, deadline, payload }.oneway_head(now);
+        let Ok(Frame::Oneway { timeout_ns, .. }) = Frame::decode(&head, head.len()) else {
+            panic!()
+        };
+        timeout_ns
     };
-    assert_eq!(carried(Timeout::from_ns(TIMEOUT_NS_MAX)), Timeout::from_ns(TIMEOUT_NS_MAX));
-    assert_eq!(carried(Timeout::from_ns(TIMEOUT_NS_MAX + 1)), Timeout::NEVER);
-    assert_eq!(carried(Timeout::ZERO), Timeout::from_ns(1), "not the one that means for ever");
-    assert_eq!(carried(Time::from_ns(7).until(Time::NEVER)), Timeout::NEVER);
+    assert_eq!(carried(TIMEOUT_NS_MAX), TIMEOUT_NS_MAX);
+    assert_eq!(carried(TIMEOUT_NS_MAX + 1), 0);
+    assert_eq!(carried(0), 1, "not the one that means no deadline");
+    assert_eq!(carried(u64::MAX), 0);
 }
 
 fn any_frame(rng: &mut fastrand::Rng) -> Frame {
@@ -112,13 +116,13 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         Payload { metadata_bytes: rng.u16(..), body_bytes: rng.u32(..), references: rng.bool() };
     let own = Payload { references: false, ..payload };
     let (object, method) = (rng.u64(..), rng.u32(..));
-    let timeout = match rng.bool() {
-        true => Timeout::NEVER,
-        false => Timeout::from_ns(rng.u64(1..=TIMEOUT_NS_MAX)),
+    let timeout_ns = match rng.bool() {
+        true => 0,
+        false => rng.u64(1..=TIMEOUT_NS_MAX),
     };
     match rng.u8(0..8) {
-        0 => Frame::Call { id, object, method, timeout, payload },
-        1 => Frame::Oneway { object, method, timeout, payload },
+        0 => Frame::Call { id, object, method, timeout_ns, payload },
+        1 => Frame::Oneway { object, method, timeout_ns, payload },
         2 => Frame::Reply { id, payload },
         3 => Frame::Error { id, status: Status::ALL[rng.usize(1..17)], payload: own },
         4 => Frame::Cancel { id },
@@ -166,15 +170,13 @@ fn only_a_timeout_or_a_pong_needs_the_time() {
     for _ in 0..ROUNDS {
         let frame = any_frame(&mut rng);
         let has_timeout = match frame {
-            Frame::Call { timeout, .. } | Frame::Oneway { timeout, .. } => {
-                timeout != Timeout::NEVER
-            }
+            Frame::Call { timeout_ns, .. } | Frame::Oneway { timeout_ns, .. } => timeout_ns != 0,
             _ => false,
         };
         let expected = has_timeout || frame.kind() == Kind::Pong;
-        assert_eq!(Connection::needs_time(&frame.encode()), expected, "{frame:?}");
+        assert_eq!(needs_time(&frame.encode()), expected, "{frame:?}");
     }
-    assert!(!Connection::needs_time(&[0xff; HEADER_BYTES - 1]), "no frame at all");
+    assert!(!needs_time(&[0xff; HEADER_BYTES - 1]), "no frame at all");
 }
 
 #[test]
@@ -201,13 +203,10 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if flags & !1 != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
-    let timeout = match number(32, 8) {
-        0 => Timeout::NEVER,
-        timeout_ns if timeout_ns > TIMEOUT_NS_MAX => {
-            return Err(ProtocolError::DeadlineOverflow { timeout_ns });
-        }
-        ns => Timeout::from_ns(ns),
-    };
+    let timeout_ns = number(32, 8);
+    if timeout_ns > TIMEOUT_NS_MAX {
+        return Err(ProtocolError::DeadlineOverflow { timeout_ns });
+    }
     let announced_bytes = 40 + number(4, 2) + number(8, 4);
     if announced_bytes != message_bytes as u64 {
         return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
@@ -224,8 +223,8 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     let (id, object) = (CallId::from_word(number(16, 8)), number(24, 8));
     let method = u32::try_from(number(12, 4)).unwrap();
     let frame = match kind {
-        1 => Frame::Call { id, object, method, timeout, payload },
-        2 => Frame::Oneway { object, method, timeout, payload },
+        1 => Frame::Call { id, object, method, timeout_ns, payload },
+        2 => Frame::Oneway { object, method, timeout_ns, payload },
         3 => Frame::Reply { id, payload },
         4 => match Status::from_number(status) {
             None | Some(Status::Ok) => return Err(ProtocolError::BadStatus { status }),

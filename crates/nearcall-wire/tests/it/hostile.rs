@@ -5,8 +5,8 @@
 //! Not here: peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
 use nearcall_wire::{
-    CallId, Connection, End, Event, Frame, Gone, HEADER_BYTES, Head, Hello, IncomingCall, Limits,
-    OutgoingCall, Payload, ProtocolError, Request, Revoked, StartError, Status, Time, Timeout,
+    CallId, CallProtocol, CancelReason, CloseReason, End, Event, Frame, HEADER_BYTES, Head, Hello,
+    IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, StartError, Status, Time,
 };
 
 use crate::link::both_ways;
@@ -32,8 +32,8 @@ fn hello() -> Hello {
 }
 
 /// An open connection with a call of ours.
-fn victim() -> (Connection, OutgoingCall) {
-    let mut victim = Connection::new([9; 16], LIMITS);
+fn victim() -> (CallProtocol, OutgoingCall) {
+    let mut victim = CallProtocol::new([9; 16], LIMITS);
     victim.poll_transmit().unwrap();
     both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let (call, _) = victim.start_call(NOW, &request()).unwrap();
@@ -41,7 +41,7 @@ fn victim() -> (Connection, OutgoingCall) {
 }
 
 fn request() -> Request {
-    Request { object: 1, method: 2, timeout: Timeout::NEVER, payload: Payload::EMPTY }
+    Request { object: 1, method: 2, deadline: Time::NEVER, payload: Payload::EMPTY }
 }
 
 /// The id with the generation and slot.
@@ -50,8 +50,8 @@ fn id(generation: u64, slot: u16) -> CallId {
 }
 
 fn call(id: CallId) -> Frame {
-    let (timeout, payload) = (Timeout::NEVER, Payload::EMPTY);
-    Frame::Call { id, object: 1, method: 2, timeout, payload }
+    let (timeout_ns, payload) = (0, Payload::EMPTY);
+    Frame::Call { id, object: 1, method: 2, timeout_ns, payload }
 }
 
 /// The last frame is the attack; the others pass.
@@ -79,23 +79,25 @@ fn check_bytes(frame: Frame, change: impl Fn(&mut Head), expected: ProtocolError
     check_closed(&mut victim, 0, expected);
 }
 
-fn send(victim: &mut Connection, frame: Frame) -> Result<Option<Event>, ProtocolError> {
+fn send(victim: &mut CallProtocol, frame: Frame) -> Result<Option<Event>, ProtocolError> {
     both_ways(victim, NOW, &frame.encode(), frame.payload().message_bytes())
 }
 
 /// Each open call ends once, and nothing more happens whatever comes.
 #[track_caller]
-fn check_closed(victim: &mut Connection, served: usize, error: ProtocolError) {
-    let gone = Gone::Broken(error);
-    assert_eq!(End::Gone(gone).status(), Status::Internal);
+fn check_closed(victim: &mut CallProtocol, served: usize, error: ProtocolError) {
+    let gone = CloseReason::ProtocolViolation(error);
+    assert_eq!(End::Closed(gone).status(), Status::Internal);
     let open = victim.counts().outgoing_open;
     for _ in 0..open {
         let event = victim.poll_event();
-        assert!(matches!(event, Some(Event::Ended { end: End::Gone(by), .. }) if by == gone));
+        assert!(matches!(event, Some(Event::Ended { end: End::Closed(by), .. }) if by == gone));
     }
     for _ in 0..served {
         let event = victim.poll_event();
-        assert!(matches!(event, Some(Event::Revoked { why: Revoked::Gone(by), .. }) if by == gone));
+        assert!(
+            matches!(event, Some(Event::Cancelled { reason: CancelReason::Closed(by), .. }) if by == gone)
+        );
     }
     assert_eq!(victim.poll_event(), None);
     assert_eq!(send(victim, call(id(99, 0))), Ok(None));
@@ -106,7 +108,7 @@ fn check_closed(victim: &mut Connection, served: usize, error: ProtocolError) {
 
 #[track_caller]
 fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
-    let mut victim = Connection::new([9; 16], LIMITS);
+    let mut victim = CallProtocol::new([9; 16], LIMITS);
     assert_eq!(both_ways(&mut victim, NOW, head, message_bytes), Err(expected));
     check_closed(&mut victim, 0, expected);
 }
@@ -114,10 +116,10 @@ fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
 #[test]
 fn references_that_nobody_agreed_on() {
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
-    let (timeout, id) = (Timeout::NEVER, id(1, 0));
+    let (timeout_ns, id) = (0, id(1, 0));
     let error = ProtocolError::ReservedBits { flags: 1 };
-    check(&[Frame::Call { id, object: 1, method: 2, timeout, payload }], error);
-    check(&[Frame::Oneway { object: 1, method: 2, timeout, payload }], error);
+    check(&[Frame::Call { id, object: 1, method: 2, timeout_ns, payload }], error);
+    check(&[Frame::Oneway { object: 1, method: 2, timeout_ns, payload }], error);
     check(&[Frame::Reply { id, payload }], error);
 }
 
@@ -125,7 +127,7 @@ fn references_that_nobody_agreed_on() {
 fn references_where_none_can_be() {
     let limits = Limits { references: true, ..LIMITS };
     for frame in [Frame::Cancel { id: id(1, 0) }, Frame::Ping { number: 1 }, Frame::GoAway] {
-        let mut victim = Connection::new([9; 16], limits);
+        let mut victim = CallProtocol::new([9; 16], limits);
         both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
         let mut head = frame.encode();
         head[2] = 1;
@@ -136,11 +138,11 @@ fn references_where_none_can_be() {
 
 #[test]
 fn references_that_both_agreed_on_are_told() {
-    let mut victim = Connection::new([9; 16], Limits { references: true, ..LIMITS });
+    let mut victim = CallProtocol::new([9; 16], Limits { references: true, ..LIMITS });
     both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
-    let (object, method, timeout) = (1, 2, Timeout::NEVER);
-    let event = send(&mut victim, Frame::Oneway { object, method, timeout, payload }).unwrap();
+    let (object, method, timeout_ns) = (1, 2, 0);
+    let event = send(&mut victim, Frame::Oneway { object, method, timeout_ns, payload }).unwrap();
     assert!(matches!(event, Some(Event::Oneway { payload: told, .. }) if told == payload));
 }
 
@@ -187,7 +189,7 @@ fn version_mismatch() {
 fn limits_of_nothing() {
     let head =
         Hello { message_bytes_max: 0, metadata_bytes_max: 0, calls_in_max: 0, ..hello() }.encode();
-    let mut victim = Connection::new([9; 16], LIMITS);
+    let mut victim = CallProtocol::new([9; 16], LIMITS);
     assert!(both_ways(&mut victim, NOW, &head, HEADER_BYTES).is_ok());
     victim.poll_transmit().unwrap();
     assert_eq!(victim.start_call(NOW, &request()), Err(StartError::Busy));
@@ -310,9 +312,9 @@ fn deadline_overflow() {
 #[test]
 fn the_longest_deadline() {
     let mut victim = victim().0;
-    let timeout = Timeout::from_ns(i64::MAX as u64);
+    let timeout_ns = i64::MAX as u64;
     let frame =
-        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout, payload: Payload::EMPTY };
+        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout_ns, payload: Payload::EMPTY };
     let late = Time::from_ns(u64::MAX - 5);
     let event = both_ways(&mut victim, late, &frame.encode(), HEADER_BYTES);
     assert!(matches!(event, Ok(Some(Event::Call { deadline: Time::NEVER, .. }))));
@@ -382,12 +384,12 @@ fn the_id_of_an_older_call() {
 #[test]
 fn the_id_of_a_call_whose_error_is_under_way() {
     let (mut victim, _) = victim();
-    let timeout = Timeout::from_ns(5);
+    let timeout_ns = 5;
     let frame =
-        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout, payload: Payload::EMPTY };
+        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout_ns, payload: Payload::EMPTY };
     send(&mut victim, frame).unwrap();
-    victim.handle_timeout(NOW.after(timeout));
-    assert!(matches!(victim.poll_event(), Some(Event::Revoked { .. })));
+    victim.handle_timeout(NOW.after_ns(timeout_ns));
+    assert!(matches!(victim.poll_event(), Some(Event::Cancelled { .. })));
     assert_eq!(send(&mut victim, call(id(2, 0))), Err(ProtocolError::CallIdInUse));
     check_closed(&mut victim, 0, ProtocolError::CallIdInUse);
 }
@@ -430,8 +432,8 @@ fn a_pong_without_a_ping() {
 #[test]
 fn a_call_after_the_goodbye() {
     check(&[Frame::GoAway, call(id(1, 0))], ProtocolError::CallAfterGoAway);
-    let (object, method, timeout, payload) = (1, 2, Timeout::NEVER, Payload::EMPTY);
-    let oneway = Frame::Oneway { object, method, timeout, payload };
+    let (object, method, timeout_ns, payload) = (1, 2, 0, Payload::EMPTY);
+    let oneway = Frame::Oneway { object, method, timeout_ns, payload };
     check(&[Frame::GoAway, oneway], ProtocolError::CallAfterGoAway);
 }
 

@@ -7,13 +7,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use nearcall_wire::{
-    Connection, End, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
-    ProtocolError, Request, StartError, Status, TakenCall, Time, Timeout,
+    CallProtocol, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
+    ProtocolError, Request, StartError, Status, Time, needs_time,
 };
 
 /// Takes a message, and sees to it that the short way for plain messages comes to the same.
 pub(crate) fn both_ways(
-    connection: &mut Connection,
+    connection: &mut CallProtocol,
     now: Time,
     head: &[u8],
     message_bytes: usize,
@@ -21,14 +21,7 @@ pub(crate) fn both_ways(
     let before = connection.clone();
     let outcome = connection.handle_message(now, head, message_bytes);
     let mut short = before.clone();
-    let event = match short.take_call(head, message_bytes) {
-        Some(TakenCall { call, object, method, payload }) => {
-            Some(Event::Call { call, object, method, deadline: Time::NEVER, payload })
-        }
-        None => short
-            .take_reply(head, message_bytes)
-            .map(|(call, payload)| Event::Ended { call, end: End::Reply(payload) }),
-    };
+    let event = short.handle_plain(head, message_bytes).map(|plain| plain.event());
     match event {
         Some(_) => assert_eq!((Ok(event), &short), (outcome, &*connection)),
         None => assert_eq!(short, before, "a refusal changes nothing"),
@@ -45,7 +38,7 @@ struct Message {
 
 /// One end with its books.
 pub(crate) struct Side {
-    pub(crate) connection: Connection,
+    pub(crate) connection: CallProtocol,
     /// Our calls that have not ended.
     pub(crate) open: BTreeSet<OutgoingCall>,
     /// The peer's calls that have not ended.
@@ -58,7 +51,7 @@ pub(crate) struct Side {
 impl Side {
     fn new(instance: u8, limits: Limits) -> Self {
         Self {
-            connection: Connection::new([instance; 16], limits),
+            connection: CallProtocol::new([instance; 16], limits),
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
             events: Vec::new(),
@@ -77,11 +70,12 @@ impl Side {
     fn note(&mut self, event: Event) {
         match event {
             Event::Call { call, .. } => assert!(self.serving.insert(call), "{call:?} came twice"),
-            Event::Revoked { call, .. } => {
+            Event::Cancelled { call, .. } => {
                 assert!(self.serving.remove(&call), "{call:?} had ended before")
             }
             Event::Ended { call, .. } => {
-                assert!(self.open.remove(&call), "{call:?} had ended before")
+                assert!(self.open.remove(&call), "{call:?} had ended before");
+                assert!(self.connection.release(call).is_some(), "{call:?} was released before");
             }
             Event::Drained => assert!(!std::mem::replace(&mut self.is_drained, true)),
             Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } | Event::PeerDrains => {}
@@ -96,7 +90,7 @@ pub(crate) struct Link {
     pub(crate) sides: [Side; 2],
     /// What each direction takes before it is full.
     pub(crate) room: usize,
-    pub(crate) delay: Timeout,
+    pub(crate) delay_ns: u64,
 }
 
 impl Link {
@@ -105,7 +99,7 @@ impl Link {
             now: Time::from_ns(1_000),
             sides: [Side::new(1, limits), Side::new(2, limits)],
             room: usize::MAX,
-            delay: Timeout::ZERO,
+            delay_ns: 0,
         }
     }
 
@@ -117,9 +111,9 @@ impl Link {
     }
 
     /// A request without metadata and with 100 bytes of arguments.
-    pub(crate) fn request(timeout: Timeout) -> Request {
+    pub(crate) fn request(deadline: Time) -> Request {
         let payload = Payload { metadata_bytes: 0, body_bytes: 100, ..Payload::EMPTY };
-        Request { object: 7, method: 3, timeout, payload }
+        Request { object: 7, method: 3, deadline, payload }
     }
 
     pub(crate) fn has_room(&self, from: usize) -> bool {
@@ -130,7 +124,7 @@ impl Link {
         let inbox = &mut self.sides[1 - from].inbox;
         // Order is kept: nothing overtakes, however the delay changes.
         let last = inbox.back().map_or(self.now, |message| message.arrives);
-        let arrives = self.now.after(self.delay).max(last);
+        let arrives = self.now.after_ns(self.delay_ns).max(last);
         inbox.push_back(Message { arrives, head, message_bytes });
     }
 
@@ -151,7 +145,7 @@ impl Link {
         request: &Request,
     ) -> Result<OutgoingCall, StartError> {
         self.flush(from);
-        let now = if request.timeout == Timeout::NEVER { Time::from_ns(0) } else { self.now };
+        let now = if request.deadline == Time::NEVER { Time::from_ns(0) } else { self.now };
         let (call, head) = self.sides[from].connection.start_call(now, request)?;
         assert!(self.sides[from].connection.is_open());
         assert!(self.sides[from].open.iter().all(|open| open.slot() != call.slot()));
@@ -162,7 +156,7 @@ impl Link {
 
     pub(crate) fn oneway(&mut self, from: usize, request: &Request) -> Result<(), StartError> {
         self.flush(from);
-        let head = self.sides[from].connection.start_oneway(request)?;
+        let head = self.sides[from].connection.start_oneway(self.now, request)?;
         self.send(from, head, request.payload.message_bytes());
         Ok(())
     }
@@ -201,7 +195,7 @@ impl Link {
         }
         let Message { head, message_bytes, .. } = side.inbox.pop_front().unwrap();
         // A driver that need not read its clock may say anything.
-        let now = if Connection::needs_time(&head) { self.now } else { Time::NEVER };
+        let now = if needs_time(&head) { self.now } else { Time::NEVER };
         let event = both_ways(&mut side.connection, now, &head, message_bytes);
         if let Some(event) = event.unwrap() {
             side.note(event);

@@ -3,8 +3,8 @@
 //! Not here: all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
-    Connection, End, Ended, Event, Gone, Limits, OutgoingCall, Payload, PingError, ReplyError,
-    Revoked, StartError, Status, Time, Timeout,
+    CallProtocol, CancelReason, CloseReason, End, Ended, Event, Limits, OutgoingCall, Payload,
+    PingError, ReplyError, StartError, Status, Time,
 };
 
 use crate::link::Link;
@@ -17,9 +17,10 @@ fn open() -> Link {
 }
 
 /// A call that has arrived at the server.
-fn open_with_call(timeout: Timeout) -> (Link, OutgoingCall) {
+fn open_with_call(span_ns: u64) -> (Link, OutgoingCall) {
     let mut link = open();
-    let call = link.call(CLIENT, &Link::request(timeout)).unwrap();
+    let request = Link::request(link.now.after_ns(span_ns));
+    let call = link.call(CLIENT, &request).unwrap();
     link.settle();
     assert_eq!(link.sides[SERVER].serving.len(), 1);
     (link, call)
@@ -53,7 +54,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
         calls_out_max: 9,
         references: false,
     };
-    link.sides[SERVER].connection = Connection::new([2; 16], small);
+    link.sides[SERVER].connection = CallProtocol::new([2; 16], small);
     link.settle();
     let [Event::Opened(server)] = link.sides[CLIENT].events[..] else { panic!() };
     assert_eq!((server.instance, server.version), ([2; 16], 1));
@@ -65,16 +66,16 @@ fn the_greeting_agrees_on_the_smaller_limits() {
 
 #[test]
 fn nothing_starts_before_the_greeting() {
-    let mut connection = Connection::new([0; 16], Limits::default());
-    let request = Link::request(Timeout::NEVER);
+    let mut connection = CallProtocol::new([0; 16], Limits::default());
+    let request = Link::request(Time::NEVER);
     assert_eq!(connection.start_call(Time::from_ns(0), &request), Err(StartError::NotOpen));
-    assert_eq!(connection.start_oneway(&request), Err(StartError::NotOpen));
+    assert_eq!(connection.start_oneway(Time::from_ns(0), &request), Err(StartError::NotOpen));
     assert_eq!(connection.ping(Time::from_ns(0)), Err(PingError::NotOpen));
 }
 
 #[test]
 fn a_reply_ends_the_call() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     answer_all(&mut link, SERVER, Status::Ok);
     check_end(&link, call, End::Reply(ANSWER));
     assert_eq!(link.sides[CLIENT].connection.cancel(call), Err(Ended));
@@ -82,14 +83,14 @@ fn a_reply_ends_the_call() {
 
 #[test]
 fn an_error_ends_the_call() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     answer_all(&mut link, SERVER, Status::Unimplemented);
     check_end(&link, call, End::Error { status: Status::Unimplemented, payload: ANSWER });
 }
 
 #[test]
 fn success_is_no_error() {
-    let (mut link, _) = open_with_call(Timeout::NEVER);
+    let (mut link, _) = open_with_call(u64::MAX);
     let call = *link.sides[SERVER].serving.first().unwrap();
     let head = link.sides[SERVER].connection.fail(call, Status::Ok, Payload::EMPTY).unwrap();
     let event = link.sides[CLIENT].connection.handle_message(link.now, &head, head.len());
@@ -100,7 +101,7 @@ fn success_is_no_error() {
 #[test]
 fn replies_come_in_any_order() {
     let mut link = open();
-    let request = Link::request(Timeout::NEVER);
+    let request = Link::request(Time::NEVER);
     let calls: Vec<_> = (0..100).map(|_| link.call(CLIENT, &request).unwrap()).collect();
     link.settle();
     for call in link.sides[SERVER].serving.clone().into_iter().rev() {
@@ -116,7 +117,7 @@ fn replies_come_in_any_order() {
 fn ten_thousand_calls_are_open_at_once() {
     let limits = Limits { calls_in_max: 10_000, calls_out_max: 10_000, ..Limits::default() };
     let mut link = Link::open(limits);
-    let request = Link::request(Timeout::from_ns(1_000_000));
+    let request = Link::request(link.now.after_ns(1_000_000));
     for _ in 0..10_000 {
         link.call(CLIENT, &request).unwrap();
     }
@@ -128,8 +129,8 @@ fn ten_thousand_calls_are_open_at_once() {
 
 #[test]
 fn a_call_without_an_answer_ends_at_its_deadline() {
-    let (mut link, call) = open_with_call(Timeout::from_ns(500));
-    let deadline = link.now.after(Timeout::from_ns(500));
+    let (mut link, call) = open_with_call(500);
+    let deadline = link.now.after_ns(500);
     assert_eq!(link.sides[CLIENT].connection.poll_timeout(), Some(deadline));
     link.now = Time::from_ns(deadline.as_ns() - 1);
     link.settle();
@@ -141,11 +142,11 @@ fn a_call_without_an_answer_ends_at_its_deadline() {
 
 #[test]
 fn the_server_keeps_the_deadline_too() {
-    let (mut link, call) = open_with_call(Timeout::from_ns(500));
+    let (mut link, call) = open_with_call(500);
     let served = *link.sides[SERVER].serving.first().unwrap();
-    link.now = link.now.after(Timeout::from_ns(500));
+    link.now = link.now.after_ns(500);
     link.turn(SERVER);
-    let revoked = Event::Revoked { call: served, why: Revoked::DeadlineExceeded };
+    let revoked = Event::Cancelled { call: served, reason: CancelReason::DeadlineExceeded };
     assert_eq!(link.sides[SERVER].events.last(), Some(&revoked));
     let reply = link.sides[SERVER].connection.reply(served, Payload::EMPTY);
     assert_eq!(reply, Err(ReplyError::Ended));
@@ -158,36 +159,37 @@ fn the_server_keeps_the_deadline_too() {
 #[test]
 fn what_is_left_of_the_deadline_travels() {
     let mut link = open();
-    link.call(CLIENT, &Link::request(Timeout::from_ns(500))).unwrap();
-    link.now = link.now.after(Timeout::from_ns(100)); // On the way. The clocks need not agree.
+    let request = Link::request(link.now.after_ns(500));
+    link.call(CLIENT, &request).unwrap();
+    link.now = link.now.after_ns(100); // On the way. The clocks need not agree.
     link.deliver(SERVER);
     let Some(&Event::Call { deadline, .. }) = link.sides[SERVER].events.last() else { panic!() };
-    assert_eq!(link.now.until(deadline), Timeout::from_ns(500));
-    let none_left = Link::request(Timeout::ZERO);
+    assert_eq!(deadline, link.now.after_ns(500));
+    let none_left = Link::request(link.now);
     assert_eq!(link.call(CLIENT, &none_left), Err(StartError::DeadlineExceeded));
 }
 
 #[test]
 fn the_server_hears_of_a_cancel() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     let served = *link.sides[SERVER].serving.first().unwrap();
-    assert!(link.sides[SERVER].connection.is_wanted(served));
+    assert!(!link.sides[SERVER].connection.is_cancelled(served));
     link.cancel(CLIENT, call);
     link.settle();
-    let revoked = Event::Revoked { call: served, why: Revoked::Cancelled };
+    let revoked = Event::Cancelled { call: served, reason: CancelReason::Cancelled };
     assert_eq!(link.sides[SERVER].events.last(), Some(&revoked));
-    assert!(!link.sides[SERVER].connection.is_wanted(served));
+    assert!(link.sides[SERVER].connection.is_cancelled(served));
     let reply = link.sides[SERVER].connection.reply(served, Payload::EMPTY);
     assert_eq!(reply, Err(ReplyError::Ended));
 }
 
 #[test]
 fn a_reply_that_crosses_the_cancel_is_dropped() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     let served = *link.sides[SERVER].serving.first().unwrap();
     link.answer(SERVER, served, Status::Ok);
     link.cancel(CLIENT, call);
-    let again = link.call(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
+    let again = link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
     assert_eq!(again.id().slot(), call.id().slot());
     link.settle();
     assert_eq!(link.sides[CLIENT].connection.counts().answers_late, 1);
@@ -197,9 +199,9 @@ fn a_reply_that_crosses_the_cancel_is_dropped() {
 
 #[test]
 fn a_cancel_goes_before_the_next_call() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     link.cancel(CLIENT, call);
-    let request = Link::request(Timeout::NEVER);
+    let request = Link::request(Time::NEVER);
     let client = &mut link.sides[CLIENT].connection;
     assert_eq!(client.start_call(link.now, &request), Err(StartError::TransmitFirst));
     assert!(client.poll_transmit().is_some());
@@ -208,12 +210,12 @@ fn a_cancel_goes_before_the_next_call() {
 
 #[test]
 fn a_reply_waits_for_what_is_queued() {
-    let (mut link, _) = open_with_call(Timeout::NEVER);
+    let (mut link, _) = open_with_call(u64::MAX);
     let served = *link.sides[SERVER].serving.first().unwrap();
     let server = &mut link.sides[SERVER].connection;
     server.ping(link.now).unwrap();
     assert_eq!(server.reply(served, Payload::EMPTY), Err(ReplyError::TransmitFirst));
-    assert!(server.is_wanted(served));
+    assert!(!server.is_cancelled(served));
     assert!(server.poll_transmit().is_some());
     assert!(server.reply(served, Payload::EMPTY).is_ok());
 }
@@ -222,19 +224,19 @@ fn a_reply_waits_for_what_is_queued() {
 fn an_abandoned_call_was_never_heard_of() {
     let mut link = open();
     let client = &mut link.sides[CLIENT].connection;
-    let (call, _) = client.start_call(link.now, &Link::request(Timeout::NEVER)).unwrap();
+    let (call, _) = client.start_call(link.now, &Link::request(Time::NEVER)).unwrap();
     assert_eq!(client.abandon(call), Ok(()));
     assert_eq!(client.abandon(call), Err(Ended));
     assert!(!client.has_transmit());
-    link.call(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
+    link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.settle();
     answer_all(&mut link, SERVER, Status::Ok);
 }
 
 #[test]
 fn both_ends_call_each_other() {
-    let (mut link, _) = open_with_call(Timeout::NEVER);
-    link.call(SERVER, &Link::request(Timeout::NEVER)).unwrap();
+    let (mut link, _) = open_with_call(u64::MAX);
+    link.call(SERVER, &Link::request(Time::NEVER)).unwrap();
     link.settle();
     answer_all(&mut link, CLIENT, Status::Ok);
     answer_all(&mut link, SERVER, Status::Ok);
@@ -244,7 +246,7 @@ fn both_ends_call_each_other() {
 #[test]
 fn a_oneway_message_leaves_nothing_open() {
     let mut link = open();
-    link.oneway(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
+    link.oneway(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.settle();
     let payload = Payload { metadata_bytes: 0, body_bytes: 100, ..Payload::EMPTY };
     let expected = Event::Oneway { object: 7, method: 3, deadline: Time::NEVER, payload };
@@ -256,7 +258,7 @@ fn a_oneway_message_leaves_nothing_open() {
 fn too_much_is_refused_where_it_starts() {
     let limits = Limits { message_bytes_max: 200, metadata_bytes_max: 10, ..Limits::default() };
     let mut link = Link::open(limits);
-    let mut request = Link::request(Timeout::NEVER);
+    let mut request = Link::request(Time::NEVER);
     request.payload = Payload { metadata_bytes: 10, body_bytes: 150, ..Payload::EMPTY };
     link.call(CLIENT, &request).unwrap();
     request.payload.body_bytes += 1;
@@ -279,23 +281,23 @@ fn too_much_is_refused_where_it_starts() {
 #[test]
 fn a_ping_is_answered() {
     let mut link = open();
-    link.delay = Timeout::from_ns(70);
+    link.delay_ns = 70;
     link.sides[CLIENT].connection.ping(link.now).unwrap();
     assert_eq!(link.sides[CLIENT].connection.ping(link.now), Err(PingError::Unanswered));
     link.run_out();
-    let pong = Event::Pong { round_trip: Timeout::from_ns(140) };
+    let pong = Event::Pong { round_trip_ns: 140 };
     assert_eq!(link.sides[CLIENT].events.last(), Some(&pong));
     assert_eq!(link.sides[CLIENT].connection.ping(link.now), Ok(()));
 }
 
 #[test]
 fn draining_ends_what_is_open_and_starts_nothing() {
-    let (mut link, call) = open_with_call(Timeout::NEVER);
+    let (mut link, call) = open_with_call(u64::MAX);
     link.sides[SERVER].connection.drain();
     link.settle();
     assert_eq!(link.sides[CLIENT].events.last(), Some(&Event::PeerDrains));
     for side in [CLIENT, SERVER] {
-        let request = Link::request(Timeout::NEVER);
+        let request = Link::request(Time::NEVER);
         assert_eq!(link.call(side, &request), Err(StartError::Draining));
         assert!(!link.sides[side].is_drained);
     }
@@ -307,8 +309,8 @@ fn draining_ends_what_is_open_and_starts_nothing() {
 #[test]
 fn a_call_that_crosses_the_goodbye_is_unavailable() {
     let mut link = open();
-    let call = link.call(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
-    link.oneway(CLIENT, &Link::request(Timeout::NEVER)).unwrap();
+    let call = link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
+    link.oneway(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.sides[SERVER].connection.drain();
     link.settle();
     check_end(&link, call, End::Error { status: Status::Unavailable, payload: Payload::EMPTY });
@@ -332,16 +334,19 @@ fn draining_works_before_the_greeting_and_from_both_ends() {
 
 #[test]
 fn calls_end_with_their_connection() {
-    let (mut link, call) = open_with_call(Timeout::from_ns(500));
+    let (mut link, call) = open_with_call(500);
     link.die([0, 0]);
-    check_end(&link, call, End::Gone(Gone::Closed));
-    assert_eq!(End::Gone(Gone::Closed).status(), Status::Unavailable);
+    check_end(&link, call, End::Closed(CloseReason::Closed));
+    assert_eq!(End::Closed(CloseReason::Closed).status(), Status::Unavailable);
     let revoked = link.sides[SERVER].events.last();
-    assert!(matches!(revoked, Some(Event::Revoked { why: Revoked::Gone(Gone::Closed), .. })));
+    assert!(matches!(
+        revoked,
+        Some(Event::Cancelled { reason: CancelReason::Closed(CloseReason::Closed), .. })
+    ));
     let client = &mut link.sides[CLIENT].connection;
     assert_eq!(client.cancel(call), Err(Ended));
     assert_eq!(client.poll_timeout(), None);
-    let request = Link::request(Timeout::NEVER);
+    let request = Link::request(Time::NEVER);
     assert_eq!(client.start_call(link.now, &request), Err(StartError::Closed));
     assert_eq!(client.ping(link.now), Err(PingError::Closed));
     client.handle_closed();

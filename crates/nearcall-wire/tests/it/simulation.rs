@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearcall_wire::{Limits, StartError, Status, Timeout};
+use nearcall_wire::{Limits, StartError, Status, Time};
 
 use crate::link::Link;
 
@@ -84,7 +84,7 @@ fn run(seed: u64, seen: &mut Seen) {
 /// One thing that happens at one end, and the turns of both.
 fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen) {
     let side = rng.usize(0..2);
-    link.delay = Timeout::from_ns(rng.u64(0..100));
+    link.delay_ns = rng.u64(0..100);
     match rng.u8(0..20) {
         0..6 => start(link, rng, side, seen),
         6..10 => {
@@ -106,7 +106,7 @@ fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen)
         14..18 => {
             link.deliver(side);
         }
-        _ => link.now = link.now.after(Timeout::from_ns(rng.u64(0..60))),
+        _ => link.now = link.now.after_ns(rng.u64(0..60)),
     }
     for side in [0, 1] {
         // A driver does not always come at once.
@@ -117,11 +117,11 @@ fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen)
 }
 
 fn start(link: &mut Link, rng: &mut fastrand::Rng, side: usize, seen: &mut Seen) {
-    let timeout = match rng.bool() {
-        true => Timeout::NEVER,
-        false => Timeout::from_ns(rng.u64(0..300)),
+    let deadline = match rng.bool() {
+        true => Time::NEVER,
+        false => link.now.after_ns(rng.u64(0..300)),
     };
-    let request = Link::request(timeout);
+    let request = Link::request(deadline);
     link.flush(side);
     if !link.has_room(side) {
         seen.full += 1;

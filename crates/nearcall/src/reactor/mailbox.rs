@@ -1,7 +1,7 @@
-//! Where other threads leave what the loop's thread has to know, with a descriptor that wakes it.
+//! Where other threads post to the loop's thread, with a descriptor that wakes it.
 //!
-//! Always true: a post that was left before the descriptor was read is found by the next `take`.
-//! Not here: what is done with a post (`reactor.rs`).
+//! **Invariants:** what was posted before the descriptor was read is found by the next `take`.
+//! **Not here:** what is done with a post (`reactor.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,51 +11,51 @@ use std::sync::{Mutex, PoisonError};
 use nearcall_channel::{Endpoint, HandshakeError};
 use nearcall_os::eventfd;
 
-/// How a meeting on a helper thread came out.
-pub(crate) struct Met {
-    /// Which meeting.
+/// The outcome of a handshake on a thread of its own.
+pub(crate) struct Handshaked {
+    /// Which handshake.
     pub(crate) number: u64,
     pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
-/// Shared with helper threads.
+/// Shared with the threads of handshakes and with stoppers.
 pub(crate) struct Mailbox {
-    bell: OwnedFd,
-    /// A lock, because meetings are rare; no call takes it.
-    met: Mutex<Vec<Met>>,
+    eventfd: OwnedFd,
+    /// A lock, because handshakes are rare; no call takes it.
+    posts: Mutex<Vec<Handshaked>>,
     stop: AtomicBool,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        let bell = eventfd::create(eventfd::Kind::Counter)?;
-        Ok(Self { bell, met: Mutex::default(), stop: AtomicBool::new(false) })
+        let eventfd = eventfd::create(eventfd::Kind::Counter)?;
+        Ok(Self { eventfd, posts: Mutex::default(), stop: AtomicBool::new(false) })
     }
 
-    /// From a helper thread.
-    pub(crate) fn post(&self, met: Met) {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner).push(met);
-        self.ring();
+    /// Posts an outcome, from any thread.
+    pub(crate) fn post(&self, handshaked: Handshaked) {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner).push(handshaked);
+        self.wake();
     }
 
-    /// From any thread.
+    /// Asks the loop to stop, from any thread.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.ring();
+        self.wake();
     }
 
-    fn ring(&self) {
-        // A counter that is full has rung often enough.
-        let _ = eventfd::try_add_one(&self.bell);
+    fn wake(&self) {
+        // A counter that is full wakes the loop anyway.
+        let _ = eventfd::try_add_one(&self.eventfd);
     }
 
-    /// Takes what was posted and silences the bell.
-    pub(crate) fn take(&self) -> Vec<Met> {
-        let _ = eventfd::try_read(&self.bell);
-        std::mem::take(&mut *self.met.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Takes what was posted and clears the descriptor.
+    pub(crate) fn take(&self) -> Vec<Handshaked> {
+        let _ = eventfd::try_read(&self.eventfd);
+        std::mem::take(&mut *self.posts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether somebody has asked the loop to stop, since the last time.
+    /// Returns whether the loop was asked to stop since the last time.
     pub(crate) fn take_stop(&self) -> bool {
         self.stop.load(Ordering::Acquire) && self.stop.swap(false, Ordering::AcqRel)
     }
@@ -63,6 +63,6 @@ impl Mailbox {
 
 impl AsFd for Mailbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.eventfd.as_fd()
     }
 }

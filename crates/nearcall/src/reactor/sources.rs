@@ -1,15 +1,17 @@
 //! What a loop waits for, by the tokens of its epoll.
 //!
-//! Always true: the token of a source that was removed names no later one.
-//! Not here: what happens when a source is ready (`reactor.rs`).
+//! **Invariants:** the token of a source that was removed names no later one.
+//! **Not here:** what happens when a source is ready (`reactor.rs`).
 
 use std::os::fd::OwnedFd;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
+use nearcall_channel::{Listener, WaitPolicy};
 use nearcall_os::poll::Interest;
 
-use crate::link::Link;
-use crate::server::ServerCore;
+use crate::acceptor::Acceptor;
+use crate::connection::Connection;
+use crate::trust::Trust;
 
 /// A descriptor of the user in an event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,17 +21,29 @@ pub struct DescriptorId(pub(crate) u64);
 #[derive(Clone)]
 pub(crate) enum Source {
     /// A connection has messages, or room.
-    Link(Rc<Link>),
+    Connection(Rc<Connection>),
     /// Clients wait at a listener of a server.
-    Listener(Weak<ServerCore>, usize),
-    /// Another thread has something to say.
+    Listener(Rc<ListenerEntry>),
+    /// Another thread has posted something.
     Mailbox,
     /// A moment has come, for a loop that is hosted by another.
-    Clock,
+    HostTimer,
     /// A signal has come.
     Signal,
     /// A descriptor of the user.
     User(Rc<UserFd>),
+}
+
+/// Names a listener of a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListenerId(pub(super) u64);
+
+/// Where clients of a server come in.
+pub(crate) struct ListenerEntry {
+    pub(crate) listener: Listener,
+    pub(crate) wait: Option<WaitPolicy>,
+    pub(crate) trust: Trust,
+    pub(crate) acceptor: Rc<Acceptor>,
 }
 
 /// A descriptor of the user, our own duplicate of it.
@@ -76,10 +90,10 @@ impl Sources {
         Some(source)
     }
 
-    /// The connections among them; one that waits for room may be there twice.
-    pub(crate) fn links(&self) -> impl Iterator<Item = Rc<Link>> {
+    /// Returns the connections among them; one that waits for room may be there twice.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Rc<Connection>> {
         self.entries.iter().filter_map(|(_, source)| match source {
-            Some(Source::Link(link)) => Some(Rc::clone(link)),
+            Some(Source::Connection(connection)) => Some(Rc::clone(connection)),
             _ => None,
         })
     }
@@ -99,9 +113,9 @@ mod tests {
         let mut sources = Sources::default();
         let first = sources.add(Source::Mailbox);
         assert!(sources.remove(first).is_some());
-        let second = sources.add(Source::Clock);
+        let second = sources.add(Source::HostTimer);
         assert_ne!(first, second);
         assert!(sources.get(first).is_none() && sources.remove(first).is_none());
-        assert!(matches!(sources.get(second), Some(Source::Clock)));
+        assert!(matches!(sources.get(second), Some(Source::HostTimer)));
     }
 }

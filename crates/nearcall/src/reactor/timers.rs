@@ -1,12 +1,12 @@
 //! The user's timers.
 //!
-//! Always true: a timer that was late is due once, not once for each time that it missed.
-//! Not here: waiting for the next one (`reactor.rs`), deadlines of calls (`link.rs`).
+//! **Invariants:** a timer that was late is due once, not once for each time that it missed.
+//! **Not here:** waiting for the next one (`reactor.rs`), deadlines of calls (`connection.rs`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nearcall_wire::{Time, Timeout};
+use crate::deadline::{self, Deadline};
 
 /// A timer of an event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,32 +15,32 @@ pub struct TimerId(pub(crate) u64);
 /// All timers of a loop, by when they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    due: BTreeMap<(Time, TimerId), Option<Duration>>,
+    due: BTreeMap<(Deadline, TimerId), Option<Duration>>,
     last: u64,
 }
 
 impl Timers {
-    /// A timer that is due at `first`, and then `every` so often.
-    pub(crate) fn add(&mut self, first: Time, every: Option<Duration>) -> TimerId {
+    /// Adds a timer that is due at `first`, and then every `every`.
+    pub(crate) fn add(&mut self, first: Deadline, every: Option<Duration>) -> TimerId {
         self.last += 1;
         let id = TimerId(self.last);
         self.due.insert((first, id), every);
         id
     }
 
-    /// Whether there was such a timer.
+    /// Removes a timer. Returns whether there was one.
     pub(crate) fn remove(&mut self, id: TimerId) -> bool {
         let key = self.due.keys().find(|(_, timer)| *timer == id).copied();
         key.is_some_and(|key| self.due.remove(&key).is_some())
     }
 
-    /// When the next one is due.
-    pub(crate) fn next(&self) -> Time {
-        self.due.first_key_value().map_or(Time::NEVER, |((time, _), _)| *time)
+    /// Returns when the next one is due.
+    pub(crate) fn next(&self) -> Deadline {
+        self.due.first_key_value().map_or(Deadline::NEVER, |((time, _), _)| *time)
     }
 
-    /// A timer that is due, once for each time that it is.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<TimerId> {
+    /// Takes a timer that is due, once for each time that it is.
+    pub(crate) fn take_due(&mut self, now: Deadline) -> Option<TimerId> {
         let ((time, id), every) = self.due.first_key_value().map(|(key, every)| (*key, *every))?;
         if time > now {
             return None;
@@ -50,7 +50,8 @@ impl Timers {
             let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
             let late_ns = now.as_ns() - time.as_ns();
             let missed_ns = late_ns / every_ns * every_ns;
-            let next = time.after(Timeout::from_ns(missed_ns)).after(Timeout::from_ns(every_ns));
+            let missed = Duration::from_nanos(missed_ns);
+            let next = deadline::later(deadline::later(time, missed), every);
             self.due.insert((next, id), Some(every));
         }
         Some(id)
@@ -61,8 +62,8 @@ impl Timers {
 mod tests {
     use super::*;
 
-    const fn at(ns: u64) -> Time {
-        Time::from_ns(ns)
+    const fn at(ns: u64) -> Deadline {
+        Deadline::from_ns(ns)
     }
 
     #[test]
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(timers.take_due(at(9)), None);
         assert_eq!(timers.take_due(at(30)), Some(early));
         assert_eq!(timers.take_due(at(30)), Some(late));
-        assert_eq!(timers.next(), Time::NEVER);
+        assert_eq!(timers.next(), Deadline::NEVER);
     }
 
     #[test]

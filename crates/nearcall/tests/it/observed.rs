@@ -108,7 +108,7 @@ pub(crate) fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() ->
 impl Seen {
     fn tell(&self, server: &Server, service: &Service) {
         let later = service.later.borrow();
-        let wanted = later.iter().filter(|(_, responder)| responder.is_wanted()).count();
+        let wanted = later.iter().filter(|(_, responder)| !responder.is_cancelled()).count();
         self.connections.store(server.connections().len(), Ordering::Relaxed);
         self.later.store(later.len(), Ordering::Relaxed);
         self.wanted.store(wanted, Ordering::Relaxed);

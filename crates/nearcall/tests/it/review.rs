@@ -16,7 +16,7 @@ use nearcall::{
 };
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
-use nearcall_wire::{CallId, Frame, Hello, Payload, Timeout};
+use nearcall_wire::{CallId, Frame, Hello, Payload};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{
@@ -567,7 +567,7 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
         let payload = Payload::new(0, body.len()).unwrap();
         for slot in 0..200 {
             let id = CallId::from_word(1 << 16 | slot);
-            let frame = Frame::Call { id, object, method, timeout: Timeout::NEVER, payload };
+            let frame = Frame::Call { id, object, method, timeout_ns: 0, payload };
             let call = [&frame.encode()[..], &body].concat();
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
         }
@@ -598,7 +598,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
         });
         let methods = EchoCaller::INTERFACE.methods;
         let number = |name| methods.iter().find(|method| method.name == name).unwrap().id;
-        let (say, note, timeout) = (number("Say"), number("Note"), Timeout::NEVER);
+        let (say, note, timeout_ns) = (number("Say"), number("Note"), 0);
         let mut send = |frame: Frame, body: &[u8]| {
             let message = [&frame.encode()[..], body].concat();
             endpoint.send(&message, Deadline::after(PATIENCE)).unwrap();
@@ -608,10 +608,10 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
             let body = nearcall::Message::encode_to_vec(&words(looks_ms));
             let payload = Payload::new(0, body.len()).unwrap();
             let id = CallId::from_word(1 << 16 | slot);
-            send(Frame::Call { id, object, method: say, timeout, payload }, &body);
+            send(Frame::Call { id, object, method: say, timeout_ns, payload }, &body);
         }
         for _ in 0..3 {
-            send(Frame::Oneway { object, method: note, timeout, payload: Payload::EMPTY }, &[]);
+            send(Frame::Oneway { object, method: note, timeout_ns, payload: Payload::EMPTY }, &[]);
         }
         told.recv_timeout(PATIENCE / 4).unwrap();
         drop(endpoint);

@@ -184,7 +184,10 @@ macro_rules! cases {
             unwanted.cancel();
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
             let kept = house.service.later.take();
-            seen.push(format!("wanted: {}", kept.iter().filter(|call| call.is_wanted()).count()));
+            seen.push(format!(
+                "wanted: {}",
+                kept.iter().filter(|call| !call.is_cancelled()).count()
+            ));
             drop(kept);
             seen.push(outcome(echo.start_panic(&(), &CallOptions::new()).wait(), |()| {
                 String::new()

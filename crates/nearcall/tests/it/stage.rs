@@ -141,7 +141,7 @@ pub(crate) fn keeper() -> Scripted {
                 Ok(words(count))
             }
             command::WANTED => {
-                Ok(words(kept.iter().filter(|(_, call)| call.is_wanted()).count() as u64))
+                Ok(words(kept.iter().filter(|(_, call)| !call.is_cancelled()).count() as u64))
             }
             other => Err(Status::invalid_argument(format!("no command {other}"))),
         }

@@ -172,17 +172,17 @@ impl BenchCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Bench>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &bench_methods::NOTHING,
-                        options,
-                        |context| Bench::nothing(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&bench_methods::NOTHING, request, options),
-        }
+        self.object
+            .call(
+                &bench_methods::NOTHING,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Bench>, context| Bench::nothing(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -218,17 +218,17 @@ impl BenchCaller {
         request: &Argument,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Bench>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &bench_methods::TAKE,
-                        options,
-                        |context| Bench::take(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&bench_methods::TAKE, request, options),
-        }
+        self.object
+            .call(
+                &bench_methods::TAKE,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Bench>, context| Bench::take(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -264,17 +264,17 @@ impl BenchCaller {
         request: &Argument,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Bench>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &bench_methods::PASS,
-                        options,
-                        |context| Bench::pass(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&bench_methods::PASS, request, options),
-        }
+        self.object
+            .call(
+                &bench_methods::PASS,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Bench>, context| Bench::pass(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Pass` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -334,17 +334,17 @@ impl BenchCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Bench>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &bench_methods::MARK,
-                        options,
-                        |context| Bench::mark(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&bench_methods::MARK, request, options),
-        }
+        self.object
+            .call(
+                &bench_methods::MARK,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Bench>, context| Bench::mark(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -394,7 +394,7 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
         match incoming.method() {
             0xf2e0_65fa => {
                 incoming
-                    .answer(|context, request| Bench::nothing(
+                    .reply(|context, request| Bench::nothing(
                         &*self.service,
                         context,
                         request,
@@ -402,7 +402,7 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
             }
             0xc3c1_1da6 => {
                 incoming
-                    .answer(|context, request| Bench::take(
+                    .reply(|context, request| Bench::take(
                         &*self.service,
                         context,
                         request,
@@ -410,7 +410,7 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
             }
             0x38f2_f5e8 => {
                 incoming
-                    .answer(|context, request| Bench::pass(
+                    .reply(|context, request| Bench::pass(
                         &*self.service,
                         context,
                         request,
@@ -418,7 +418,7 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
             }
             0xcfc1_2f8d => {
                 incoming
-                    .take(|context, request| Bench::note(
+                    .oneway(|context, request| Bench::note(
                         &*self.service,
                         context,
                         request,
@@ -426,13 +426,13 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
             }
             0xec55_52f0 => {
                 incoming
-                    .answer(|context, request| Bench::mark(
+                    .reply(|context, request| Bench::mark(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }

@@ -43,7 +43,7 @@ fn the_socket_of_a_dead_server_is_taken_over() {
     let place = Place::choose();
     drop(unix_listen(UnixAddress::Path(&place.0), 1).unwrap());
     let caller = EchoCaller::new(&Client::new(), &place.address()).unwrap();
-    expect(caller.nothing(&()), Code::Unavailable, &["nobody listens", &place.address()]);
+    expect(caller.nothing(&()), Code::Unavailable, &["no server listens", &place.address()]);
     let server = Observed::at(&place.address(), Limits::default());
     caller.nothing(&()).unwrap();
     drop(server);
@@ -90,7 +90,10 @@ fn two_servers_at_one_place_are_one_too_many() {
     let place = Place::choose();
     let _listens = Observed::at(&place.address(), Limits::default());
     let error = first.listen(&place.address()).unwrap_err();
-    assert!(matches!(error, ListenError::Meet(_, HandshakeError::AddressInUse(_))), "{error:?}");
+    assert!(
+        matches!(error, ListenError::Rendezvous(_, HandshakeError::AddressInUse(_))),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn where_nobody_listens_is_said_with_the_way_to_wait() {
             [&place.address(), &unique_address(), "nearcall-test-nobody", "tcp://127.0.0.1:1"]
         {
             let caller = EchoCaller::new(&client, address).unwrap();
-            let words = ["nobody listens", address, "Client::hunt"];
+            let words = ["no server listens", address, "Client::hunt"];
             expect(caller.nothing(&()), Code::Unavailable, &words);
             let started = caller.start_nothing(&(), &CallOptions::new());
             expect(started.wait(), Code::Unavailable, &words);
@@ -158,7 +161,7 @@ fn a_hunt_gives_up_in_time() {
     for client in [Client::new(), Client::in_loop(&event_loop)] {
         let (address, start) = (unique_address(), clock::now());
         let outcome = client.hunt(&address, Duration::from_millis(100));
-        expect(outcome, Code::Unavailable, &["nobody listens", &address]);
+        expect(outcome, Code::Unavailable, &["no server listens", &address]);
         let took = start.elapsed();
         assert!((40..1000).contains(&took.as_millis()), "{took:?}");
     }

@@ -58,7 +58,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
                 let started = object.start::<_, ()>(say, &Huge(bytes), &options);
                 expect(started.wait(), Code::ResourceExhausted, &[limit]);
                 let within = options.clone().deadline(PATIENCE);
-                let called = object.call::<_, ()>(say, &Huge(bytes), &within);
+                let called = object.call(say, &Huge(bytes), &within, |(): &(), _| Ok(()));
                 expect(called, Code::ResourceExhausted, &[limit]);
                 let sent = object.send(note, &Huge(bytes), &options);
                 expect(sent, Code::ResourceExhausted, &[limit]);

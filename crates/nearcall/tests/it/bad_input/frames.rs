@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Deadline, Mechanism};
+use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
-use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status, Timeout};
+use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status};
 
 use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
@@ -84,7 +84,7 @@ pub(super) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8>
         id: CallId::from_word(id),
         object: echo_object(),
         method: method(name),
-        timeout: Timeout::NEVER,
+        timeout_ns: 0,
         payload: Payload::new(metadata.len(), body.len()).unwrap(),
     };
     [&frame.encode()[..], metadata, body].concat()
@@ -340,4 +340,34 @@ fn messages_as_long_as_the_room_for_them_may_come_in_parts() {
             assert_eq!(reply[1], nearcall_wire::Kind::Error as u8, "{mechanism} {message_bytes}");
         }
     }
+}
+
+/// The reason comes as the error of the call that broke the protocol, and the server counts it.
+#[test]
+fn a_connection_that_breaks_the_protocol_is_closed_with_the_reason_and_counted() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let address = server.listen("tcp://127.0.0.1:0").unwrap().to_string();
+    let client = std::thread::spawn(move || {
+        let mut endpoint =
+            connect(&address.parse().unwrap(), Mechanism::Tcp, &Options::default()).unwrap();
+        receive(&mut endpoint).expect("the server greets");
+        endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
+        endpoint.send(&call(0, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+        let notice = receive(&mut endpoint).expect("the reason");
+        assert_eq!(receive(&mut endpoint), None, "closed");
+        notice
+    });
+    let deadline = Deadline::after(PATIENCE);
+    while server.protocol_violations().is_empty() {
+        assert!(!deadline.has_passed(), "the violation was not counted");
+        event_loop.next(Deadline::after(Duration::from_millis(5))).unwrap();
+    }
+    assert_eq!(server.protocol_violations(), [("call-id-reused", 1)]);
+    let notice = client.join().unwrap();
+    let frame = Frame::decode(&notice, notice.len()).unwrap();
+    let Frame::Error { id, status: Status::Internal, .. } = frame else { panic!("{frame:?}") };
+    assert_eq!(id, CallId::from_word(0));
+    let text = String::from_utf8_lossy(&notice[HEADER_BYTES..]);
+    assert_eq!(text, "the connection is closed: this peer used the id of an older call");
 }

@@ -25,7 +25,8 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
         let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
         let options = CallOptions::new();
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
-        expect(newer.call::<_, ()>(&SHOUT, &(), &options), Code::Unimplemented, &words);
+        let outcome = newer.call(&SHOUT, &(), &options, |(): &(), _| Ok(()));
+        expect(outcome, Code::Unimplemented, &words);
         expect(newer.start::<_, ()>(&SHOUT, &(), &options).wait(), Code::Unimplemented, &words);
         // Nobody hears of a one-way message, and the connection lives.
         newer.send(&WHISPER, &(), &options).unwrap();
@@ -39,7 +40,7 @@ fn another_version_of_an_interface_is_told_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
-        let outcome = next.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
+        let outcome = next.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
         let words = ["echo.v2.Echo", &server.address, "this server has echo.v1.Echo"];
         expect(outcome, Code::Unimplemented, &words);
     });
@@ -68,7 +69,7 @@ fn the_short_circuit_says_the_same() {
     expect(nobody.nothing(&()), Code::Unimplemented, &words);
     expect(nobody.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
     let newer = ObjectRef::new(&client, &NEWER, "inproc:names").unwrap();
-    let outcome = newer.call::<_, ()>(&SHOUT, &(), &CallOptions::new());
+    let outcome = newer.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
     expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);
     let elsewhere = EchoCaller::new(&client, "inproc:elsewhere").unwrap();
     expect(elsewhere.nothing(&()), Code::Unavailable, &["inproc:elsewhere"]);

@@ -4,7 +4,7 @@ use nearcall::Deadline;
 use nearcall_channel::{
     Endpoint, Lender, Mechanism, Options, Place, ReceiveError, SendError, connect,
 };
-use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Kind, Payload, Reference, Timeout};
+use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Kind, Payload, Reference};
 use prost::Message;
 
 use super::*;
@@ -52,13 +52,13 @@ fn message(is_call: bool, body: &[u8]) -> Vec<u8> {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let payload = Payload { references: true, ..Payload::new(0, body.len()).unwrap() };
-    let timeout = Timeout::NEVER;
+    let timeout_ns = 0;
     let frame = match is_call {
         true => {
             let (id, method) = (CallId::from_word(1 << 16), method("Put"));
-            Frame::Call { id, object, method, timeout, payload }
+            Frame::Call { id, object, method, timeout_ns, payload }
         }
-        false => Frame::Oneway { object, method: method("Drop"), timeout, payload },
+        false => Frame::Oneway { object, method: method("Drop"), timeout_ns, payload },
     };
     [&frame.encode()[..], body].concat()
 }
@@ -208,9 +208,9 @@ fn a_tiny_message_of_references_leaves_room_for_the_next_one() {
     let tiny = message(false, &body(1, &[reference(place, 0)], &[]));
     endpoint.send(&tiny, Deadline::after(PATIENCE)).unwrap();
     // As long as what is put together on the stack, and not plain: it has a deadline.
-    let (id, timeout) = (CallId::from_word(1 << 16), Timeout::from_ns(1 << 40));
+    let (id, timeout_ns) = (CallId::from_word(1 << 16), 1 << 40);
     let payload = Payload::new(0, 128 - HEADER_BYTES).unwrap();
-    let next = Frame::Call { id, object: 7, method: 7, timeout, payload };
+    let next = Frame::Call { id, object: 7, method: 7, timeout_ns, payload };
     let next = [&next.encode()[..], &[0; 128 - HEADER_BYTES]].concat();
     endpoint.send(&next, Deadline::after(PATIENCE)).unwrap();
     let reply = receive(&mut endpoint).expect("the server lives");

@@ -126,17 +126,17 @@ impl HandoverCaller {
         request: &Place,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Handover>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &handover_methods::TAKE,
-                        options,
-                        |context| Handover::take(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&handover_methods::TAKE, request, options),
-        }
+        self.object
+            .call(
+                &handover_methods::TAKE,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Handover>, context| Handover::take(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -169,17 +169,17 @@ impl HandoverCaller {
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<(), ::nearcall::Status> {
-        match self.object.local::<::std::rc::Rc<dyn Handover>>() {
-            Some(service) => {
-                self.object
-                    .call_local(
-                        &handover_methods::MARK,
-                        options,
-                        |context| Handover::mark(&*service, context, request),
-                    )
-            }
-            None => self.object.call(&handover_methods::MARK, request, options),
-        }
+        self.object
+            .call(
+                &handover_methods::MARK,
+                request,
+                options,
+                |service: &::std::rc::Rc<dyn Handover>, context| Handover::mark(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
     }
     /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or
     /// `.await`. Dropping the pending call cancels it.
@@ -229,7 +229,7 @@ impl<T: Handover> ::nearcall::Dispatcher for HandoverDispatcher<T> {
         match incoming.method() {
             0x105a_ea2c => {
                 incoming
-                    .answer(|context, request| Handover::take(
+                    .reply(|context, request| Handover::take(
                         &*self.service,
                         context,
                         request,
@@ -237,13 +237,13 @@ impl<T: Handover> ::nearcall::Dispatcher for HandoverDispatcher<T> {
             }
             0x0f20_1f6a => {
                 incoming
-                    .answer(|context, request| Handover::mark(
+                    .reply(|context, request| Handover::mark(
                         &*self.service,
                         context,
                         request,
                     ))
             }
-            _ => incoming.refuse_unknown(),
+            _ => incoming.unimplemented(),
         }
     }
 }

@@ -1,0 +1,58 @@
+//! The state in which open calls end and no new ones start.
+//!
+//! Each end says goodbye once, the one as answer to the other. Always true: our goodbye is sent or
+//! queued. When the peer's has come too, no call can be under way any more.
+//! Not here: closing the channel, which the driver does.
+
+use super::event::Event;
+use super::session::Session;
+use crate::error::ProtocolError;
+use crate::frame::{self, Frame};
+use crate::time::Time;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Draining<T> {
+    pub(super) session: Session<T>,
+    /// The peer's goodbye has come.
+    pub(super) peer_drains: bool,
+    /// [`Event::Drained`] has been given.
+    pub(super) was_reported: bool,
+}
+
+impl<T: Default> Draining<T> {
+    pub(super) fn handle_message(
+        &mut self,
+        now: Time,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Result<Option<Event>, ProtocolError> {
+        match self.session.decode(head, message_bytes)? {
+            Frame::Call { .. } | Frame::Oneway { .. } if self.peer_drains => {
+                Err(ProtocolError::CallAfterGoAway)
+            }
+            Frame::Call { id, .. } => {
+                self.session.refuse(id)?;
+                Ok(None)
+            }
+            // The peer thinks that it is delivered, and it leaves nothing open.
+            Frame::Oneway { object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
+                Ok(Some(Event::Oneway { object, method, deadline, payload }))
+            }
+            Frame::GoAway if self.peer_drains => Err(ProtocolError::SecondGoAway),
+            Frame::GoAway => {
+                self.peer_drains = true;
+                Ok(None)
+            }
+            other => self.session.handle_other(now, other),
+        }
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.session.poll_passed() {
+            return Some(event);
+        }
+        let is_drained = self.peer_drains && self.session.is_idle();
+        (is_drained && !core::mem::replace(&mut self.was_reported, true)).then_some(Event::Drained)
+    }
+}

@@ -1,0 +1,78 @@
+//! The state before the peer has greeted.
+//!
+//! Always true: nothing but a greeting is sent or taken.
+//! Not here: the greeting's bytes (`hello.rs`).
+
+use super::State;
+use super::event::Peer;
+use super::open::Open;
+use super::session::Session;
+use crate::error::ProtocolError;
+use crate::frame::{Head, VERSION};
+use crate::hello::{Hello, InstanceId};
+use crate::limits::Limits;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Greeting {
+    instance: InstanceId,
+    limits: Limits,
+    /// Our greeting has been given to the driver.
+    is_sent: bool,
+    /// The connection shall end as soon as it is open.
+    drains: bool,
+}
+
+impl Greeting {
+    pub(super) fn new(instance: InstanceId, limits: Limits) -> Self {
+        Self { instance, limits, is_sent: false, drains: false }
+    }
+
+    pub(super) fn drain(self) -> Self {
+        Self { drains: true, ..self }
+    }
+
+    pub(super) fn has_transmit(&self) -> bool {
+        !self.is_sent
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<Head> {
+        (!core::mem::replace(&mut self.is_sent, true)).then(|| self.hello().encode())
+    }
+
+    /// Takes the peer's greeting; gives the state that follows.
+    pub(super) fn handle_message<T: Default>(
+        &self,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Result<(State<T>, Peer), ProtocolError> {
+        let hello = Hello::decode(head, message_bytes)?;
+        let Hello { version_min, version_max, .. } = hello;
+        // We speak one version only, so the newest common one is that, or there is none.
+        if !(version_min..=version_max).contains(&u16::from(VERSION)) {
+            return Err(ProtocolError::NoCommonVersion { version_min, version_max });
+        }
+        let peer = Peer {
+            instance: hello.instance,
+            version: VERSION,
+            message_bytes_max: hello.message_bytes_max.min(self.limits.message_bytes_max),
+            metadata_bytes_max: hello.metadata_bytes_max.min(self.limits.metadata_bytes_max),
+            calls_out_max: hello.calls_in_max.min(self.limits.calls_out_max),
+        };
+        let greeting = (!self.is_sent).then(|| self.hello().encode());
+        let open = Open { session: Session::new(peer, self.limits, greeting) };
+        let state =
+            if self.drains { State::Draining(open.drain(false)) } else { State::Open(open) };
+        Ok((state, peer))
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            version_min: VERSION.into(),
+            version_max: VERSION.into(),
+            message_bytes_max: self.limits.message_bytes_max,
+            metadata_bytes_max: self.limits.metadata_bytes_max,
+            calls_in_max: self.limits.calls_in_max,
+            instance: self.instance,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The state in which either end may start calls.
+//!
+//! Always true: neither end has said goodbye.
+//! Not here: what draining connections do as well (`session.rs`).
+
+use super::draining::Draining;
+use super::event::{End, Event};
+use super::session::Session;
+use crate::error::ProtocolError;
+use crate::frame::{self, Frame};
+use crate::time::Time;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Open<T> {
+    pub(super) session: Session<T>,
+}
+
+impl<T: Default> Open<T> {
+    /// Takes a frame. [`Event::PeerDrains`] asks for the change to [`Draining`].
+    #[inline]
+    pub(super) fn handle_message(
+        &mut self,
+        now: Time,
+        head: &[u8],
+        message_bytes: usize,
+    ) -> Result<Option<Event>, ProtocolError> {
+        match self.session.decode(head, message_bytes)? {
+            Frame::Call { id, object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
+                let call = self.session.handle_call(id, deadline)?;
+                Ok(Some(Event::Call { call, object, method, deadline, payload }))
+            }
+            Frame::Oneway { object, method, timeout_ns, payload } => {
+                let deadline = frame::deadline(now, timeout_ns);
+                Ok(Some(Event::Oneway { object, method, deadline, payload }))
+            }
+            Frame::Reply { id, payload } => self.session.handle_answer(id, End::Reply(payload)),
+            Frame::GoAway => Ok(Some(Event::PeerDrains)),
+            other => self.session.handle_other(now, other),
+        }
+    }
+
+    /// Says goodbye, or answers the peer's.
+    pub(super) fn drain(self, peer_drains: bool) -> Draining<T> {
+        let mut session = self.session;
+        session.queue_goaway();
+        Draining { session, peer_drains, was_reported: false }
+    }
+}

@@ -1,0 +1,396 @@
+//! What open and draining connections have in common: both tables of calls and the queue of
+//! transmits.
+//!
+//! Always true: while something is queued, no call is started and none answered, so that messages
+//! leave in the order in which the tables changed. The peer's judgement of our ids depends on it.
+//! The front of the queue is never an error that nobody wants.
+//! Not here: which calls are welcome (`open.rs`, `draining.rs`).
+
+use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
+use super::transmits::{Transmit, Transmits};
+use crate::call_table::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
+use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
+use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain};
+use crate::hello::is_greeting;
+use crate::limits::Limits;
+use crate::status::Status;
+use crate::time::Time;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Session<T> {
+    pub(super) outgoing: Outgoing<T>,
+    pub(super) incoming: Incoming,
+    transmits: Transmits,
+    peer: Peer,
+    /// Whether messages may have references.
+    references: bool,
+    /// Deadlines up to here have passed.
+    passed: Time,
+    /// Our greeting, if it is queued.
+    greeting: Option<Head>,
+    ping: Ping,
+    /// Of the last ping.
+    ping_number: u64,
+    /// The answer to the peer's ping is queued.
+    owes_pong: bool,
+    answers_late: u64,
+    calls_refused: u64,
+}
+
+/// Our ping, and when it was asked for. An answer to one that is still queued is a guess, and
+/// taking it would let a second one into the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ping {
+    Answered,
+    Queued(Time),
+    Sent(Time),
+}
+
+impl<T: Default> Session<T> {
+    /// `greeting` is ours if it has not been sent yet.
+    pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
+        let Limits { calls_in_max, references, .. } = limits;
+        let mut transmits = Transmits::new(peer.calls_out_max, calls_in_max);
+        if greeting.is_some() {
+            transmits.push(Transmit::Hello);
+        }
+        Self {
+            outgoing: Outgoing::new(peer.calls_out_max),
+            incoming: Incoming::new(calls_in_max),
+            transmits,
+            peer,
+            references,
+            passed: Time::from_ns(0),
+            greeting,
+            ping: Ping::Answered,
+            ping_number: 0,
+            owes_pong: false,
+            answers_late: 0,
+            calls_refused: 0,
+        }
+    }
+
+    /// Judges a message as a frame and against the limits.
+    #[inline(always)]
+    pub(super) fn decode(&self, head: &[u8], message_bytes: usize) -> Result<Frame, ProtocolError> {
+        // A greeting is no frame, so it is looked for only among what is none.
+        let frame =
+            Frame::decode(head, message_bytes).map_err(|error| match is_greeting(head) {
+                true => ProtocolError::SecondGreeting,
+                false => error,
+            })?;
+        let payload = frame.payload();
+        // What carries nothing is within every limit, or a tiny limit would forbid even a goodbye.
+        if message_bytes > self.peer.message_bytes_max as usize && payload != Payload::EMPTY {
+            return Err(ProtocolError::MessageTooLarge { message_bytes });
+        }
+        if payload.metadata_bytes > self.peer.metadata_bytes_max {
+            let metadata_bytes = payload.metadata_bytes;
+            return Err(ProtocolError::MetadataTooLarge { metadata_bytes });
+        }
+        if payload.references && !self.references {
+            return Err(ProtocolError::ReservedBits { flags: 1 });
+        }
+        Ok(frame)
+    }
+
+    /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`: nothing
+    /// has changed.
+    #[inline(always)]
+    pub(super) fn handle_plain(
+        &mut self,
+        head: &Head,
+        message_bytes: usize,
+    ) -> Option<PlainMessage> {
+        match Plain::kind(head)? {
+            Kind::Call => {
+                let kind = Kind::Call;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !self.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                self.incoming.take_call(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
+            _ => {
+                let kind = Kind::Reply;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !self.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                self.outgoing.take_answer(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn is_within_limits(&self, payload: Payload, message_bytes: usize) -> bool {
+        let Peer { message_bytes_max, metadata_bytes_max, .. } = self.peer;
+        message_bytes <= message_bytes_max as usize && payload.metadata_bytes <= metadata_bytes_max
+    }
+
+    /// Takes a call that is welcome.
+    pub(super) fn handle_call(
+        &mut self,
+        id: CallId,
+        deadline: Time,
+    ) -> Result<IncomingCall, ProtocolError> {
+        self.incoming.handle_call(id, deadline)
+    }
+
+    /// Takes a call only to answer it with `UNAVAILABLE`.
+    pub(super) fn refuse(&mut self, id: CallId) -> Result<(), ProtocolError> {
+        let call = self.incoming.handle_call(id, Time::NEVER)?;
+        self.calls_refused += 1;
+        self.end_with(call, Status::Unavailable);
+        Ok(())
+    }
+
+    /// Takes a frame that has the same meaning in all states.
+    pub(super) fn handle_other(
+        &mut self,
+        now: Time,
+        frame: Frame,
+    ) -> Result<Option<Event>, ProtocolError> {
+        match frame {
+            Frame::Reply { id, payload } => self.handle_answer(id, End::Reply(payload)),
+            Frame::Error { id, status, payload } => {
+                self.handle_answer(id, End::Error { status, payload })
+            }
+            Frame::Cancel { id } => {
+                let call = self.incoming.handle_cancel(id)?;
+                self.drop_unwanted();
+                Ok(call.map(|call| Event::Cancelled { call, reason: CancelReason::Cancelled }))
+            }
+            Frame::Ping { .. } if self.owes_pong => Err(ProtocolError::PingTooSoon),
+            Frame::Ping { number } => {
+                self.owes_pong = true;
+                self.transmits.push(Transmit::Pong(number));
+                Ok(None)
+            }
+            Frame::Pong { number } => {
+                let Ping::Sent(since) = self.ping else {
+                    return Err(ProtocolError::PongWithoutPing);
+                };
+                if number != self.ping_number {
+                    return Err(ProtocolError::PongWithoutPing);
+                }
+                self.ping = Ping::Answered;
+                let round_trip_ns = now.as_ns().saturating_sub(since.as_ns());
+                Ok(Some(Event::Pong { round_trip_ns }))
+            }
+            // The states take these themselves.
+            Frame::Call { .. } | Frame::Oneway { .. } | Frame::GoAway => Ok(None),
+        }
+    }
+
+    #[inline]
+    pub(super) fn handle_answer(
+        &mut self,
+        id: CallId,
+        end: End,
+    ) -> Result<Option<Event>, ProtocolError> {
+        match self.outgoing.handle_answer(id)? {
+            Answer::InTime => Ok(Some(Event::Ended { call: OutgoingCall(id), end })),
+            Answer::Late => {
+                self.answers_late += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.passed = self.passed.max(now);
+    }
+
+    /// Ends one call whose deadline has passed.
+    pub(super) fn poll_passed(&mut self) -> Option<Event> {
+        if let Some(call) = self.outgoing.end_passed(self.passed) {
+            self.transmits.push(Transmit::Cancel(call.id()));
+            return Some(Event::Ended { call, end: End::DeadlineExceeded });
+        }
+        let call = self.incoming.passed(self.passed)?;
+        self.end_with(call, Status::DeadlineExceeded);
+        Some(Event::Cancelled { call, reason: CancelReason::DeadlineExceeded })
+    }
+
+    #[inline]
+    pub(super) fn open_call(
+        &mut self,
+        now: Time,
+        request: &Request,
+    ) -> Result<OutgoingCall, StartError> {
+        self.validate(now, request)?;
+        self.outgoing.start(request.deadline).ok_or(StartError::Busy)
+    }
+
+    pub(super) fn abandon(&mut self, call: OutgoingCall) -> Result<T, Ended> {
+        self.outgoing.end(call)?;
+        self.outgoing.release(call).ok_or(Ended)
+    }
+
+    pub(super) fn cancel(&mut self, call: OutgoingCall) -> Result<T, Ended> {
+        let value = self.abandon(call)?;
+        self.transmits.push(Transmit::Cancel(call.id()));
+        Ok(value)
+    }
+
+    #[inline]
+    pub(super) fn is_open_incoming(&self, call: IncomingCall) -> bool {
+        self.incoming.is_open(call)
+    }
+
+    #[inline]
+    pub(super) fn end_call(
+        &mut self,
+        call: IncomingCall,
+        payload: Payload,
+    ) -> Result<(), ReplyError> {
+        self.end_incoming(call, payload)
+    }
+
+    #[inline]
+    pub(super) fn fail(
+        &mut self,
+        call: IncomingCall,
+        status: Status,
+        payload: Payload,
+    ) -> Result<Head, ReplyError> {
+        let status = if status == Status::Ok { Status::Unknown } else { status };
+        self.end_incoming(call, payload)?;
+        Ok(Frame::Error { id: call.id(), status, payload }.encode())
+    }
+
+    pub(super) fn ping(&mut self, now: Time) -> Result<(), PingError> {
+        if self.ping != Ping::Answered {
+            return Err(PingError::Unanswered);
+        }
+        self.ping = Ping::Queued(now);
+        self.ping_number = self.ping_number.wrapping_add(1);
+        self.transmits.push(Transmit::Ping(self.ping_number));
+        Ok(())
+    }
+
+    pub(super) fn queue_goaway(&mut self) {
+        self.transmits.push(Transmit::GoAway);
+    }
+
+    #[inline]
+    pub(super) fn has_transmit(&self) -> bool {
+        !self.transmits.is_empty()
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<Head> {
+        let head = match self.transmits.pop()? {
+            Transmit::Hello => self.greeting.take()?,
+            Transmit::Cancel(id) => Frame::Cancel { id }.encode(),
+            Transmit::Error(slot) => {
+                let (id, status) = self.incoming.take_failure(slot)?;
+                Frame::Error { id, status, payload: Payload::EMPTY }.encode()
+            }
+            Transmit::Ping(number) => {
+                if let Ping::Queued(since) = self.ping {
+                    self.ping = Ping::Sent(since);
+                }
+                Frame::Ping { number }.encode()
+            }
+            Transmit::Pong(number) => {
+                self.owes_pong = false;
+                Frame::Pong { number }.encode()
+            }
+            Transmit::GoAway => Frame::GoAway.encode(),
+        };
+        self.drop_unwanted();
+        Some(head)
+    }
+
+    #[inline]
+    pub(super) fn next_deadline(&self) -> Time {
+        self.outgoing.next_deadline().min(self.incoming.next_deadline())
+    }
+
+    /// Whether no call is open and nothing waits to be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.outgoing.open() == 0 && self.incoming.open() == 0 && !self.has_transmit()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            outgoing_open: self.outgoing.open(),
+            incoming_open: self.incoming.open(),
+            answers_late: self.answers_late,
+            calls_refused: self.calls_refused,
+        }
+    }
+
+    /// Whether a request may be sent now.
+    #[inline]
+    pub(super) fn validate(&self, now: Time, request: &Request) -> Result<(), StartError> {
+        let is_in_time = request.deadline == Time::NEVER || request.deadline > now;
+        if self.fits(request.payload) && is_in_time && !self.has_transmit() {
+            return Ok(());
+        }
+        Err(self.start_error(is_in_time, request))
+    }
+
+    /// Why a request may not be sent now.
+    #[cold]
+    fn start_error(&self, is_in_time: bool, request: &Request) -> StartError {
+        let Payload { metadata_bytes, .. } = request.payload;
+        let message_bytes = request.payload.message_bytes();
+        let message_bytes_max = self.peer.message_bytes_max as usize;
+        if metadata_bytes > self.peer.metadata_bytes_max {
+            return StartError::MetadataTooLarge {
+                metadata_bytes: metadata_bytes.into(),
+                metadata_bytes_max: self.peer.metadata_bytes_max.into(),
+            };
+        }
+        if !self.fits(request.payload) {
+            return StartError::TooLarge { message_bytes, message_bytes_max };
+        }
+        match is_in_time {
+            false => StartError::DeadlineExceeded,
+            true => StartError::TransmitFirst,
+        }
+    }
+
+    #[inline]
+    fn end_incoming(&mut self, call: IncomingCall, payload: Payload) -> Result<(), ReplyError> {
+        if !self.incoming.is_open(call) {
+            return Err(ReplyError::Ended);
+        }
+        if !self.fits(payload) {
+            return Err(ReplyError::TooLarge);
+        }
+        if self.has_transmit() {
+            return Err(ReplyError::TransmitFirst);
+        }
+        self.incoming.end(call).map_err(|Ended| ReplyError::Ended)
+    }
+
+    #[inline]
+    fn fits(&self, payload: Payload) -> bool {
+        let is_empty = payload.message_bytes() == HEADER_BYTES;
+        payload.metadata_bytes <= self.peer.metadata_bytes_max
+            && (is_empty || payload.message_bytes() <= self.peer.message_bytes_max as usize)
+    }
+
+    fn end_with(&mut self, call: IncomingCall, status: Status) {
+        if let Some(slot) = self.incoming.end_with(call, status) {
+            self.transmits.push(Transmit::Error(slot));
+        }
+    }
+
+    /// Takes errors that nobody wants from the front of the queue. Each was pushed once, so all
+    /// rounds together are no more work than pushing.
+    fn drop_unwanted(&mut self) {
+        while let Some(Transmit::Error(slot)) = self.transmits.front() {
+            if self.incoming.is_failing(slot) {
+                break;
+            }
+            self.incoming.take_failure(slot);
+            self.transmits.pop();
+        }
+    }
+}

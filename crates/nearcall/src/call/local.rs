@@ -1,0 +1,177 @@
+//! Calls to an object of the same thread.
+//!
+//! **Invariants:** a call in the same thread has the results, errors and deadlines of one that
+//! leaves it; one-way messages are served in the loop's next round, not at once.
+//! **Not here:** finding the object (`call.rs`).
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use super::ObjectRef;
+use crate::codec::{self, Body, Message};
+use crate::context::Context;
+use crate::deadline::Deadline;
+use crate::dispatch;
+use crate::dispatcher::{Dispatcher, Incoming};
+use crate::interface::Method;
+use crate::local_reply::LocalReply;
+use crate::metadata::Metadata;
+use crate::nesting::NestingGuard;
+use crate::options::CallOptions;
+use crate::reactor::LocalOneway;
+use crate::reply_sink::ReplySink;
+use crate::responder::{Responder, TypedReply};
+use crate::status::Status;
+
+impl ObjectRef {
+    /// Calls the implementation itself.
+    #[inline]
+    pub(super) fn call_local<R>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+        deadline: Deadline,
+        serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        if deadline.has_passed() {
+            return Err(Status::not_answered_in_time());
+        }
+        self.client.check_metadata(options)?;
+        let guard = NestingGuard::enter(deadline)?;
+        let context = self.local_context(method, options, deadline, ReplySink::local(None));
+        let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
+        drop(guard);
+        match outcome {
+            Ok(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
+            Ok(result) => result,
+            Err(_) => Err(Status::panicked()),
+        }
+    }
+
+    /// As [`call_local`](Self::call_local), for a method that may reply later.
+    pub(super) fn call_local_later<R: Message + 'static>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+        deadline: Deadline,
+        serve: impl FnOnce(&Context<'_>, Responder<R>),
+    ) -> Result<R, Status> {
+        let reply = TypedReply::default();
+        let responder = Responder::typed(Rc::clone(&reply), deadline);
+        let has_run = Cell::new(false);
+        let returned = self.call_local(method, options, deadline, |context| {
+            has_run.set(true);
+            serve(context, responder);
+            Ok(())
+        });
+        let mut answer = None;
+        match returned {
+            Ok(()) => {}
+            // The first answer counts: a service may panic after it has answered.
+            Err(status) if has_run.get() && !deadline.has_passed() => {
+                answer = Some(reply.take().unwrap_or(Err(status)));
+            }
+            Err(status) => return Err(status),
+        }
+        self.client.run_until(deadline, || {
+            answer = answer.take().or_else(|| reply.take());
+            answer.is_some()
+        })?;
+        answer.unwrap_or_else(|| Err(Status::not_answered_in_time()))
+    }
+
+    /// Calls an implementation of this thread that is of another build.
+    pub(super) fn call_bytes<Q: Message, R: Message + Default>(
+        &self,
+        dispatcher: &dyn Dispatcher,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        let reply = self.run_bytes(dispatcher, method, request, options, deadline)?;
+        self.wait_local(&reply, deadline)
+    }
+
+    /// Runs a method by bytes. Its reply may come later.
+    pub(super) fn run_bytes<Q: Message>(
+        &self,
+        dispatcher: &dyn Dispatcher,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<LocalReply, Status> {
+        if deadline.has_passed() {
+            return Err(Status::not_answered_in_time());
+        }
+        self.client.check_metadata(options)?;
+        let buffers = &self.client.services().buffers;
+        let mut buffer = buffers.take();
+        let body_bytes = codec::encoded_bytes(request);
+        buffers.grow(&mut buffer, body_bytes);
+        codec::encode_into(request, &mut buffer[..body_bytes])?;
+        let reply = LocalReply::default();
+        let sink = ReplySink::local(Some(&reply));
+        let context = self.local_context(method, options, deadline, sink);
+        let body = Body::copied(&buffer[..body_bytes]);
+        let method = method.id;
+        dispatch::run(dispatcher, sink, deadline, || Incoming { method, body, context });
+        buffers.give(buffer);
+        Ok(reply)
+    }
+
+    /// Waits for a reply as bytes, and reads it.
+    pub(super) fn wait_local<R: Message + Default>(
+        &self,
+        reply: &LocalReply,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        if !reply.has_ended() {
+            self.client.run_until(deadline, || reply.has_ended())?;
+        }
+        // A reply was judged when it was given, and may be taken late.
+        match reply.take() {
+            Some(answer) => codec::decode(Body::copied(&answer?)),
+            None => Err(Status::not_answered_in_time()),
+        }
+    }
+
+    /// Sends a one-way message to this thread.
+    pub(super) fn send_local<Q: Message>(
+        &self,
+        dispatcher: Rc<dyn Dispatcher>,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        if deadline.has_passed() {
+            return Err(Status::deadline_exceeded("the time was up before the message was sent"));
+        }
+        self.client.check_metadata(options)?;
+        // Only a loop has servers.
+        let Some(reactor) = self.client.reactor() else {
+            return Err(Status::internal("a client without a loop has no object in its thread"));
+        };
+        reactor.send_local(LocalOneway {
+            dispatcher,
+            method: method.id,
+            deadline,
+            metadata: options.metadata_bytes().to_vec(),
+            body: request.encode_to_vec(),
+        })
+    }
+
+    fn local_context<'a>(
+        &self,
+        method: &'static Method,
+        options: &'a CallOptions,
+        deadline: Deadline,
+        sink: ReplySink<'a>,
+    ) -> Context<'a> {
+        let metadata = Metadata::new(options.metadata_bytes());
+        Context::new(deadline, metadata, self.interface, method.id, sink)
+    }
+}

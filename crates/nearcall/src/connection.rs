@@ -1,0 +1,388 @@
+//! One connection: a channel and the call protocol on it.
+//!
+//! It returns what has happened as an [`Event`] and runs no service. Either end may call the other.
+//! **Invariants:** nothing of it is borrowed when a function returns, so a service may use the
+//! connection that its call came over; a call of this end ends exactly once; what the peer does
+//! wrong ends this connection and nothing else.
+//! **Not here:** sending (`connection/sending.rs`), receiving (`connection/receiving.rs`), what the
+//! loop knows of it (`connection/activity.rs`, `connection/readiness.rs`), services
+//! (`dispatch.rs`), waiting for several connections (`reactor.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+
+use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
+use nearcall_wire::{
+    CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
+    OutgoingCall,
+};
+
+use crate::buffer_pool::BufferPool;
+use crate::connection_info::ConnectionInfo;
+use crate::deadline::{self, Deadline};
+use crate::limits::Limits;
+use crate::peer::Peer;
+use crate::status::{Code, Status};
+use crate::trust::Trust;
+
+mod activity;
+mod borrowing;
+mod calls;
+mod lending;
+mod outbound;
+mod outbox;
+mod readiness;
+mod receiving;
+mod sending;
+
+pub(crate) use self::activity::Activity;
+use self::borrowing::Borrowing;
+use self::calls::CallState;
+pub(crate) use self::calls::{Outcome, Reply};
+use self::lending::Lending;
+use self::outbox::Outbox;
+pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
+pub(crate) use self::receiving::{
+    Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
+};
+pub(crate) use self::sending::Outgoing;
+use self::sending::SMALL_BYTES;
+
+/// Names the objects that a peer may call: those of one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServerId(pub(crate) u32);
+
+/// What a connection is made with.
+pub(crate) struct Setup<'a> {
+    /// Where the peer is, for messages to people.
+    pub(crate) name: String,
+    pub(crate) instance: InstanceId,
+    pub(crate) limits: &'a Limits,
+    pub(crate) trust: Trust,
+    /// Whose objects the peer may call; none on a connection that a client opened.
+    pub(crate) serves: Option<ServerId>,
+    pub(crate) buffers: &'a Rc<BufferPool>,
+    /// The loop's; none for a client without a loop.
+    pub(crate) activity: Option<&'a Rc<Activity>>,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    inner: RefCell<Inner>,
+    buffers: Rc<BufferPool>,
+    activity: Option<Rc<Activity>>,
+    /// Calls that came in and wait for their turn: found while a service asked whether it was
+    /// cancelled, or too long for the stack.
+    inbound: RefCell<VecDeque<InboundCall>>,
+    has_inbound: Cell<bool>,
+    /// The protocol has sent something by itself, after which it may have an event.
+    owes_events: Cell<bool>,
+    pub(crate) serves: Option<ServerId>,
+    pub(crate) peer: Peer,
+    pub(crate) name: String,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) wait: WaitPolicy,
+    /// Why it ended, once it has.
+    close_reason: RefCell<Option<Status>>,
+    is_closed: Cell<bool>,
+    /// What the peer did that no correct peer does.
+    violation: Cell<Option<&'static str>>,
+    /// The peer was sent the reason.
+    has_notified: Cell<bool>,
+    /// The peer's process, once it has greeted.
+    peer_instance: Cell<Option<InstanceId>>,
+    /// The longest message that this end takes, in bytes.
+    own_message_bytes_max: u32,
+    /// The longest message that both ends agreed on, once the peer has greeted.
+    message_bytes_max: Cell<u32>,
+    lending: Lending,
+    /// Loans of the peer are read where they lie.
+    pub(crate) is_trusted: bool,
+    /// How the loop watches it.
+    pub(crate) readiness: Readiness,
+}
+
+/// The call protocol, with the state of each call of this end.
+type Protocol = CallProtocol<CallState>;
+
+/// What moves messages: borrowed for one step at a time.
+struct Inner {
+    endpoint: Endpoint,
+    protocol: Protocol,
+    /// None over mechanisms that lend nothing.
+    borrowing: Option<Borrowing>,
+    outbox: Outbox,
+    /// A message is in the channel's hands that the mechanism has not taken whole.
+    unflushed: bool,
+    /// The mechanism takes a small message whole, or not at all.
+    takes_whole: bool,
+}
+
+impl Connection {
+    /// Creates a connection over a channel that was just opened. Sends nothing yet.
+    pub(crate) fn new(endpoint: Endpoint, setup: Setup<'_>) -> Rc<Self> {
+        let Setup { name, instance, limits, trust, serves, buffers, activity } = setup;
+        let peer = Peer::of(&endpoint);
+        let is_trusted = trust.covers(&peer);
+        let (lender, borrower) = endpoint.arena().unzip();
+        let borrowing = borrower.map(|borrower| Borrowing::new(borrower, is_trusted));
+        let mut wire_limits = limits.wire();
+        wire_limits.references = borrowing.is_some();
+        let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory
+            && endpoint.fragment_bytes_max() >= SMALL_BYTES;
+        let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
+        wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
+        Rc::new(Self {
+            peer,
+            mechanism: endpoint.mechanism(),
+            wait: endpoint.wait_policy(),
+            inner: RefCell::new(Inner {
+                endpoint,
+                protocol: Protocol::with_values(instance, wire_limits),
+                borrowing,
+                outbox: Outbox::default(),
+                unflushed: false,
+                takes_whole,
+            }),
+            buffers: Rc::clone(buffers),
+            activity: activity.map(Rc::clone),
+            inbound: RefCell::default(),
+            has_inbound: Cell::new(false),
+            owes_events: Cell::new(false),
+            serves,
+            name,
+            close_reason: RefCell::default(),
+            is_closed: Cell::new(false),
+            violation: Cell::new(None),
+            has_notified: Cell::new(false),
+            peer_instance: Cell::new(None),
+            own_message_bytes_max: limits.message_bytes_max,
+            message_bytes_max: Cell::new(wire_limits.message_bytes_max),
+            lending: Lending::new(lender),
+            is_trusted,
+            readiness: Readiness::default(),
+        })
+    }
+
+    /// Returns whether it has ended.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Returns whether calls can be started on it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.borrow().protocol.is_open()
+    }
+
+    /// Returns whether the peer has not greeted yet.
+    #[inline]
+    pub(crate) fn is_greeting(&self) -> bool {
+        !self.is_closed() && self.peer_instance.get().is_none()
+    }
+
+    /// Returns the peer's process, as the peer claims.
+    pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
+        self.peer_instance.get()
+    }
+
+    /// Returns what tools show of it.
+    pub(crate) fn info(&self) -> ConnectionInfo {
+        let borrowed = self.inner.borrow().borrowing.as_ref().map_or(0, Borrowing::places_out);
+        ConnectionInfo {
+            name: self.name.clone(),
+            peer: self.peer.clone(),
+            mechanism: self.mechanism,
+            wait: self.wait,
+            is_trusted: self.is_trusted,
+            slots_lent: self.lending.slots_out(),
+            slots_borrowed: borrowed,
+        }
+    }
+
+    /// Returns why it ended, or the status of a call that can no longer be made.
+    pub(crate) fn close_reason(&self) -> Status {
+        let reason = self.close_reason.borrow().clone();
+        reason.unwrap_or_else(|| Status::unavailable(format!("{} takes no more calls", self.name)))
+    }
+
+    /// Returns what the peer did that no correct peer does, if that ended the connection.
+    pub(crate) fn violation(&self) -> Option<&'static str> {
+        self.violation.get()
+    }
+
+    /// Returns whether a call of the peer waits for no reply any more.
+    #[inline]
+    pub(crate) fn is_cancelled(&self, call: IncomingCall) -> bool {
+        self.inner.borrow().protocol.is_cancelled(call)
+    }
+
+    /// Reads the clock, and ends the calls whose deadlines have passed.
+    pub(crate) fn handle_timeout(self: &Rc<Self>) {
+        let now = deadline::to_wire(deadline::now());
+        self.inner.borrow_mut().protocol.handle_timeout(now);
+        self.handle_events();
+        self.send_control(Deadline::NOW);
+    }
+
+    /// Returns when `handle_timeout` has something to do.
+    pub(crate) fn next_deadline(&self) -> Deadline {
+        let next = self.inner.borrow().protocol.poll_timeout();
+        next.map_or(Deadline::NEVER, deadline::from_wire)
+    }
+
+    /// Ends the connection; all calls on it end with `reason`.
+    pub(crate) fn close(self: &Rc<Self>, reason: Status) {
+        if self.is_closed.replace(true) {
+            return;
+        }
+        *self.close_reason.borrow_mut() = Some(reason);
+        self.inner.borrow_mut().protocol.handle_closed();
+        self.handle_events();
+        if let Some(activity) = &self.activity {
+            activity.note_closed(self);
+        }
+    }
+
+    /// Ends the connection to a peer that does what no peer should, without waiting for it to read
+    /// what it was sent.
+    #[cold]
+    pub(crate) fn abort(self: &Rc<Self>, reason: Status) {
+        self.with_endpoint(Endpoint::discard_unsent);
+        self.close(reason);
+    }
+
+    /// Begins the end: calls under way go on, no new ones, either way.
+    pub(crate) fn drain(self: &Rc<Self>) {
+        self.inner.borrow_mut().protocol.drain();
+        self.handle_events();
+        self.send_control(Deadline::NOW);
+    }
+
+    /// Reports to the loop, if there is one, that the connection was used, and when its next
+    /// deadline passes.
+    #[inline]
+    fn touch(self: &Rc<Self>, deadline: Deadline) {
+        if let Some(activity) = &self.activity {
+            activity.touch(self);
+            activity.note_deadline(deadline);
+        }
+    }
+
+    /// Has the loop look at the clock at the deadline of a call that is not answered yet.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: Deadline) {
+        if let Some(activity) = &self.activity {
+            activity.note_deadline(deadline);
+        }
+    }
+
+    /// Handles expired deadlines and the end of the connection.
+    fn handle_events(self: &Rc<Self>) {
+        loop {
+            let Some(event) = self.inner.borrow_mut().protocol.poll_event() else { return };
+            match event {
+                ProtocolEvent::Ended { call, end } => {
+                    let status = self.status_of(end);
+                    self.complete(call, Err(status));
+                }
+                ProtocolEvent::Cancelled {
+                    call,
+                    reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
+                } => self.notify_violation(call.id(), &error),
+                ProtocolEvent::Drained => return self.close(self.close_reason()),
+                _ => {} // Services ask by themselves whether they are cancelled.
+            }
+        }
+    }
+
+    fn status_of(&self, end: End) -> Status {
+        match end {
+            End::DeadlineExceeded => Status::deadline_exceeded(format!(
+                "no answer from {} in time; the method may have run",
+                self.name
+            )),
+            End::Closed(CloseReason::ProtocolViolation(error)) => {
+                Status::internal(format!("{} {error}; the connection is closed", self.name))
+            }
+            End::Closed(CloseReason::Closed) => self.close_reason(),
+            End::Reply(_) | End::Error { .. } => {
+                Status::new(Code::Internal, "an end without bytes")
+            }
+        }
+    }
+
+    /// Notes the outcome of a call of this end, and wakes the task that awaits it.
+    fn complete(&self, call: OutgoingCall, outcome: Outcome) {
+        let mut inner = self.inner.borrow_mut();
+        let before = match inner.protocol.value_mut(call) {
+            Some(state) => std::mem::replace(state, CallState::Done(outcome)),
+            None => CallState::Done(outcome),
+        };
+        drop(inner);
+        match before {
+            CallState::Waiting(Some(waker)) => waker.wake(),
+            CallState::Waiting(None) => {}
+            CallState::Done(outcome) => self.discard(outcome),
+        }
+    }
+
+    /// Takes back the buffer of a reply that is not read.
+    fn discard(&self, outcome: Outcome) {
+        if let Ok(reply) = outcome {
+            self.buffers.give(reply.buffer);
+        }
+    }
+
+    /// Returns whether the call has ended.
+    #[inline]
+    pub(crate) fn has_ended(&self, call: OutgoingCall) -> bool {
+        matches!(self.inner.borrow().protocol.value(call), Some(CallState::Done(_)))
+    }
+
+    /// Takes the outcome of a call and releases it, if it has ended.
+    #[inline]
+    pub(crate) fn take_outcome(&self, call: OutgoingCall) -> Option<Outcome> {
+        let protocol = &mut self.inner.borrow_mut().protocol;
+        if !matches!(protocol.value(call), Some(CallState::Done(_))) {
+            return None;
+        }
+        match protocol.release(call) {
+            Some(CallState::Done(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Registers the waker of the task that awaits the end of a call.
+    pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
+        let waker = Some(waker.clone());
+        let mut inner = self.inner.borrow_mut();
+        let before = match inner.protocol.value_mut(call) {
+            Some(CallState::Waiting(slot)) => std::mem::replace(slot, waker),
+            _ => waker,
+        };
+        drop(inner);
+        drop(before);
+    }
+
+    /// Gives a call up: informs the peer, and drops the outcome if it has come.
+    pub(crate) fn cancel(self: &Rc<Self>, call: OutgoingCall) {
+        let mut inner = self.inner.borrow_mut();
+        let cancelled = inner.protocol.cancel(call);
+        let released = if cancelled.is_err() { inner.protocol.release(call) } else { None };
+        drop(inner);
+        if let Some(CallState::Done(outcome)) = released {
+            self.discard(outcome);
+        }
+        if cancelled.is_ok() {
+            self.send_control(Deadline::NOW);
+        }
+    }
+
+    /// Uses the channel itself, for what only the loop needs of it.
+    pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
+        use_it(&mut self.inner.borrow_mut().endpoint)
+    }
+}

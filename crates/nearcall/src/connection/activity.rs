@@ -1,0 +1,248 @@
+//! What the connections of one thread report to its event loop: that they were used, and when the
+//! next deadline passes.
+//!
+//! A mechanism forgets by any use that its end sleeps, so the loop arms those connections again
+//! before it sleeps.
+//! **Invariants:** a connection that was used is in the busy set or in the list, unless it spins.
+//! **Not here:** the loop (`reactor.rs`); a client without a loop has no such list.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use nearcall_channel::WaitPolicy;
+use nearcall_os::timerfd;
+
+use super::Connection;
+use super::readiness::ReadinessState;
+use crate::deadline::Deadline;
+use crate::limits::BUSY_MAX;
+
+/// Shared by a loop and its connections.
+pub(crate) struct Activity {
+    /// Connections that were used since they were armed.
+    used: RefCell<Vec<Rc<Connection>>>,
+    /// Connections that were used lately and may be polled for a while.
+    busy: RefCell<Vec<Rc<Connection>>>,
+    /// Connections that have ended and that the loop has not forgotten yet.
+    closed: RefCell<Vec<Rc<Connection>>>,
+    has_closed: Cell<bool>,
+    /// No call's deadline passes before this.
+    deadline: Cell<Deadline>,
+    /// For a hosting loop: becomes readable when a moment has come.
+    host_timer: RefCell<Option<OwnedFd>>,
+    /// A host waits for the loop's descriptor, which reports everything that was so by then.
+    host_waits: Cell<bool>,
+    /// The timer rang for the host, and a wait of the loop's own has silenced it.
+    owes_host: Cell<bool>,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self {
+            used: RefCell::default(),
+            busy: RefCell::default(),
+            closed: RefCell::default(),
+            has_closed: Cell::new(false),
+            deadline: Cell::new(Deadline::NEVER),
+            host_timer: RefCell::default(),
+            host_waits: Cell::new(false),
+            owes_host: Cell::new(false),
+        }
+    }
+}
+
+impl Activity {
+    /// Notes that a connection was used, by the loop or by a call.
+    #[inline]
+    pub(crate) fn touch(&self, connection: &Rc<Connection>) {
+        if connection.wait != WaitPolicy::Spin {
+            self.note_used(connection);
+        }
+        self.wake_host();
+    }
+
+    /// Notes that the loop is about to use a connection.
+    #[inline]
+    pub(crate) fn touch_in_turn(&self, connection: &Rc<Connection>) {
+        if connection.wait != WaitPolicy::Spin {
+            self.note_used(connection);
+        }
+    }
+
+    /// Notes that a connection was used that the loop does not poll in each round.
+    #[inline]
+    pub(crate) fn note_used(&self, connection: &Rc<Connection>) {
+        let readiness = &connection.readiness;
+        let state = readiness.state.get();
+        if state.is_busy() {
+            return;
+        }
+        if state == ReadinessState::Armed {
+            readiness.state.set(ReadinessState::Used);
+        }
+        if connection.wait == WaitPolicy::Adaptive && self.promote(connection) {
+            return;
+        }
+        if !readiness.is_listed.get() && !connection.is_closed() {
+            readiness.is_listed.set(true);
+            self.used.borrow_mut().push(Rc::clone(connection));
+        }
+    }
+
+    /// Puts a connection into the busy set. False: the set is full.
+    #[cold]
+    fn promote(&self, connection: &Rc<Connection>) -> bool {
+        let mut busy = self.busy.borrow_mut();
+        if busy.len() >= BUSY_MAX || connection.is_closed() {
+            return false;
+        }
+        busy.push(Rc::clone(connection));
+        connection.readiness.state.update(ReadinessState::promoted);
+        connection.readiness.misses.set(0);
+        true
+    }
+
+    /// Takes one connection from the list of those that were used.
+    #[inline]
+    pub(crate) fn pop_used(&self) -> Option<Rc<Connection>> {
+        let connection = self.used.borrow_mut().pop()?;
+        connection.readiness.is_listed.set(false);
+        Some(connection)
+    }
+
+    /// Returns how many connections are in the busy set.
+    #[inline]
+    pub(crate) fn busy_count(&self) -> usize {
+        self.busy.borrow().len()
+    }
+
+    /// Returns a connection of the busy set. Cloned, since serving may change the set.
+    #[inline]
+    pub(crate) fn busy_at(&self, index: usize) -> Option<Rc<Connection>> {
+        self.busy.borrow().get(index).cloned()
+    }
+
+    /// Takes the last connection out of the busy set.
+    pub(crate) fn pop_busy(&self) -> Option<Rc<Connection>> {
+        let connection = self.busy.borrow_mut().pop()?;
+        connection.readiness.state.update(ReadinessState::demoted);
+        Some(connection)
+    }
+
+    /// Takes a connection out of the busy set.
+    pub(crate) fn remove_busy(&self, connection: &Rc<Connection>) {
+        self.busy.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        connection.readiness.state.update(ReadinessState::demoted);
+    }
+
+    /// Notes that a connection has ended: the loop has to forget it.
+    #[cold]
+    pub(super) fn note_closed(&self, connection: &Rc<Connection>) {
+        self.closed.borrow_mut().push(Rc::clone(connection));
+        self.has_closed.set(true);
+        self.wake_host();
+    }
+
+    /// Returns whether connections have ended that the loop has not forgotten yet.
+    #[inline]
+    pub(crate) fn has_closed(&self) -> bool {
+        self.has_closed.get()
+    }
+
+    /// Takes the connections that have ended.
+    pub(crate) fn take_closed(&self) -> Vec<Rc<Connection>> {
+        self.has_closed.set(false);
+        self.closed.take()
+    }
+
+    /// Forgets a connection that has ended, or its descriptors would stay open until the next
+    /// round.
+    pub(crate) fn forget(&self, connection: &Rc<Connection>) {
+        self.remove_busy(connection);
+        self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        connection.readiness.is_listed.set(false);
+    }
+
+    /// Forgets all connections that were used.
+    pub(crate) fn clear_used(&self) {
+        self.used.borrow_mut().clear();
+    }
+
+    /// Notes that the loop has to look at the clock at this moment.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: Deadline) {
+        if deadline < self.deadline.get() {
+            self.deadline.set(deadline);
+            self.wake_host();
+        }
+    }
+
+    /// Returns the earliest moment that was noted.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline.get()
+    }
+
+    /// Forgets the moments that were noted: they are looked at now.
+    pub(crate) fn clear_deadline(&self) {
+        self.deadline.set(Deadline::NEVER);
+    }
+
+    /// Has the host of the loop turn it, if it waits: something has changed that no descriptor
+    /// reports.
+    #[inline]
+    pub(crate) fn wake_host(&self) {
+        if self.host_waits.get() {
+            self.wake_waiting_host();
+        }
+    }
+
+    #[cold]
+    fn wake_waiting_host(&self) {
+        self.host_waits.set(false);
+        self.ring_for_host();
+    }
+
+    /// Notes whether the host waits, so that it must be woken.
+    pub(crate) fn set_host_waits(&self, waits: bool) {
+        self.host_waits.set(waits);
+    }
+
+    /// Rings again for the host after a wait of the loop's own, if that has silenced the timer.
+    #[inline]
+    pub(crate) fn notify_host(&self) {
+        if self.owes_host.replace(false) {
+            self.ring_for_host();
+        }
+    }
+
+    #[cold]
+    fn ring_for_host(&self) {
+        if let Some(timer) = &*self.host_timer.borrow() {
+            let _ = timerfd::arm(timer, Duration::ZERO, None);
+        }
+    }
+
+    /// The host's timer, absent while the loop has no host.
+    pub(crate) fn host_timer(&self) -> &RefCell<Option<OwnedFd>> {
+        &self.host_timer
+    }
+
+    /// Silences the timer for a wait of the loop's own, which must sleep though the timer has rung
+    /// for the host; it rings again afterwards.
+    #[cold]
+    pub(crate) fn silence_timer(&self) -> std::io::Result<()> {
+        self.owes_host.set(true);
+        match &*self.host_timer.borrow() {
+            Some(timer) => timerfd::disarm(timer),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets that the timer was silenced.
+    pub(crate) fn clear_owed(&self) {
+        self.owes_host.set(false);
+    }
+}

@@ -1,0 +1,90 @@
+//! How an event loop watches a connection: plain data that the loop keeps with it.
+//!
+//! **Not here:** what the loop does with it (`reactor/watching.rs`, `reactor/busy.rs`).
+
+use std::cell::Cell;
+
+/// How the loop watches a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness {
+    pub(crate) state: Cell<ReadinessState>,
+    pub(crate) tokens: Cell<Tokens>,
+    /// It is in the list of connections that were used.
+    pub(crate) is_listed: Cell<bool>,
+    /// Polls that found nothing since it was last used.
+    pub(crate) misses: Cell<u32>,
+}
+
+/// Where the loop finds out that a connection has something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ReadinessState {
+    /// It was used, and must be armed or looked at before the loop sleeps.
+    #[default]
+    Used,
+    /// It was armed and not used since: its descriptor wakes the loop.
+    Armed,
+    /// It is in the queue of those that may have something.
+    Ready,
+    /// It is in the busy set: polled before the loop sleeps.
+    Busy,
+    /// It is in the busy set and in the queue.
+    BusyReady,
+}
+
+impl ReadinessState {
+    #[inline]
+    pub(crate) fn is_busy(self) -> bool {
+        matches!(self, Self::Busy | Self::BusyReady)
+    }
+
+    /// Returns the state of a connection that entered the queue. `None`: it is there already.
+    #[inline]
+    pub(crate) fn queued(self) -> Option<Self> {
+        match self {
+            Self::Used | Self::Armed => Some(Self::Ready),
+            Self::Busy => Some(Self::BusyReady),
+            Self::Ready | Self::BusyReady => None,
+        }
+    }
+
+    /// Returns the state of a connection that left the queue.
+    #[inline]
+    pub(crate) fn dequeued(self) -> Self {
+        match self {
+            Self::Ready => Self::Used,
+            Self::BusyReady => Self::Busy,
+            other => other,
+        }
+    }
+
+    /// Returns the state of a connection that entered the busy set.
+    #[inline]
+    pub(crate) fn promoted(self) -> Self {
+        match self {
+            Self::Used | Self::Armed => Self::Busy,
+            Self::Ready => Self::BusyReady,
+            other => other,
+        }
+    }
+
+    /// Returns the state of a connection that left the busy set.
+    #[inline]
+    pub(crate) fn demoted(self) -> Self {
+        match self {
+            Self::Busy => Self::Used,
+            Self::BusyReady => Self::Ready,
+            other => other,
+        }
+    }
+}
+
+/// What the loop's epoll knows of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tokens {
+    /// Of the descriptor that reports messages.
+    pub(crate) receive: Option<u64>,
+    /// Of the descriptor that reports room, while it is waited for and is another one.
+    pub(crate) send: Option<u64>,
+    /// The descriptor of messages is watched for room as well.
+    pub(crate) both: bool,
+}

@@ -1,0 +1,503 @@
+//! Receiving over a connection: one message at a time, judged once, returned as an event.
+//!
+//! A message is copied once, out of the channel into a buffer of ours, also while its sender still
+//! writes; a reply keeps that buffer until its caller takes it, and long `bytes` fields of a long
+//! message are slices of it.
+//! **Invariants:** the peer's bytes are looked at only in our copy; no service runs in here.
+//! **Not here:** what a service does with a call (`dispatch.rs`), waiting for several connections
+//! (`reactor.rs`).
+
+use std::rc::Rc;
+
+use nearcall_channel::{Endpoint, Interest, ReceiveError};
+use nearcall_os::poll;
+use nearcall_wire::{
+    CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
+    Payload, ProtocolError, Time, has_references, needs_time,
+};
+
+use super::calls::Reply;
+use super::sending::SMALL_BYTES;
+use super::{Connection, Inner};
+use crate::borrowed::BorrowedSegments;
+use crate::buffer_pool::SMALL_BYTES_MAX;
+use crate::deadline::{self, Deadline};
+use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
+use crate::status::{Code, Status};
+
+/// What receiving came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// No message by the deadline.
+    Empty,
+    /// No message, and never again: the connection has ended.
+    Closed,
+    /// A message that needs no service and was handled.
+    Handled,
+    /// A call or one-way message, in the inline buffer.
+    Call(RequestHead, Payload),
+    /// Calls wait in the queue: [`Connection::take_inbound`].
+    Queued,
+    /// The reply that was waited for; its result is in this part of the inline buffer.
+    Reply(usize, usize),
+}
+
+/// A call or one-way message, without its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestHead {
+    /// None of a one-way message.
+    pub(crate) call: Option<IncomingCall>,
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    pub(crate) deadline: Deadline,
+}
+
+/// A call or one-way message with the buffer that holds it.
+pub(crate) struct InboundCall {
+    pub(crate) head: RequestHead,
+    pub(crate) payload: Payload,
+    pub(crate) buffer: Vec<u8>,
+    /// What of it lies in memory of the peer.
+    pub(crate) borrowed: Option<Box<BorrowedSegments>>,
+}
+
+/// Room for a small message, on the stack.
+pub(crate) type InlineBuf = [u8; INLINE_BYTES];
+
+/// An empty one.
+pub(crate) const INLINE_BUF: InlineBuf = [0; INLINE_BYTES];
+
+/// Longest small message, in bytes: as what is sent in one step.
+const INLINE_BYTES: usize = SMALL_BYTES;
+
+/// Why there is no message.
+pub(super) enum Unreceived {
+    /// The channel is of no further use.
+    Channel(ReceiveError),
+    /// The peer broke the protocol.
+    Protocol(ProtocolError),
+}
+
+impl Connection {
+    /// Receives one message and judges it. Waits until `deadline` at most. The reply to `wanted`
+    /// ends and releases that call where it was received; any other reply is kept for its caller.
+    #[inline(always)]
+    pub(crate) fn receive(
+        self: &Rc<Self>,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: Option<OutgoingCall>,
+    ) -> Event {
+        if self.has_inbound.get() {
+            return Event::Queued;
+        }
+        let mut inner = self.inner.borrow_mut();
+        let message_bytes = match inner.endpoint.receive_small(buf, deadline) {
+            Ok(message_bytes) => message_bytes,
+            Err(ReceiveError::Empty) => return Event::Empty,
+            Err(error) => {
+                drop(inner);
+                return event_of(self.receive_large(&error, deadline));
+            }
+        };
+        // The commonest messages first, by a way on which nothing is moved through memory.
+        let message = &buf[..message_bytes];
+        if let Some(plain) = inner.protocol.handle_plain(message, message_bytes) {
+            let payload = plain.payload;
+            if plain.kind == Kind::Call {
+                let (object, method) = (plain.object, plain.method);
+                let (call, deadline) = (Some(plain.incoming_call()), Deadline::NEVER);
+                return Event::Call(RequestHead { call, object, method, deadline }, payload);
+            }
+            let call = plain.outgoing_call();
+            if Some(call) == wanted {
+                inner.protocol.release(call);
+                let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+                return Event::Reply(start, message_bytes);
+            }
+            drop(inner);
+            self.keep_reply(call, payload, self.copy_of(message), None);
+            return Event::Handled;
+        }
+        drop(inner);
+        match self.handle_small(message) {
+            Slow::Call(head, payload) => Event::Call(head, payload),
+            other => event_of(other),
+        }
+    }
+
+    /// Handles a small message that is neither a plain call nor a plain reply.
+    #[inline(never)]
+    fn handle_small(self: &Rc<Self>, message: &[u8]) -> Slow {
+        if has_references(message) {
+            return self.handle_message(self.copy_of(message), message.len());
+        }
+        match self.judge(message) {
+            Ok(Some(event)) => match request_of(&event) {
+                Some((head, payload)) => Slow::Call(head, payload),
+                None => {
+                    self.handle_event(&event, message);
+                    Slow::Handled
+                }
+            },
+            Ok(None) => Slow::Handled,
+            Err(error) => self.protocol_violation(error, message),
+        }
+    }
+
+    /// Receives a message that is not small or has not come whole, or finds that none comes.
+    #[inline(never)]
+    fn receive_large(self: &Rc<Self>, error: &ReceiveError, deadline: Deadline) -> Slow {
+        if !matches!(error, ReceiveError::DoesNotFit { .. }) {
+            return self.not_received(error);
+        }
+        let mut buffer = self.buffers.take();
+        match self.receive_bytes(&mut buffer, deadline) {
+            Ok(message_bytes) => self.handle_message(buffer, message_bytes),
+            Err(error) => {
+                self.buffers.give(buffer);
+                self.not_received(&error)
+            }
+        }
+    }
+
+    /// Receives one message into `buffer` and returns its length.
+    fn receive_bytes(
+        &self,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        let endpoint = &mut self.inner.borrow_mut().endpoint;
+        loop {
+            match endpoint.receive_vec(buffer, deadline) {
+                Err(ReceiveError::DoesNotFit { message_bytes }) => {
+                    self.make_room(endpoint, buffer, message_bytes);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Makes room for a message that does not fit, or comes in parts. The channel has judged the
+    /// length: it is below the limit of the connection.
+    #[cold]
+    fn make_room(&self, endpoint: &mut Endpoint, buffer: &mut Vec<u8>, message_bytes: usize) {
+        if buffer.len() < message_bytes && message_bytes <= SMALL_BYTES_MAX {
+            self.buffers.grow(buffer, message_bytes);
+        } else {
+            // Has a message that comes in parts collected in a buffer of ours.
+            let mut large = self.buffers.take_large(message_bytes);
+            endpoint.swap_buffer(&mut large);
+            self.buffers.give(large);
+        }
+    }
+
+    /// Judges a message in `buffer`: queues a call, handles everything else.
+    fn handle_message(self: &Rc<Self>, mut buffer: Vec<u8>, message_bytes: usize) -> Slow {
+        let mut borrowed = None;
+        let mut event = match self.judge(&buffer[..message_bytes]) {
+            Ok(event) => event,
+            Err(error) => {
+                let closed = self.protocol_violation(error, &buffer[..message_bytes]);
+                self.buffers.give(buffer);
+                return closed;
+            }
+        };
+        if has_references(&buffer[..message_bytes]) {
+            match self.borrow_segments(event, &mut buffer, message_bytes) {
+                Ok(whole) => (event, borrowed) = whole,
+                Err(error) => {
+                    let closed = match error {
+                        Unreceived::Channel(error) => self.receive_failed(&error),
+                        Unreceived::Protocol(error) => {
+                            self.protocol_violation(error, &buffer[..message_bytes])
+                        }
+                    };
+                    self.buffers.give(buffer);
+                    return closed;
+                }
+            }
+        }
+        match event {
+            Some(ProtocolEvent::Ended { call, end: End::Reply(payload) }) => {
+                self.keep_reply(call, payload, buffer, borrowed);
+                return Slow::Handled;
+            }
+            Some(event) => {
+                if let Some((head, payload)) = request_of(&event) {
+                    let inbound = InboundCall { head, payload, buffer, borrowed };
+                    self.inbound.borrow_mut().push_back(inbound);
+                    self.has_inbound.set(true);
+                    return Slow::Queued;
+                }
+                self.handle_event(&event, &buffer);
+            }
+            None => {}
+        }
+        self.buffers.give(buffer);
+        Slow::Handled
+    }
+
+    /// Judges a message by the protocol, which may have something to reply by itself.
+    fn judge(self: &Rc<Self>, message: &[u8]) -> Result<Option<ProtocolEvent>, ProtocolError> {
+        let mut inner = self.inner.borrow_mut();
+        let now = match needs_time(message) {
+            true => deadline::to_wire(deadline::now()),
+            false => Time::from_ns(0),
+        };
+        let event = inner.protocol.handle_message(now, message, message.len());
+        if inner.protocol.has_transmit() {
+            self.reply_to_control(&mut inner);
+        }
+        event
+    }
+
+    /// Sends what the protocol replies by itself, and has its events handled afterwards.
+    #[cold]
+    fn reply_to_control(self: &Rc<Self>, inner: &mut Inner) {
+        // A channel that fails here fails the next receive as well.
+        let _ = inner.send_control(Deadline::NOW);
+        self.owes_events.set(true);
+        self.touch(Deadline::NEVER);
+    }
+
+    /// Handles an event that is neither a call nor a reply.
+    #[cold]
+    fn handle_event(self: &Rc<Self>, event: &ProtocolEvent, message: &[u8]) {
+        match *event {
+            ProtocolEvent::Ended { call, end: End::Reply(payload) } => {
+                self.keep_reply(call, payload, self.copy_of(message), None);
+            }
+            ProtocolEvent::Ended { call, end: End::Error { status, payload } } => {
+                let (metadata, text) = split_payload(message, payload);
+                self.complete(call, Err(Status::from_peer(status, metadata, text)));
+            }
+            ProtocolEvent::Opened(peer) => {
+                self.peer_instance.set(Some(peer.instance));
+                self.message_bytes_max.set(peer.message_bytes_max);
+            }
+            ProtocolEvent::Drained => self.close(self.close_reason()),
+            ProtocolEvent::PeerDrains => self.handle_events(),
+            // Services ask by themselves whether they are cancelled; this end sends no pings.
+            _ => {}
+        }
+    }
+
+    /// Keeps a reply for its caller.
+    fn keep_reply(
+        &self,
+        call: OutgoingCall,
+        payload: Payload,
+        buffer: Vec<u8>,
+        borrowed: Option<Box<BorrowedSegments>>,
+    ) {
+        let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+        let body = start..payload.message_bytes();
+        self.complete(call, Ok(Reply { buffer, body, borrowed }));
+    }
+
+    /// Returns the same in a buffer that can be kept.
+    #[inline(always)]
+    fn copy_of(&self, message: &[u8]) -> Vec<u8> {
+        let mut buffer = self.buffers.take();
+        buffer[..message.len()].copy_from_slice(message);
+        buffer
+    }
+
+    /// Handles what a message may have left, after its service has run.
+    #[inline]
+    pub(crate) fn finish_message(self: &Rc<Self>) {
+        if self.owes_events.take() {
+            self.handle_owed_events();
+        }
+    }
+
+    /// Handles the events after a reply of the protocol's own: a peer may ask for one with each
+    /// message that it sends, such as a ping, and read none.
+    #[cold]
+    fn handle_owed_events(self: &Rc<Self>) {
+        self.handle_events();
+        if self.inner.borrow().outbox.is_overfull() {
+            self.disconnect_slow_reader();
+        }
+    }
+
+    /// Polls up to `spins` times whether there may be a message.
+    #[inline]
+    pub(crate) fn poll_ready(&self, spins: u32) -> bool {
+        self.has_inbound.get() || self.inner.borrow_mut().endpoint.poll_ready(spins)
+    }
+
+    /// Returns whether calls wait in the queue.
+    #[inline]
+    pub(crate) fn has_inbound(&self) -> bool {
+        self.has_inbound.get()
+    }
+
+    /// Takes the first call of the queue.
+    #[cold]
+    pub(crate) fn take_inbound(&self) -> Option<InboundCall> {
+        let mut inbound = self.inbound.borrow_mut();
+        let first = inbound.pop_front();
+        self.has_inbound.set(!inbound.is_empty());
+        first
+    }
+
+    /// Receives what has come, to find out whether a call was cancelled; calls that came before
+    /// the cancellation wait in the queue.
+    pub(crate) fn look_ahead(self: &Rc<Self>) {
+        for _ in 0..LOOK_AHEAD_MESSAGES_MAX {
+            if self.is_queue_full() {
+                return self.check_hang_up();
+            }
+            let mut buffer = self.buffers.take();
+            match self.receive_bytes(&mut buffer, Deadline::NOW) {
+                Ok(message_bytes) => match self.handle_message(buffer, message_bytes) {
+                    Slow::Queued => self.touch(Deadline::NEVER),
+                    Slow::Closed => return,
+                    _ => self.finish_message(),
+                },
+                Err(ReceiveError::Aborted) => self.buffers.give(buffer),
+                Err(error) => {
+                    self.buffers.give(buffer);
+                    if !matches!(error, ReceiveError::Empty) {
+                        self.receive_failed(&error);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_queue_full(&self) -> bool {
+        let inbound = self.inbound.borrow();
+        let bytes: usize = inbound.iter().map(|call| call.buffer.len()).sum();
+        inbound.len() >= LOOK_AHEAD_MESSAGES_MAX || bytes >= LOOK_AHEAD_BYTES_MAX
+    }
+
+    /// Finds out whether the peer is gone: what it has sent cannot be looked through any more, but
+    /// its end can still be seen.
+    #[cold]
+    fn check_hang_up(self: &Rc<Self>) {
+        let polled = self.with_endpoint(|endpoint| {
+            poll::poll_one(endpoint.control_fd(), poll::Interest::HangUp, Deadline::NOW)
+        });
+        if let Ok(Some(_)) = polled {
+            self.receive_failed(&ReceiveError::PeerGone);
+        }
+    }
+
+    /// Announces a sleep on the channel's descriptor. False: receive first.
+    #[inline]
+    pub(crate) fn arm(&self) -> bool {
+        if self.has_inbound() {
+            return false;
+        }
+        let mut inner = self.inner.borrow_mut();
+        let writes = inner.unflushed || !inner.outbox.is_empty();
+        (!writes || inner.endpoint.arm(Interest::Send)) && inner.endpoint.arm(Interest::Receive)
+    }
+
+    #[cold]
+    fn not_received(self: &Rc<Self>, error: &ReceiveError) -> Slow {
+        match error {
+            ReceiveError::Empty => Slow::Empty,
+            // A message that its sender has given up was something, too.
+            ReceiveError::Aborted => Slow::Handled,
+            error => self.receive_failed(error),
+        }
+    }
+
+    #[cold]
+    fn receive_failed(self: &Rc<Self>, error: &ReceiveError) -> Slow {
+        self.abort(Status::unavailable(match error {
+            ReceiveError::PeerGone => format!("{} went away", self.name),
+            _ => format!("the connection to {} failed: {error}", self.name),
+        }));
+        Slow::Closed
+    }
+
+    /// Ends the connection to a peer that broke the protocol by `message`. The peer gets the reason
+    /// as the error of one of its calls, if it has any.
+    #[cold]
+    fn protocol_violation(self: &Rc<Self>, error: ProtocolError, message: &[u8]) -> Slow {
+        self.violation.set(Some(error.name()));
+        if let Some(call) = call_id(message) {
+            self.notify_violation(call, &error);
+        }
+        self.abort(Status::internal(format!("{} {error}; the connection is closed", self.name)));
+        Slow::Closed
+    }
+
+    /// Ends a call of a peer that broke the protocol with an error that names the reason. Once, and
+    /// only if there is room now.
+    #[cold]
+    pub(super) fn notify_violation(&self, call: CallId, error: &ProtocolError) {
+        if self.has_notified.replace(true) {
+            return;
+        }
+        let text = format!("the connection is closed: this peer {error}");
+        let inner = &mut *self.inner.borrow_mut();
+        let message_bytes_max = self.message_bytes_max.get() as usize;
+        let text_bytes = text.len().min(message_bytes_max.saturating_sub(HEADER_BYTES));
+        let payload = Payload::new(0, text_bytes).unwrap_or(Payload::EMPTY);
+        let head = Frame::Error { id: call, status: Code::Internal, payload }.encode();
+        if inner.outbox.is_empty() && !inner.unflushed {
+            let notice = [&head, &text.as_bytes()[..text_bytes]].concat();
+            // The connection ends in any case.
+            let _ = inner.endpoint.send(&notice, Deadline::NOW);
+            let _ = inner.endpoint.flush(Deadline::NOW);
+        }
+    }
+}
+
+/// Returns the id in the header of a call, whatever is wrong with the message.
+fn call_id(message: &[u8]) -> Option<CallId> {
+    let is_call = message.len() >= HEADER_BYTES && message[1] == Kind::Call as u8;
+    let word = message.get(16..24)?.first_chunk()?;
+    is_call.then(|| CallId::from_word(u64::from_le_bytes(*word)))
+}
+
+/// What the slow ways of receiving came to. A type of its own, so that an [`Event`] is made where
+/// it is matched, and stays in registers.
+enum Slow {
+    Empty,
+    Closed,
+    Handled,
+    Queued,
+    Call(RequestHead, Payload),
+}
+
+#[inline(always)]
+fn event_of(slow: Slow) -> Event {
+    match slow {
+        Slow::Empty => Event::Empty,
+        Slow::Closed => Event::Closed,
+        Slow::Handled => Event::Handled,
+        Slow::Queued => Event::Queued,
+        Slow::Call(head, payload) => Event::Call(head, payload),
+    }
+}
+
+/// The call or one-way message that an event is, if it is one.
+#[inline]
+fn request_of(event: &ProtocolEvent) -> Option<(RequestHead, Payload)> {
+    match *event {
+        ProtocolEvent::Call { call, object, method, deadline, payload } => {
+            let deadline = deadline::from_wire(deadline);
+            Some((RequestHead { call: Some(call), object, method, deadline }, payload))
+        }
+        ProtocolEvent::Oneway { object, method, deadline, payload } => {
+            let deadline = deadline::from_wire(deadline);
+            Some((RequestHead { call: None, object, method, deadline }, payload))
+        }
+        _ => None,
+    }
+}
+
+/// Returns metadata and body of a message.
+#[inline]
+pub(crate) fn split_payload(message: &[u8], payload: Payload) -> (&[u8], &[u8]) {
+    let rest = &message[HEADER_BYTES..payload.message_bytes()];
+    rest.split_at(payload.metadata_bytes.into())
+}

@@ -1,0 +1,642 @@
+//! Sending over a connection: requests, replies and control messages of the protocol.
+//!
+//! A message of up to two cache lines is put together on the stack; a longer one is marshalled in
+//! place, behind its header; one that the channel takes in several parts goes part by part, so that
+//! the receiver copies the first while the next is marshalled.
+//! **Invariants:** messages leave in the order in which the protocol made their headers; a header
+//! that was made is sent, kept in the outbox, or its call is ended.
+//! **Not here:** waiting until a full channel has room again (`reactor.rs`).
+
+use std::rc::Rc;
+
+use bytes::BufMut;
+use nearcall_channel::{Claim, SendError};
+use nearcall_os::sink::{Sink, SinkBuf};
+use nearcall_wire::{
+    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
+};
+
+use super::lending::Gathered;
+use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
+use super::{Connection, Inner};
+use crate::codec::{self, Message};
+use crate::deadline::{self, Deadline};
+use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::status::{Code, Detail, Status};
+
+/// What is to be called, and what travels beside the message.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    /// When it ends by itself.
+    pub(crate) deadline: Deadline,
+    pub(crate) metadata: &'a [u8],
+}
+
+/// Why a message did not leave.
+enum Unsent<E> {
+    /// The protocol refused it.
+    Protocol(E),
+    /// No room by the deadline, or too much is waiting already.
+    Full,
+    /// The channel is of no further use.
+    Channel(SendError),
+    /// The message, of this length in bytes, is above the limit of the channel.
+    TooLarge(usize),
+    /// The message cannot be marshalled.
+    Message(Status),
+}
+
+impl<E> From<Status> for Unsent<E> {
+    fn from(status: Status) -> Self {
+        Self::Message(status)
+    }
+}
+
+impl Connection {
+    /// Starts a call. Waits for room until `deadline` at most.
+    #[inline]
+    pub(crate) fn start_call(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        deadline: Deadline,
+    ) -> Result<OutgoingCall, Status> {
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.start_call_of(outgoing, body, true, deadline);
+            if let Some(started) = self.lend_with(outgoing.metadata, body, send) {
+                return started;
+            }
+        }
+        self.start_call_of(outgoing, body, false, deadline)
+    }
+
+    #[inline(always)]
+    fn start_call_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        deadline: Deadline,
+    ) -> Result<OutgoingCall, Status> {
+        let Some(message) = self.request(outgoing, body, lends) else {
+            return Err(self.not_sent(outgoing, body));
+        };
+        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
+        match sent {
+            Ok(call) => {
+                self.touch(outgoing.deadline);
+                Ok(call)
+            }
+            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
+        }
+    }
+
+    /// Sends a message that is never answered. Waits for room until `deadline` at most.
+    pub(crate) fn send_oneway(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| self.send_oneway_of(outgoing, body, true, deadline);
+            if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
+                return sent;
+            }
+        }
+        self.send_oneway_of(outgoing, body, false, deadline)
+    }
+
+    #[inline(always)]
+    fn send_oneway_of(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        let Some(NewCall { now, request }) = self.request(outgoing, body, lends) else {
+            return Err(self.not_sent(outgoing, body));
+        };
+        let message = NewOneway { now, request };
+        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
+        match sent {
+            Ok(()) => {
+                self.touch(Deadline::NEVER);
+                Ok(())
+            }
+            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
+        }
+    }
+
+    /// Returns what to send. `None`: the connection has ended, or the message is above every limit;
+    /// `not_sent` returns why.
+    #[inline(always)]
+    fn request(
+        &self,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        lends: bool,
+    ) -> Option<NewCall> {
+        let Payload { metadata_bytes, body_bytes, .. } =
+            Payload::new(outgoing.metadata.len(), codec::encoded_bytes(body))?;
+        let payload = Payload { metadata_bytes, body_bytes, references: lends };
+        if self.is_closed() {
+            return None;
+        }
+        let &Outgoing { object, method, deadline, .. } = outgoing;
+        // Without a deadline the time does not matter.
+        let now = match deadline {
+            Deadline::NEVER => Time::from_ns(0),
+            _ => deadline::to_wire(deadline::now()),
+        };
+        let deadline = deadline::to_wire(deadline);
+        Some(NewCall { now, request: Request { object, method, deadline, payload } })
+    }
+
+    #[cold]
+    fn not_sent(&self, outgoing: &Outgoing<'_>, body: &impl Message) -> Status {
+        if self.is_closed() {
+            return self.close_reason();
+        }
+        let bytes = outgoing.metadata.len() + codec::encoded_bytes(body);
+        Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
+    }
+
+    #[cold]
+    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
+        // Room may have been claimed before the protocol refused, and that ends a sleep.
+        self.touch(Deadline::NEVER);
+        match unsent {
+            Unsent::Protocol(StartError::Draining | StartError::Closed) => self.close_reason(),
+            Unsent::Protocol(StartError::TooLarge { message_bytes, .. }) => {
+                self.too_large("request", message_bytes)
+            }
+            Unsent::Protocol(StartError::MetadataTooLarge {
+                metadata_bytes,
+                metadata_bytes_max,
+            }) => Status::resource_exhausted(format!(
+                "the metadata of {metadata_bytes} bytes are above the limit of \
+                 {metadata_bytes_max} bytes agreed on with {}; raise \
+                 `Limits::metadata_bytes_max` at both ends",
+                self.name
+            )),
+            Unsent::Protocol(error) => {
+                Status::new(error.status(), format!("{error}, on the way to {}", self.name))
+            }
+            Unsent::Full if deadline.has_passed() => Status::deadline_exceeded(format!(
+                "{} did not read what was sent before in time; the method has not run",
+                self.name
+            )),
+            Unsent::Full => Status::resource_exhausted(format!(
+                "{} does not read what was sent before; try again later",
+                self.name
+            )),
+            Unsent::TooLarge(message_bytes) => self.too_large("request", message_bytes),
+            Unsent::Message(status) => status,
+            Unsent::Channel(error) => {
+                self.channel_failed(&error);
+                self.close_reason()
+            }
+        }
+    }
+
+    /// Replies to a call of the peer. Never waits: what finds no room is kept and sent later.
+    #[inline]
+    pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
+        let lent = match self.lending.may_lend() {
+            true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
+            false => None,
+        };
+        let sent = lent.unwrap_or_else(|| self.reply_of(call, result, false));
+        match sent {
+            Ok(()) => self.touch(Deadline::NEVER),
+            Err(unsent) => {
+                let reply_bytes = HEADER_BYTES + codec::encoded_bytes(result);
+                self.not_replied(call, unsent, reply_bytes);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reply_of(
+        &self,
+        call: IncomingCall,
+        result: &impl Message,
+        lends: bool,
+    ) -> Result<(), Unsent<ReplyError>> {
+        let payload = Payload::new(0, codec::encoded_bytes(result));
+        let payload = payload.ok_or(Unsent::TooLarge(usize::MAX))?;
+        let message = NewReply { call, payload: Payload { references: lends, ..payload } };
+        self.inner.borrow_mut().send(&message, &[], result, Deadline::NOW)
+    }
+
+    #[cold]
+    fn not_replied(
+        self: &Rc<Self>,
+        call: IncomingCall,
+        unsent: Unsent<ReplyError>,
+        reply_bytes: usize,
+    ) {
+        // As `not_started`: of a long answer to a call that was cancelled, say.
+        self.touch(Deadline::NEVER);
+        match unsent {
+            Unsent::Protocol(ReplyError::Ended) => {}
+            Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_) => {
+                self.fail(call, &self.too_large("reply", reply_bytes));
+            }
+            Unsent::Message(status) => self.fail(call, &status),
+            Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full => {
+                let text = "the caller does not read the replies that it asked for";
+                self.fail(call, &Status::resource_exhausted(text));
+            }
+            Unsent::Channel(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Replies to a call of the peer with an error. Never waits.
+    pub(crate) fn fail(self: &Rc<Self>, call: IncomingCall, status: &Status) {
+        let text = status.message().as_bytes();
+        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
+        let sent = self.inner.borrow_mut().send_error(call, status.code(), status.detail(), text);
+        match sent {
+            Ok(()) => self.touch(Deadline::NEVER),
+            // Something of the protocol's own may have left before.
+            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
+                self.touch(Deadline::NEVER)
+            }
+            Err(Unsent::Full) => self.disconnect_slow_reader(),
+            Err(Unsent::Channel(error)) => self.channel_failed(&error),
+        }
+    }
+
+    /// Ends the connection to a peer that sends requests and does not even read refusals.
+    #[cold]
+    pub(super) fn disconnect_slow_reader(self: &Rc<Self>) {
+        let why = format!("{} does not read its replies and was disconnected", self.name);
+        self.abort(Status::resource_exhausted(why));
+    }
+
+    /// Returns the status of a message above the limit, which names the end whose limit it is.
+    #[cold]
+    pub(super) fn too_large(&self, what: &str, message_bytes: usize) -> Status {
+        let max = self.message_bytes_max.get();
+        let (owner, place) = match max < self.own_message_bytes_max {
+            true => (self.name.as_str(), "there"),
+            false => ("this end", "here"),
+        };
+        Status::resource_exhausted(format!(
+            "the {what} of {message_bytes} bytes is above the message limit of {max} bytes of \
+             {owner}; raise `Limits::message_bytes_max` {place}"
+        ))
+    }
+
+    /// Sends the control messages of the protocol: greetings, cancellations, refusals, pongs.
+    pub(crate) fn send_control(self: &Rc<Self>, deadline: Deadline) {
+        let sent = self.inner.borrow_mut().send_control(deadline);
+        self.handle_events();
+        match sent {
+            Ok(true) => self.touch(Deadline::NEVER),
+            Ok(false) => {}
+            Err(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Moves on what found no room before. False: some of it is still here.
+    pub(crate) fn flush(self: &Rc<Self>, deadline: Deadline) -> bool {
+        let flushed = self.inner.borrow_mut().flush(deadline);
+        match flushed {
+            Ok(done) => done,
+            Err(error) => {
+                self.channel_failed(&error);
+                true
+            }
+        }
+    }
+
+    /// Returns whether something waits for room in the channel.
+    #[inline]
+    pub(crate) fn has_pending_writes(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.unflushed || !inner.outbox.is_empty()
+    }
+
+    #[cold]
+    pub(super) fn channel_failed(self: &Rc<Self>, error: &SendError) {
+        self.close(Status::unavailable(match error {
+            SendError::PeerGone => format!("{} went away", self.name),
+            _ => format!("the connection to {} failed: {error}", self.name),
+        }));
+    }
+}
+
+impl Inner {
+    /// Sends a message, or keeps it if that may not wait.
+    #[inline]
+    fn send<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        deadline: Deadline,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        if self.protocol.has_transmit() {
+            self.send_control(deadline).map_err(Unsent::Channel)?;
+        }
+        let message_bytes = message.message_bytes();
+        if !self.outbox.is_empty() {
+            if deadline == Deadline::NOW {
+                return self.keep(message, metadata, body);
+            }
+            // A sender that may wait lets nothing go past what found no room before.
+            if !self.flush(deadline).map_err(Unsent::Channel)? {
+                return Err(Unsent::Full);
+            }
+        }
+        if message_bytes > SMALL_BYTES {
+            return self.send_large(message, metadata, body, deadline);
+        }
+        let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
+        let mut bytes = [0; SMALL_BYTES];
+        let bytes = &mut bytes[..message_bytes];
+        marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
+        match self.endpoint.send(bytes, deadline) {
+            Ok(()) if deadline == Deadline::NEVER || self.takes_whole => {
+                self.unflushed = false;
+                Ok(prepared)
+            }
+            Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
+            Err(SendError::Full) if deadline == Deadline::NOW => {
+                self.outbox.push(bytes.to_vec());
+                Ok(prepared)
+            }
+            Err(SendError::Full) => {
+                message.undo(&mut self.protocol, prepared);
+                Err(Unsent::Full)
+            }
+            Err(error) => Err(Unsent::Channel(error)),
+        }
+    }
+
+    /// Notes whether the mechanism has taken what was committed.
+    #[inline]
+    fn flush_one(&mut self) -> Result<(), SendError> {
+        self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
+        Ok(())
+    }
+
+    /// Claims room, marshals in place.
+    fn send_large<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        deadline: Deadline,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        match self.send_claimed(message, metadata, body, deadline)? {
+            Some(prepared) if deadline == Deadline::NEVER => Ok(prepared),
+            Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
+            None if deadline == Deadline::NOW => self.keep(message, metadata, body),
+            None => Err(Unsent::Full),
+        }
+    }
+
+    /// `None`: no room in time, and the protocol knows of nothing.
+    fn send_claimed<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        deadline: Deadline,
+    ) -> Result<Option<O::Prepared>, Unsent<O::Refused>> {
+        let Self { endpoint, protocol, .. } = self;
+        let message_bytes = message.message_bytes();
+        let claim = match endpoint.claim(message_bytes, deadline) {
+            Ok(claim) => claim,
+            Err(SendError::Full) => return Ok(None),
+            // The limit of the protocol is not above that of the channel.
+            Err(SendError::TooLarge { .. }) => {
+                let prepared = message.prepare(protocol).map_err(Unsent::Protocol)?;
+                message.undo(protocol, prepared);
+                return Err(Unsent::TooLarge(message_bytes));
+            }
+            Err(error) => return Err(Unsent::Channel(error)),
+        };
+        let prepared = message.prepare(protocol).map_err(Unsent::Protocol)?;
+        match fill(claim, message, prepared, metadata, body) {
+            Ok(()) => Ok(Some(prepared)),
+            Err(unsent) => {
+                message.undo(protocol, prepared);
+                match unsent {
+                    // Its time was up in the middle; the channel has told the peer to forget it.
+                    Unsent::Channel(SendError::Full) => Ok(None),
+                    unsent => Err(unsent),
+                }
+            }
+        }
+    }
+
+    /// Keeps a message until there is room.
+    #[cold]
+    fn keep<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        if !self.outbox.has_room_for(message.message_bytes()) {
+            return Err(Unsent::Full);
+        }
+        let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
+        self.outbox.push(marshal(message, prepared, metadata, body).map_err(Unsent::Message)?);
+        Ok(prepared)
+    }
+
+    /// Sends an error, or keeps it: a refusal finds room in an outbox that takes no more replies.
+    fn send_error(
+        &mut self,
+        call: IncomingCall,
+        code: Code,
+        detail: Option<Detail>,
+        text: &[u8],
+    ) -> Result<(), Unsent<ReplyError>> {
+        self.send_control(Deadline::NOW).map_err(Unsent::Channel)?;
+        let metadata = detail.map_or(&[][..], Detail::metadata);
+        // A connection for tiny messages gets less, in the end the code alone.
+        for (metadata, text) in [(metadata, text), (&[], text), (&[], &[])] {
+            let payload = Payload::new(metadata.len(), text.len()).unwrap_or(Payload::EMPTY);
+            match self.protocol.fail(call, code, payload) {
+                Err(ReplyError::TooLarge) => {}
+                head => {
+                    let head = head.map_err(Unsent::Protocol)?;
+                    return self.send_bytes(&[&head, metadata, text].concat());
+                }
+            }
+        }
+        Err(Unsent::Protocol(ReplyError::TooLarge))
+    }
+
+    /// Sends a whole message, or keeps it.
+    fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
+        if self.outbox.is_empty() {
+            match self.endpoint.send(message, Deadline::NOW) {
+                Ok(()) => {
+                    let done = flush_channel(&mut self.endpoint, Deadline::NOW);
+                    self.unflushed = !done.map_err(Unsent::Channel)?;
+                    return Ok(());
+                }
+                Err(SendError::Full) => {}
+                Err(error) => return Err(Unsent::Channel(error)),
+            }
+        }
+        if self.outbox.is_overfull() {
+            return Err(Unsent::Full);
+        }
+        self.outbox.push(message.to_vec());
+        Ok(())
+    }
+
+    /// Sends the protocol's own messages, or keeps them. Whether there were any.
+    pub(super) fn send_control(&mut self, deadline: Deadline) -> Result<bool, SendError> {
+        let mut sent = false;
+        while self.protocol.has_transmit() {
+            sent = true;
+            if self.outbox.is_empty() && self.send_one_control(deadline)? {
+                self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
+                continue;
+            }
+            let Some(head) = self.protocol.poll_transmit() else { return Ok(sent) };
+            // Bounded by the receiver: a peer that has too many of them here is disconnected.
+            self.outbox.push(head.to_vec());
+        }
+        Ok(sent)
+    }
+
+    /// Sends one message of the protocol's own. False: no room.
+    fn send_one_control(&mut self, deadline: Deadline) -> Result<bool, SendError> {
+        let Self { endpoint, protocol, .. } = self;
+        let mut claim = match endpoint.claim(HEADER_BYTES, deadline) {
+            Ok(claim) => claim,
+            Err(SendError::Full) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(head) = protocol.poll_transmit() else { return Ok(false) };
+        claim.write(&head)?;
+        claim.commit()?;
+        Ok(true)
+    }
+
+    fn flush(&mut self, deadline: Deadline) -> Result<bool, SendError> {
+        let Self { endpoint, outbox, unflushed, .. } = self;
+        *unflushed = !flush_channel(endpoint, deadline)?;
+        while !*unflushed {
+            let Some(message) = outbox.front() else { return Ok(true) };
+            match endpoint.send(message, deadline) {
+                Ok(()) => outbox.pop(),
+                Err(SendError::Full) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            *unflushed = !flush_channel(endpoint, deadline)?;
+        }
+        Ok(false)
+    }
+}
+
+/// Writes a whole message into the room for it, and sends it.
+#[inline]
+fn fill<O: OutboundMessage>(
+    mut claim: Claim<'_>,
+    message: &O,
+    prepared: O::Prepared,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<(), Unsent<O::Refused>> {
+    let message_bytes = message.message_bytes();
+    let space = claim.space().map_err(Unsent::Channel)?;
+    if let Some(space) = space.get_mut(..message_bytes) {
+        marshal_into(space, message, prepared, metadata, body).map_err(Unsent::Message)?;
+        claim.written(message_bytes).map_err(Unsent::Channel)?;
+    } else {
+        let mut into = SinkBuf::new(Pieces { claim: &mut claim, failed: None });
+        into.put_slice(&message.head(prepared));
+        into.put_slice(metadata);
+        codec::encode_all(body, &mut into);
+        match into.finish().failed {
+            // The message is longer than it announced.
+            Some(SendError::TooLarge { .. }) => return Err(Unsent::Message(changed())),
+            Some(error) => return Err(Unsent::Channel(error)),
+            None if claim.left_bytes() > 0 => return Err(Unsent::Message(changed())),
+            None => {}
+        }
+    }
+    claim.commit().map_err(Unsent::Channel)
+}
+
+/// A long message on its way into a channel: each part leaves when it is full. After a failure the
+/// rest is dropped, since marshalling cannot be stopped.
+struct Pieces<'a, 'b> {
+    claim: &'a mut Claim<'b>,
+    failed: Option<SendError>,
+}
+
+impl Sink for Pieces<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.claim.write(bytes).err();
+        }
+    }
+}
+
+/// True: nothing is left in this process.
+#[inline]
+fn flush_channel(
+    endpoint: &mut nearcall_channel::Endpoint,
+    deadline: Deadline,
+) -> Result<bool, SendError> {
+    match endpoint.flush(deadline) {
+        Ok(()) => Ok(true),
+        Err(SendError::Full) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[inline]
+fn write_payload(into: &mut [u8], metadata: &[u8], body: &impl Message) -> Result<(), Status> {
+    let (place, rest) = into.split_at_mut(metadata.len());
+    place.copy_from_slice(metadata);
+    codec::encode_into(body, rest)
+}
+
+/// A whole message, to be kept. Allocates.
+fn marshal<O: OutboundMessage>(
+    message: &O,
+    prepared: O::Prepared,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<Vec<u8>, Status> {
+    let mut bytes = vec![0; message.message_bytes()];
+    marshal_into(&mut bytes, message, prepared, metadata, body)?;
+    Ok(bytes)
+}
+
+#[inline]
+fn marshal_into<O: OutboundMessage>(
+    bytes: &mut [u8],
+    message: &O,
+    prepared: O::Prepared,
+    metadata: &[u8],
+    body: &impl Message,
+) -> Result<(), Status> {
+    bytes[..HEADER_BYTES].copy_from_slice(&message.head(prepared));
+    write_payload(&mut bytes[HEADER_BYTES..], metadata, body)
+}
+
+#[cold]
+fn changed() -> Status {
+    Status::internal("the message has another length than it announced")
+}
+
+/// Up to this length, in bytes, a message is put together on the stack and handed over in one step:
+/// two cache lines, header included. Copying them again costs less than the steps of a claim.
+pub(super) const SMALL_BYTES: usize = 128;

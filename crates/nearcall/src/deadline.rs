@@ -1,0 +1,36 @@
+//! The moments until which calls wait: one type from the generated caller down to the futex.
+//!
+//! **Invariants:** a [`Deadline`] is nanoseconds of `CLOCK_MONOTONIC` everywhere; the call protocol
+//! gets the same number as a [`Time`], and only here does one become the other.
+//! **Not here:** what is left of a deadline, which is what travels (`nearcall-wire`).
+
+use std::time::Duration;
+
+pub use nearcall_os::Deadline;
+use nearcall_os::clock;
+use nearcall_wire::Time;
+
+/// Reads the clock of all deadlines. About 30 ns.
+#[inline]
+pub(crate) fn now() -> Deadline {
+    Deadline::from_ns(clock::monotonic_ns())
+}
+
+/// Returns the moment that lies `span` after `moment`.
+#[inline]
+pub(crate) fn later(moment: Deadline, span: Duration) -> Deadline {
+    let ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    Deadline::from_ns(moment.as_ns().saturating_add(ns))
+}
+
+/// Returns the same moment for the call protocol.
+#[inline(always)]
+pub(crate) fn to_wire(deadline: Deadline) -> Time {
+    Time::from_ns(deadline.as_ns())
+}
+
+/// Returns the same moment from the call protocol.
+#[inline(always)]
+pub(crate) fn from_wire(time: Time) -> Deadline {
+    Deadline::from_ns(time.as_ns())
+}

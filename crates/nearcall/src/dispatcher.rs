@@ -1,0 +1,100 @@
+//! The seam between the runtime and generated dispatchers: a call on its way into a service.
+//!
+//! **Invariants:** the request is unmarshalled before the method runs; a result that comes after
+//! the deadline is an error.
+//! **Not here:** finding the object and running it (`dispatch.rs`), replying later
+//! (`responder.rs`).
+
+use std::any::Any;
+
+use crate::codec::{self, Body, Message};
+use crate::context::Context;
+use crate::interface::Interface;
+use crate::responder::Responder;
+use crate::status::{Detail, Status};
+
+/// Brings calls to an implementation. Generated code has one for each interface.
+pub trait Dispatcher: 'static {
+    /// Returns the interface that it implements.
+    fn interface(&self) -> &'static Interface;
+
+    /// Returns the implementation as generated callers of the same build know it, for the short
+    /// circuit.
+    fn local(&self) -> &dyn Any;
+
+    /// Unmarshals a call, runs the method, replies.
+    fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// A call or one-way message on its way into a service. Generated code consumes it.
+pub struct Incoming<'a> {
+    pub(crate) method: u32,
+    pub(crate) body: Body<'a>,
+    pub(crate) context: Context<'a>,
+}
+
+impl Incoming<'_> {
+    /// Returns the number of the method.
+    #[inline]
+    pub fn method(&self) -> u32 {
+        self.method
+    }
+
+    /// Runs a method that replies when it returns.
+    #[inline]
+    pub fn reply<Q: Message + Default, R: Message>(
+        self,
+        serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
+    ) {
+        let sink = self.context.sink();
+        let answer = codec::decode(self.body).map_err(bad_request);
+        match answer.and_then(|request: Q| serve(&self.context, &request)) {
+            Ok(_) if self.context.deadline_moment().has_passed() => {
+                sink.fail(&Status::answered_late());
+            }
+            Ok(result) => sink.reply(&result),
+            Err(status) => sink.fail(&status),
+        }
+    }
+
+    /// Runs a method that may reply later.
+    pub fn reply_later<Q: Message + Default, R: Message + 'static>(
+        self,
+        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
+    ) {
+        let sink = self.context.sink();
+        match codec::decode(self.body).map_err(bad_request) {
+            Ok(request) => {
+                let responder = Responder::new(sink.detach(), self.context.deadline_moment());
+                serve(&self.context, &request, responder);
+            }
+            Err(status) => sink.fail(&status),
+        }
+    }
+
+    /// Runs a one-way method. What cannot be unmarshalled is dropped.
+    pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
+        let sink = self.context.sink();
+        match codec::decode(self.body) {
+            Ok(request) => {
+                serve(&self.context, &request);
+                // It may have been called as if it had a reply.
+                sink.reply(&());
+            }
+            Err(status) => sink.fail(&bad_request(status)),
+        }
+    }
+
+    /// Refuses a method that the interface does not have.
+    pub fn unimplemented(self) {
+        let interface = self.context.interface_name();
+        let text = format!("{interface} has no method with the number {:#x}", self.method);
+        let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
+        self.context.sink().fail(&status);
+    }
+}
+
+#[cold]
+fn bad_request(status: Status) -> Status {
+    Status::internal(format!("bad request: {}", status.message()))
+}

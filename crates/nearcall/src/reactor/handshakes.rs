@@ -1,0 +1,369 @@
+//! Handshakes with clients and servers, each on a thread of its own until it is done, so that a
+//! peer that is slow does not hold the loop up.
+//!
+//! **Invariants:** so many handshakes run at once and no more; while clients wait for their turn,
+//! the handshake that has taken longest is ended, so that silent clients keep others out only
+//! briefly; a failed handshake concerns its client only.
+//! **Not here:** the handshake (`nearcall-channel`), what a server agrees to (`acceptor.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use nearcall_channel::{
+    Address as Place, Endpoint, HandshakeError, Listener, Mechanism, Options, Rendezvous, connect,
+};
+use nearcall_os::{poll, socket};
+
+use super::mailbox::Handshaked;
+use super::{ListenerEntry, ListenerId, Reactor, Source};
+use crate::connection::Connection;
+use crate::deadline::{self, Deadline};
+use crate::limits::{
+    ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX, HANDSHAKES_MAX,
+    HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX, PENDING_CLIENTS_PER_UID_MAX,
+};
+use crate::status::Status;
+
+/// Handshakes of one loop.
+pub(super) struct PendingHandshakes {
+    last: Cell<u64>,
+    running: RefCell<HashMap<u64, Purpose>>,
+    /// Clients that wait for their handshake to begin.
+    pending: RefCell<VecDeque<PendingClient>>,
+    /// When a handshake may be ended for the sake of those that wait.
+    start_at: Cell<Deadline>,
+    /// Clients whose channel is open and that have not greeted yet, and how long they may take.
+    greeting: RefCell<VecDeque<(Deadline, Weak<Connection>)>>,
+    /// Listeners that wait until a handshake ends or a moment comes.
+    paused: RefCell<Vec<ListenerId>>,
+    resume_at: Cell<Deadline>,
+}
+
+/// A user of this machine; those of all others together count as one.
+type User = Option<u32>;
+
+/// A client that was accepted and whose handshake has not begun.
+struct PendingClient {
+    listener: ListenerId,
+    user: User,
+    socket: OwnedFd,
+    rendezvous: Rendezvous,
+}
+
+/// A handshake with a client.
+struct Serving {
+    listener: ListenerId,
+    user: User,
+    since: Deadline,
+    /// A duplicate, to end the handshake with. None: it was ended, and its thread will post soon.
+    line: Option<(OwnedFd, Rendezvous)>,
+}
+
+/// The outcome of connecting, once it is there.
+pub(crate) type Connected = Rc<Cell<Option<Result<Endpoint, HandshakeError>>>>;
+
+enum Purpose {
+    Serve(Serving),
+    Connect(Connected),
+}
+
+impl Purpose {
+    /// Returns the handshake with a client, if it goes on.
+    fn serving(&self) -> Option<&Serving> {
+        match self {
+            Self::Serve(serving) if serving.line.is_some() => Some(serving),
+            _ => None,
+        }
+    }
+}
+
+impl Default for PendingHandshakes {
+    fn default() -> Self {
+        Self {
+            last: Cell::new(0),
+            running: RefCell::default(),
+            pending: RefCell::default(),
+            start_at: Cell::new(Deadline::NEVER),
+            greeting: RefCell::default(),
+            paused: RefCell::default(),
+            resume_at: Cell::new(Deadline::NEVER),
+        }
+    }
+}
+
+impl Reactor {
+    /// Waits for clients at a listener.
+    pub(crate) fn add_listener(&self, entry: ListenerEntry) -> io::Result<ListenerId> {
+        let entry = Rc::new(entry);
+        let token = self.sources.borrow_mut().add(Source::Listener(Rc::clone(&entry)));
+        match self.epoll.add(&entry.listener, poll::Interest::Readable, token) {
+            Ok(()) => Ok(ListenerId(token)),
+            Err(error) => {
+                self.sources.borrow_mut().remove(token);
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes a listener. Clients whose handshake is under way are dropped.
+    pub(crate) fn remove_listener(&self, id: ListenerId) {
+        if let Some(entry) = self.listener(id) {
+            let _ = self.epoll.delete(&entry.listener);
+            self.sources.borrow_mut().remove(id.0);
+        }
+    }
+
+    fn listener(&self, id: ListenerId) -> Option<Rc<ListenerEntry>> {
+        match self.sources.borrow().get(id.0) {
+            Some(Source::Listener(entry)) => Some(Rc::clone(entry)),
+            _ => None,
+        }
+    }
+
+    /// Stops or goes on listening.
+    fn set_listener_paused(&self, id: ListenerId, paused: bool) {
+        if let Some(entry) = self.listener(id) {
+            let interest = if paused { poll::Interest::HangUp } else { poll::Interest::Readable };
+            let _ = self.epoll.modify(entry.listener.as_fd(), interest, id.0);
+        }
+    }
+
+    /// Begins to connect to a server on a thread of its own.
+    pub(crate) fn start_connect(
+        &self,
+        place: Place,
+        mechanism: Mechanism,
+        options: Options,
+    ) -> io::Result<Connected> {
+        let connected = Connected::default();
+        let purpose = Purpose::Connect(Rc::clone(&connected));
+        self.handshakes.start(self, purpose, move || connect(&place, mechanism, &options))?;
+        Ok(connected)
+    }
+
+    /// Accepts a client whose handshake is done.
+    fn accept_client(&self, entry: &ListenerEntry, endpoint: Endpoint) {
+        let ListenerEntry { acceptor, trust, .. } = entry;
+        let (buffers, activity) = (&self.services.buffers, &self.activity);
+        let (connection, by) = acceptor.connection(endpoint, *trust, buffers, activity);
+        if acceptor.drains() {
+            return connection.close(Status::unavailable("the server takes no more clients"));
+        }
+        // Others may have come in during its handshake.
+        if let Err(text) = acceptor.check_admission(connection.peer.uid()) {
+            return connection.close(Status::resource_exhausted(text));
+        }
+        if let Err(error) = self.add_connection(&connection) {
+            return connection.close(Status::unavailable(error.to_string()));
+        }
+        let greeting = (by, Rc::downgrade(&connection));
+        self.handshakes.greeting.borrow_mut().push_back(greeting);
+        acceptor.add(&connection);
+        connection.send_control(Deadline::NOW);
+    }
+}
+
+impl PendingHandshakes {
+    /// Accepts clients that wait at a listener.
+    pub(super) fn accept(&self, reactor: &Reactor, id: ListenerId) {
+        let Some(entry) = reactor.listener(id) else { return };
+        for _ in 0..ACCEPTS_PER_ROUND_MAX {
+            if self.pending.borrow().len() >= PENDING_CLIENTS_MAX {
+                return self.pause(reactor, id);
+            }
+            match entry.listener.accept_socket() {
+                Ok(Some(socket)) => self.add_pending(reactor, id, &entry, socket),
+                Ok(None) => return,
+                Err(_) => {
+                    // Most likely no descriptor is free; asking again at once would only spin.
+                    self.resume_at.set(Deadline::after(LISTENER_PAUSE));
+                    return self.pause(reactor, id);
+                }
+            }
+        }
+    }
+
+    fn add_pending(
+        &self,
+        reactor: &Reactor,
+        listener: ListenerId,
+        entry: &ListenerEntry,
+        socket: OwnedFd,
+    ) {
+        let rendezvous = Listener::rendezvous(&entry.listener);
+        let user = match rendezvous {
+            Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
+            Rendezvous::Remote => None,
+        };
+        if let Err(text) = entry.acceptor.check_admission(user) {
+            return rendezvous.reject(socket, &text);
+        }
+        let of_user = |client: &&PendingClient| client.user == user;
+        if self.pending.borrow().iter().filter(of_user).count() >= PENDING_CLIENTS_PER_UID_MAX {
+            let text = "too many clients of this user wait for a handshake; try again";
+            return rendezvous.reject(socket, text);
+        }
+        let client = PendingClient { listener, user, socket, rendezvous };
+        self.pending.borrow_mut().push_back(client);
+        self.start_pending(reactor);
+    }
+
+    /// Begins the handshakes of those that wait, as far as there is room for them.
+    fn start_pending(&self, reactor: &Reactor) {
+        self.start_at.set(Deadline::NEVER);
+        if self.pending.borrow().is_empty() {
+            return;
+        }
+        let now = deadline::now();
+        let mut index = 0;
+        loop {
+            let Some(user) = self.pending.borrow().get(index).map(|it| it.user) else { return };
+            if !self.make_room(user, now) {
+                index += 1;
+                continue;
+            }
+            let client = self.pending.borrow_mut().remove(index);
+            if let Some(client) = client {
+                self.start_handshake(reactor, client, now);
+            }
+        }
+    }
+
+    fn start_handshake(&self, reactor: &Reactor, client: PendingClient, since: Deadline) {
+        let PendingClient { listener, user, socket, rendezvous } = client;
+        // Without a duplicate it could not be ended. It sees its socket close.
+        let (Some(entry), Ok(line)) = (reactor.listener(listener), socket.try_clone()) else {
+            return;
+        };
+        let options = entry.acceptor.options(entry.wait, reactor.has_fdless());
+        let line = Some((line, rendezvous));
+        let purpose = Purpose::Serve(Serving { listener, user, since, line });
+        let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
+    }
+
+    /// Returns whether a handshake with a client of this user may begin, perhaps in the place of one that
+    /// has taken long.
+    fn make_room(&self, user: User, now: Deadline) -> bool {
+        let mut running = self.running.borrow_mut();
+        let threads = running.values().filter(|it| matches!(it, Purpose::Serve(_))).count();
+        let mut counts: HashMap<User, usize> = HashMap::new();
+        for serving in running.values().filter_map(Purpose::serving) {
+            *counts.entry(serving.user).or_default() += 1;
+        }
+        let crowd = if counts.get(&user).copied().unwrap_or(0) >= HANDSHAKES_PER_UID_MAX {
+            user
+        } else if counts.values().sum::<usize>() >= HANDSHAKES_MAX {
+            counts.iter().max_by_key(|(_, count)| **count).map_or(user, |(user, _)| *user)
+        } else {
+            return threads < HANDSHAKE_THREADS_MAX;
+        };
+        let oldest = running.values_mut().filter_map(|purpose| match purpose {
+            Purpose::Serve(serving) if serving.line.is_some() && serving.user == crowd => {
+                Some(serving)
+            }
+            _ => None,
+        });
+        let Some(oldest) = oldest.min_by_key(|serving| serving.since) else { return false };
+        let patience = deadline::later(oldest.since, HANDSHAKE_GRACE);
+        if patience > now {
+            self.start_at.set(self.start_at.get().min(patience));
+            return false;
+        }
+        if threads >= HANDSHAKE_THREADS_MAX {
+            return false;
+        }
+        if let Some((line, rendezvous)) = oldest.line.take() {
+            // Its thread, which waits at the same socket, wakes up by that.
+            let end = line.try_clone();
+            rendezvous.reject(line, "the handshake took long, and others wait; try again");
+            let _ = end.and_then(|end| socket::shutdown(end, socket::Half::Both));
+        }
+        true
+    }
+
+    fn start(
+        &self,
+        reactor: &Reactor,
+        purpose: Purpose,
+        handshake: impl FnOnce() -> Result<Endpoint, HandshakeError> + Send + 'static,
+    ) -> io::Result<()> {
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        let mailbox = Arc::clone(&reactor.mailbox);
+        let thread = std::thread::Builder::new().name("nearcall-meet".into());
+        thread.spawn(move || mailbox.post(Handshaked { number, outcome: handshake() }))?;
+        self.running.borrow_mut().insert(number, purpose);
+        Ok(())
+    }
+
+    /// Handles the outcome of a handshake.
+    pub(super) fn finish(&self, reactor: &Reactor, handshaked: Handshaked) {
+        let purpose = self.running.borrow_mut().remove(&handshaked.number);
+        match purpose {
+            Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
+            Some(Purpose::Serve(Serving { listener, .. })) => {
+                if let (Some(entry), Ok(endpoint)) =
+                    (reactor.listener(listener), handshaked.outcome)
+                {
+                    reactor.accept_client(&entry, endpoint);
+                }
+                self.start_pending(reactor);
+                self.resume(reactor);
+            }
+            None => {}
+        }
+    }
+
+    fn pause(&self, reactor: &Reactor, id: ListenerId) {
+        reactor.set_listener_paused(id, true);
+        self.paused.borrow_mut().push(id);
+    }
+
+    fn resume(&self, reactor: &Reactor) {
+        for id in self.paused.take() {
+            reactor.set_listener_paused(id, false);
+        }
+    }
+
+    /// Returns when `run_due` has something to do.
+    #[inline]
+    pub(super) fn next_due(&self) -> Deadline {
+        self.resume_at.get().min(self.start_at.get()).min(self.greeting_due())
+    }
+
+    /// Returns when the first client that has not greeted has had its time.
+    #[inline]
+    fn greeting_due(&self) -> Deadline {
+        let mut greeting = self.greeting.borrow_mut();
+        while let Some((by, connection)) = greeting.front() {
+            if connection.upgrade().is_some_and(|connection| connection.is_greeting()) {
+                return *by;
+            }
+            greeting.pop_front();
+        }
+        Deadline::NEVER
+    }
+
+    /// Does what is due by `now`.
+    pub(super) fn run_due(&self, reactor: &Reactor, now: Deadline) {
+        if self.resume_at.get() <= now {
+            self.resume_at.set(Deadline::NEVER);
+            self.resume(reactor);
+        }
+        if self.start_at.get() <= now {
+            self.start_pending(reactor);
+            self.resume(reactor);
+        }
+        while self.greeting_due() <= now {
+            let first = self.greeting.borrow_mut().pop_front();
+            if let Some(connection) = first.and_then(|(_, connection)| connection.upgrade()) {
+                let why = format!("{} did not greet in time", connection.name);
+                connection.abort(Status::unavailable(why));
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The turn of a connection: a few messages, after what found no room before.
+//!
+//! **Invariants:** there is one turn, however the loop learned that the connection may have
+//! something; a turn serves a bounded number of messages.
+//! **Not here:** which connection has its turn (`reactor.rs`, `busy.rs`), serving one message
+//! (`dispatch.rs`).
+
+use std::io;
+use std::rc::Rc;
+
+use super::Reactor;
+use crate::connection::Connection;
+use crate::deadline::Deadline;
+use crate::dispatch::Received;
+use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK};
+
+/// How a turn finds out whether there is a message.
+#[derive(Clone, Copy)]
+pub(super) enum Turn {
+    /// By receiving; afterwards the connection is armed again, or stays in the queue.
+    Ready,
+    /// By polling so many times first, then once before each further message.
+    Poll(u32),
+    /// By sleeping in the connection until this moment, for one message.
+    Sleep(Deadline),
+}
+
+impl Reactor {
+    /// Gives a connection its turn. Returns whether there was anything.
+    #[inline]
+    pub(super) fn run_turn(&self, connection: &Rc<Connection>, turn: Turn) -> bool {
+        let mut served = connection.has_pending_writes() && connection.flush(Deadline::NOW);
+        let (mut spins, deadline, messages) = match turn {
+            Turn::Ready => (0, Deadline::NOW, MESSAGES_PER_TURN_MAX),
+            Turn::Poll(spins) => (spins, Deadline::NOW, MESSAGES_PER_TURN_MAX),
+            Turn::Sleep(deadline) => (0, deadline, 1),
+        };
+        for _ in 0..messages {
+            // At once: a service may wait for calls of its own, in rounds that must arm this one.
+            self.activity.touch_in_turn(connection);
+            if spins > 0 {
+                if !connection.poll_ready(spins) {
+                    return served;
+                }
+                spins = 1;
+            }
+            match self.services.receive(connection, deadline) {
+                Received::Message if !connection.is_closed() => served = true,
+                Received::Message | Received::Closed => return true,
+                Received::Empty => return served,
+            }
+            if matches!(turn, Turn::Ready)
+                && !connection.readiness.state.get().is_busy()
+                && self.arm(connection)
+            {
+                return true;
+            }
+        }
+        // A busy one is armed before the loop sleeps.
+        if matches!(turn, Turn::Ready) && !connection.readiness.state.get().is_busy() {
+            self.make_ready(connection);
+        }
+        served
+    }
+
+    /// Gives each connection in the queue its turn.
+    pub(super) fn serve_ready(&self) {
+        let count = self.ready.borrow().len();
+        for _ in 0..count {
+            let Some(connection) = self.ready.borrow_mut().pop_front() else { return };
+            connection.readiness.state.update(|state| state.dequeued());
+            self.run_turn(&connection, Turn::Ready);
+        }
+    }
+
+    /// Polls the connections that spin, and now and then everything else.
+    pub(super) fn poll_spinning(&self, must_look: bool) -> io::Result<()> {
+        let spins = self.spins.get().wrapping_add(1);
+        self.spins.set(spins);
+        if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
+            self.poll_epoll(Deadline::NOW)?;
+        }
+        let count = self.spinning.borrow().len();
+        // A longer poll of one would keep the others waiting.
+        let alone = count == 1 && !self.has_fdless() && !must_look;
+        let looks = if alone { SPIN_LOOKS_PER_ROUND } else { 1 };
+        for index in 0..count {
+            let connection = self.spinning.borrow().get(index).cloned();
+            if let Some(connection) = connection {
+                self.run_turn(&connection, Turn::Poll(looks));
+            }
+        }
+        self.poll_fdless();
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! How a loop watches a connection: by its descriptors, by polling, or by sleeping in it.
+//!
+//! **Invariants:** a connection is armed, or it is busy, used or ready and the loop does not sleep
+//! before it was looked at; a loop sleeps in at most one connection.
+//! **Not here:** rounds (`reactor.rs`), which are busy (`busy.rs`), the mechanisms
+//! (`nearcall-channel`).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+
+use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy};
+use nearcall_os::poll;
+
+use super::turns::Turn;
+use super::{Reactor, Source};
+use crate::connection::{Connection, ReadinessState, Tokens};
+use crate::deadline::{self, Deadline};
+use crate::limits::{LOOP_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK};
+
+/// The connection that the loop sleeps in: its mechanism has no descriptor.
+pub(super) struct FdlessConnection {
+    connection: Rc<Connection>,
+    interrupt: Interrupt,
+    /// Messages since the last look at everything else.
+    messages: u32,
+}
+
+impl Reactor {
+    /// Watches a new connection.
+    ///
+    /// # Errors
+    ///
+    /// Its mechanism has no descriptor, and the loop sleeps in another connection already.
+    pub(crate) fn add_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
+        if connection.wait == WaitPolicy::Spin {
+            self.spinning.borrow_mut().push(Rc::clone(connection));
+            return Ok(());
+        }
+        let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
+        let added =
+            connection.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
+                Some(readiness) => {
+                    let interest = kernel_interest(readiness.writable);
+                    self.epoll.add(readiness.fd, interest, token).map(|()| true)
+                }
+                None => Ok(false),
+            });
+        let watched = match added {
+            Ok(true) => {
+                connection
+                    .readiness
+                    .tokens
+                    .update(|tokens| Tokens { receive: Some(token), ..tokens });
+                if connection.mechanism == Mechanism::ShmSignal {
+                    self.signalled.borrow_mut().push(Rc::clone(connection));
+                }
+                self.activity.note_used(connection);
+                return Ok(());
+            }
+            Ok(false) => self.sleep_in(connection),
+            Err(error) => Err(error),
+        };
+        self.sources.borrow_mut().remove(token);
+        watched
+    }
+
+    fn sleep_in(&self, connection: &Rc<Connection>) -> io::Result<()> {
+        if let Some(fdless) = &*self.fdless.borrow() {
+            return Err(io::Error::other(format!(
+                "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
+                 use a mechanism that is pollable, such as shm-eventfd or unix-stream",
+                connection.mechanism, fdless.connection.mechanism
+            )));
+        }
+        let epoll = self.epoll.as_fd();
+        let interrupt =
+            connection.with_endpoint(|endpoint| endpoint.interrupt_when_readable(epoll))?;
+        let fdless = FdlessConnection { connection: Rc::clone(connection), interrupt, messages: 0 };
+        *self.fdless.borrow_mut() = Some(fdless);
+        Ok(())
+    }
+
+    /// Returns whether the loop sleeps in a connection, so that it can sleep in no other.
+    pub(crate) fn has_fdless(&self) -> bool {
+        self.fdless.borrow().is_some()
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn remove_connection(&self, connection: &Rc<Connection>) {
+        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.activity.forget(connection);
+        let is_fdless = self
+            .fdless
+            .borrow()
+            .as_ref()
+            .is_some_and(|fdless| Rc::ptr_eq(&fdless.connection, connection));
+        if is_fdless {
+            // Its drop ends the watch; the borrow must be over by then.
+            let fdless = self.fdless.borrow_mut().take();
+            drop(fdless);
+        }
+        let tokens = connection.readiness.tokens.take();
+        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        for (interest, token) in
+            [(Interest::Receive, tokens.receive), (Interest::Send, tokens.send)]
+        {
+            let Some(token) = token else { continue };
+            self.sources.borrow_mut().remove(token);
+            connection.with_endpoint(|endpoint| {
+                if let Some(readiness) = endpoint.readiness(interest) {
+                    let _ = self.epoll.delete(readiness.fd);
+                }
+            });
+        }
+        connection.readiness.state.set(ReadinessState::Used);
+    }
+
+    /// Returns all connections.
+    pub(super) fn connections(&self) -> Vec<Rc<Connection>> {
+        let mut connections = self.spinning.borrow().clone();
+        connections
+            .extend(self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection)));
+        connections.extend(self.sources.borrow().connections());
+        connections
+    }
+
+    /// Queues a connection that may have something.
+    pub(super) fn make_ready(&self, connection: &Rc<Connection>) {
+        if let Some(state) = connection.readiness.state.get().queued()
+            && !connection.is_closed()
+        {
+            connection.readiness.state.set(state);
+            self.ready.borrow_mut().push_back(Rc::clone(connection));
+        }
+    }
+
+    /// Arms one connection, and watches for room if it needs any. False: look at it first.
+    #[inline]
+    pub(super) fn arm(&self, connection: &Rc<Connection>) -> bool {
+        let has_pending_writes = connection.has_pending_writes();
+        let tokens = connection.readiness.tokens.get();
+        if has_pending_writes != (tokens.both || tokens.send.is_some()) {
+            self.watch_for_room(connection, has_pending_writes);
+        }
+        if tokens.receive.is_none() {
+            // The loop sleeps in it, and looks there first. Room that came just now may be what a
+            // caller waits for.
+            return !connection.has_inbound()
+                && has_pending_writes == connection.has_pending_writes();
+        }
+        let armed = connection.arm();
+        let state = &connection.readiness.state;
+        match (armed, state.get()) {
+            (true, ReadinessState::Used) => state.set(ReadinessState::Armed),
+            (false, ReadinessState::Armed) => state.set(ReadinessState::Used),
+            _ => {}
+        }
+        armed
+    }
+
+    /// Arms all connections that were used. True: some have to be looked at before a sleep.
+    #[inline]
+    pub(super) fn arm_used(&self) -> bool {
+        // A stack, so that none is moved; arming runs no service.
+        while let Some(connection) = self.activity.pop_used() {
+            let is_used = connection.readiness.state.get() == ReadinessState::Used;
+            if is_used && !connection.is_closed() && !self.arm(&connection) {
+                self.make_ready(&connection);
+            }
+        }
+        !self.ready.borrow().is_empty()
+    }
+
+    #[cold]
+    fn watch_for_room(&self, connection: &Rc<Connection>, wanted: bool) {
+        let mut tokens = connection.readiness.tokens.get();
+        let Some(receive) = tokens.receive else {
+            return self.watch_fdless_for_room(connection, wanted);
+        };
+        connection.with_endpoint(|endpoint| {
+            let (Some(messages), Some(room)) =
+                (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
+            else {
+                return;
+            };
+            if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
+                let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
+                // A doorbell is watched in the same way, whatever it rings for.
+                if room.writable {
+                    let _ = self.epoll.modify(messages.fd, interest, receive);
+                }
+                tokens.both = wanted;
+            } else if wanted {
+                let token =
+                    self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
+                let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
+                tokens.send = Some(token);
+            } else if let Some(token) = tokens.send.take() {
+                self.sources.borrow_mut().remove(token);
+                let _ = self.epoll.delete(room.fd);
+            }
+        });
+        connection.readiness.tokens.set(tokens);
+    }
+
+    /// Has the loop ask again soon: a connection without a descriptor cannot report room.
+    fn watch_fdless_for_room(&self, connection: &Rc<Connection>, wanted: bool) {
+        if wanted {
+            let _ = connection.flush(Deadline::NOW);
+            let now = deadline::now();
+            // If there was room, that may be what a caller waits for: no sleep.
+            let next = match connection.has_pending_writes() {
+                true => deadline::later(now, LOOP_ROOM_INTERVAL),
+                false => now,
+            };
+            self.activity.note_deadline(next);
+        }
+    }
+
+    /// Polls the connection without a descriptor while the loop does not sleep in it. Returns
+    /// whether that had anything.
+    pub(super) fn poll_fdless(&self) -> bool {
+        let fdless = self.fdless.borrow().as_ref().map(|fdless| Rc::clone(&fdless.connection));
+        fdless.is_some_and(|connection| self.run_turn(&connection, Turn::Poll(1)))
+    }
+
+    /// Sleeps in the connection without a descriptor, until it has a message, anything else is
+    /// ready, or `deadline`.
+    pub(super) fn sleep_on_fdless(&self, deadline: Deadline) -> io::Result<()> {
+        let connection = {
+            let mut fdless = self.fdless.borrow_mut();
+            let Some(fdless) = &mut *fdless else { return Ok(()) };
+            fdless.interrupt.rearm()?;
+            fdless.messages += 1;
+            Rc::clone(&fdless.connection)
+        };
+        let wanted_room = connection.has_pending_writes();
+        if wanted_room {
+            connection.flush(Deadline::NOW);
+        }
+        let deadline = match (wanted_room, connection.has_pending_writes()) {
+            (false, _) => deadline,
+            // That may be what a caller waits for.
+            (true, false) => Deadline::NOW,
+            (true, true) => deadline.min(Deadline::after(LOOP_ROOM_INTERVAL)),
+        };
+        let signalled = !self.signalled.borrow().is_empty();
+        let deadline = match signalled && deadline != Deadline::NOW {
+            true => deadline.min(Deadline::after(SIGNAL_LOOK_INTERVAL)),
+            false => deadline,
+        };
+        let has_served = self.run_turn(&connection, Turn::Sleep(deadline));
+        let must_look = match &mut *self.fdless.borrow_mut() {
+            Some(fdless) if fdless.messages >= SPIN_TURNS_PER_LOOK => {
+                fdless.messages = 0;
+                true
+            }
+            _ => !has_served,
+        };
+        if !must_look {
+            return Ok(());
+        }
+        if signalled {
+            self.look_for_signals();
+        }
+        self.poll_epoll(Deadline::NOW).map(drop)
+    }
+
+    /// A signalfd shows the signals of a thread to the thread that polls it. While the loop sleeps
+    /// in a connection the watcher polls for it, sees none, and has ours taken for seen.
+    #[cold]
+    fn look_for_signals(&self) {
+        let signalled = self.signalled.borrow().clone();
+        for connection in signalled {
+            self.make_ready(&connection);
+        }
+    }
+}
+
+fn kernel_interest(writable: bool) -> poll::Interest {
+    if writable { poll::Interest::Writable } else { poll::Interest::Readable }
+}
