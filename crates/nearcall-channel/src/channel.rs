@@ -40,12 +40,12 @@ pub trait Channel: Send {
     /// Begins a message of `message_bytes` bytes, at most the connection's limit.
     ///
     /// With `Deadline::NOW` a success means that the rest of the message will not wait either.
-    /// Otherwise the fragments of a long message wait for room until `until`.
+    /// Otherwise the fragments of a long message wait for room until `deadline`.
     ///
     /// # Errors
     ///
     /// `Full`: no room by the deadline, or the previous message is still on its way.
-    fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<(), SendError>;
+    fn claim(&mut self, message_bytes: usize, deadline: Deadline) -> Result<(), SendError>;
 
     /// The next part of the claimed message, to be written in place. Empty once all is written.
     ///
@@ -67,20 +67,20 @@ pub trait Channel: Send {
     fn abort(&mut self);
 
     /// Sends a copy of `message`: claim, write and commit in one step.
-    fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError>;
+    fn send(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError>;
 
     /// Hands what a committed message still has in this process to the mechanism.
     ///
     /// # Errors
     ///
     /// `Full`: some of it is still here.
-    fn flush(&mut self, until: Deadline) -> Result<(), SendError>;
+    fn flush(&mut self, deadline: Deadline) -> Result<(), SendError>;
 
     /// Waits for a message and tells its length.
     ///
     /// With `Deadline::NOW` it is there as a whole. Otherwise its fragments may still be on their
-    /// way, and reading them waits until `until`.
-    fn receive(&mut self, until: Deadline) -> Result<usize, ReceiveError>;
+    /// way, and reading them waits until `deadline`.
+    fn receive(&mut self, deadline: Deadline) -> Result<usize, ReceiveError>;
 
     /// Looks so many times whether a receive might give anything. Wrongly yes at times, never
     /// wrongly no for good.
@@ -109,19 +109,20 @@ pub trait Channel: Send {
 
     /// Receives a message into `into`: receive, read and release in one step. Its length.
     ///
-    /// What has come of a message when `until` passes is kept for the next receive.
+    /// What has come of a message when `deadline` passes is kept for the next receive.
     ///
     /// # Errors
     ///
     /// `DoesNotFit`: it is longer than `into`. It is still there for [`receive`](Channel::receive).
-    fn receive_into(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
+    fn receive_into(&mut self, into: &mut [u8], deadline: Deadline) -> Result<usize, ReceiveError>;
 
     /// As [`receive_into`](Channel::receive_into), for a message that came in one part.
     ///
     /// # Errors
     ///
     /// `DoesNotFit`: it is longer than `into`, or something else than that.
-    fn receive_small(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError>;
+    fn receive_small(&mut self, into: &mut [u8], deadline: Deadline)
+    -> Result<usize, ReceiveError>;
 
     /// As [`receive_into`](Channel::receive_into), into a buffer whose length is its room.
     ///
@@ -130,7 +131,11 @@ pub trait Channel: Send {
     /// `DoesNotFit`: a message that is longer, or whose parts are still to come. Then
     /// [`swap_buffer`](Channel::swap_buffer) a buffer and ask again: that one comes back in exchange for `into`,
     /// with the message.
-    fn receive_vec(&mut self, into: &mut Vec<u8>, until: Deadline) -> Result<usize, ReceiveError>;
+    fn receive_vec(
+        &mut self,
+        into: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<usize, ReceiveError>;
 
     /// Lends a buffer to collect messages in, and gives back the one that was used before. It may
     /// be empty: room is made as the message comes.

@@ -25,7 +25,7 @@ use crate::limits::{
     CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
     PASSED_DESCRIPTORS_MAX,
 };
-use crate::settings::Parts;
+use crate::settings::ChannelFds;
 use crate::shm::segments::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
@@ -69,10 +69,10 @@ impl Control {
     /// Waits for one packet with at most `descriptors_max` descriptors.
     pub(crate) fn receive(
         &self,
-        until: Deadline,
+        deadline: Deadline,
         descriptors_max: usize,
-    ) -> Result<Parts, ReceiveError> {
-        if poll_one(self, Interest::Readable, until)?.is_none() {
+    ) -> Result<ChannelFds, ReceiveError> {
+        if poll_one(self, Interest::Readable, deadline)?.is_none() {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
@@ -95,7 +95,7 @@ impl Control {
         if received.bytes == 0 {
             return Err(ReceiveError::PeerGone);
         }
-        Ok(Parts { bytes: buffer[..received.bytes].to_vec(), descriptors: received.fds })
+        Ok(ChannelFds { bytes: buffer[..received.bytes].to_vec(), descriptors: received.fds })
     }
 
     pub(crate) fn pass_descriptors(&self, fds: &[BorrowedFd<'_>]) -> Result<(), SendError> {
@@ -110,7 +110,10 @@ impl Control {
         Ok(())
     }
 
-    pub(crate) fn take_descriptors(&self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+    pub(crate) fn take_descriptors(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Vec<OwnedFd>, ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
             let mut inbox = self.inbox();
             if let Some(fds) = inbox.pop_passed() {
@@ -120,7 +123,7 @@ impl Control {
                 Ok(parts) => inbox.put(parts)?,
                 Err(ReceiveError::Empty) => {
                     drop(inbox);
-                    if poll_one(self, Interest::Readable, until)?.is_none() {
+                    if poll_one(self, Interest::Readable, deadline)?.is_none() {
                         break;
                     }
                 }
@@ -176,7 +179,7 @@ impl Inbox {
         self.passed.pop_front()
     }
 
-    fn put(&mut self, parts: Parts) -> Result<(), ReceiveError> {
+    fn put(&mut self, parts: ChannelFds) -> Result<(), ReceiveError> {
         match parts.bytes[..] {
             [PASSED] => {
                 self.passed.push_back(parts.descriptors);

@@ -87,12 +87,16 @@ impl Endpoint {
     /// [`SendError::Full`]: no room by the deadline; nothing was sent.
     /// [`SendError::TooLarge`]: above [`message_bytes_max`](Self::message_bytes_max).
     #[inline]
-    pub fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<Claim<'_>, SendError> {
+    pub fn claim(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Claim<'_>, SendError> {
         let message_bytes_max = self.message_bytes_max();
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
-        self.channel.claim(message_bytes, until)?;
+        self.channel.claim(message_bytes, deadline)?;
         let channel = &mut *self.channel;
         Ok(Claim { channel, left_bytes: message_bytes, space_bytes: 0, ended: false })
     }
@@ -105,12 +109,12 @@ impl Endpoint {
     /// As [`claim`](Self::claim). After any error but `PeerGone`, `PeerBroken` and `Os` the other
     /// end never sees the message.
     #[inline]
-    pub fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError> {
+    pub fn send(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError> {
         let (message_bytes, message_bytes_max) = (message.len(), self.message_bytes_max());
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
-        self.channel.send(message, until)
+        self.channel.send(message, deadline)
     }
 
     /// Moves on what a message sent with any deadline but `Never` still has in this process.
@@ -120,8 +124,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`SendError::Full`]: not all of it by the deadline.
-    pub fn flush(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.channel.flush(until)
+    pub fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.channel.flush(deadline)
     }
 
     /// Receives the next message, still where the mechanism put it.
@@ -131,8 +135,8 @@ impl Endpoint {
     /// [`ReceiveError::Empty`]: none by the deadline.
     /// [`ReceiveError::PeerGone`]: all that was sent has been received, and no more will come.
     #[inline]
-    pub fn receive(&mut self, until: Deadline) -> Result<Message<'_>, ReceiveError> {
-        let message_bytes = self.channel.receive(until)?;
+    pub fn receive(&mut self, deadline: Deadline) -> Result<Message<'_>, ReceiveError> {
+        let message_bytes = self.channel.receive(deadline)?;
         let channel = &mut *self.channel;
         Ok(Message { channel, message_bytes, left_bytes: message_bytes, fragment_bytes: 0 })
     }
@@ -151,9 +155,9 @@ impl Endpoint {
     pub fn receive_into(
         &mut self,
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_into(into, until)
+        self.channel.receive_into(into, deadline)
     }
 
     /// As [`receive_into`](Self::receive_into), for small messages only.
@@ -166,9 +170,9 @@ impl Endpoint {
     pub fn receive_small(
         &mut self,
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_small(into, until)
+        self.channel.receive_small(into, deadline)
     }
 
     /// Receives the next message into `into`, whose length is its room, and tells its length. Each
@@ -183,9 +187,9 @@ impl Endpoint {
     pub fn receive_vec(
         &mut self,
         into: &mut Vec<u8>,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_vec(into, until)
+        self.channel.receive_vec(into, deadline)
     }
 
     /// Looks so many times whether a receive might give a message or an error, for who spins over
@@ -239,7 +243,7 @@ impl Endpoint {
             return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
         }
         self.channel.set_whole_messages_only();
-        Interrupt::new(&self.settings.life, fd)
+        Interrupt::new(&self.settings.liveness, fd)
     }
 
     /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
@@ -269,9 +273,9 @@ impl Endpoint {
     ///
     /// [`ReceiveError::Empty`]: none by the deadline. Otherwise as
     /// [`pass_descriptors`](Self::pass_descriptors).
-    pub fn take_descriptors(&mut self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+    pub fn take_descriptors(&mut self, deadline: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
         self.has_control_line().map_err(ReceiveError::Os)?;
-        self.control.take_descriptors(until)
+        self.control.take_descriptors(deadline)
     }
 
     fn has_control_line(&self) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use std::io;
 /// Why a message was not sent.
 #[derive(Debug)]
 pub enum SendError {
-    /// No room by the deadline. Try again later, or wait for the channel to become writable.
+    /// No room by the deadline. Attempt again later, or wait for the channel to become writable.
     Full,
     /// The message is longer than the connection's limit. Send less, or agree on a larger limit.
     TooLarge {
@@ -34,7 +34,7 @@ pub enum SendError {
 /// Why no message was received.
 #[derive(Debug)]
 pub enum ReceiveError {
-    /// Nothing by the deadline. Try again later, or wait for the channel to become readable.
+    /// Nothing by the deadline. Attempt again later, or wait for the channel to become readable.
     Empty,
     /// The message is longer than the buffer. It is still there: receive it with more room.
     DoesNotFit {

@@ -29,14 +29,14 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::{ReceiveError, Violation};
 use crate::limits;
+use crate::liveness::PeerLiveness;
 use crate::mechanism::{Mechanism, UnknownMechanism};
 use crate::open::OpenError;
 use crate::packet::{Packet, Refusal, VERSION, Version};
 use crate::remote;
-use crate::settings::{Parts, Peer, PeerIdentity, Settings};
+use crate::settings::{ChannelFds, Peer, PeerIdentity, Settings};
 use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::watch::Life;
 
 /// What one end wants of a connection.
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ impl fmt::Display for HandshakeError {
             Self::NoListener(address) => {
                 write!(
                     f,
-                    "nobody listens at {address}: start its server, or wait until it is there"
+                    "nobody listens at {address}: start its server, or wait deadline it is there"
                 )
             }
             Self::AddressInUse(address) => write!(f, "{address} is in use by another server"),
@@ -199,14 +199,18 @@ impl Listener {
         &self.address
     }
 
-    /// Waits for a client until `until` and opens what it asks for.
+    /// Waits for a client until `deadline` and opens what it asks for.
     ///
     /// # Errors
     ///
     /// [`HandshakeError::TimedOut`]: nobody came, or somebody came and did not finish in time. Every
     /// other error concerns one client only: go on accepting.
-    pub fn accept(&self, until: Deadline, options: &Options) -> Result<Endpoint, HandshakeError> {
-        let socket = socket::accept(self, until)?.ok_or(HandshakeError::TimedOut)?;
+    pub fn accept(
+        &self,
+        deadline: Deadline,
+        options: &Options,
+    ) -> Result<Endpoint, HandshakeError> {
+        let socket = socket::accept(self, deadline)?.ok_or(HandshakeError::TimedOut)?;
         self.rendezvous().open(socket, options)
     }
 
@@ -328,8 +332,8 @@ pub fn connect_over(
     let wait = wait_for(mechanism, options)?;
     let hello = Packet::Hello {
         version: VERSION,
-        message_bytes_max: checked_limit(options.message_bytes_max)?,
-        buffer_bytes: checked_buffer(options.buffer_bytes)?,
+        message_bytes_max: check_limit(options.message_bytes_max)?,
+        buffer_bytes: check_buffer(options.buffer_bytes)?,
         mechanism: mechanism.name().to_owned(),
     };
     say(&control, &hello, &[], options)?;
@@ -342,10 +346,10 @@ pub fn connect_over(
     if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
         return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
-    checked_limit(message_bytes_max).map_err(|_| Violation::BadPacket).map_err(broken)?;
-    checked_buffer(buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    check_limit(message_bytes_max).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    check_buffer(buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
     let settings = settings(&control, wait, options.spin, message_bytes_max, buffer_bytes)?;
-    let offered = Parts { bytes: parts, descriptors };
+    let offered = ChannelFds { bytes: parts, descriptors };
     let accepted = (mechanism.row().accept)(&settings, offered);
     let accepted = accepted.map_err(|error| HandshakeError::Open(mechanism, error));
     let accepted = accepted.inspect_err(|error| refuse(&control, error))?;
@@ -371,20 +375,20 @@ pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, Hands
 
 fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, HandshakeError> {
     // Ours first: the client would take a number out of bounds for a broken server.
-    checked_limit(options.message_bytes_max)?;
-    checked_buffer(options.buffer_bytes)?;
+    check_limit(options.message_bytes_max)?;
+    check_buffer(options.buffer_bytes)?;
     // No descriptors before we know what the client wants.
-    let until = Deadline::after(options.handshake_timeout);
-    let hello = control.receive(until, 0)?;
+    let deadline = Deadline::after(options.handshake_timeout);
+    let hello = control.receive(deadline, 0)?;
     let packet = Packet::decode(&hello.bytes).map_err(broken)?;
     let Packet::Hello { version, message_bytes_max, buffer_bytes, mechanism } = packet else {
         return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     };
     check_version(version)?;
     let mechanism: Mechanism =
-        escaped(&mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
-    let message_bytes_max = checked_limit(message_bytes_max)?.min(options.message_bytes_max);
-    let buffer_bytes = checked_buffer(buffer_bytes)?.min(options.buffer_bytes);
+        escape(&mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
+    let message_bytes_max = check_limit(message_bytes_max)?.min(options.message_bytes_max);
+    let buffer_bytes = check_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = wait_for(mechanism, options)?;
     if options.pollable_only && wait != WaitPolicy::Spin && !mechanism.capabilities().pollable {
         return Err(HandshakeError::BadOptions(format!(
@@ -395,7 +399,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, Handshak
     let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
     let offer = offer.map_err(|error| HandshakeError::Open(mechanism, error))?;
-    let Parts { bytes: parts, descriptors } = offer.parts;
+    let ChannelFds { bytes: parts, descriptors } = offer.parts;
     let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
     send_parts(control, &packet, &descriptors)?;
     // Ours are closed here: while we hold the client's ends, we would not see it die.
@@ -404,7 +408,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, Handshak
     let Packet::Accept { parts } = packet else {
         return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     };
-    let channel = (offer.finish)(Parts { bytes: parts, descriptors });
+    let channel = (offer.finish)(ChannelFds { bytes: parts, descriptors });
     let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
     control.send(&Packet::Ready.encode(), &[])?;
     Ok(Endpoint::new(channel, mechanism, settings, Arc::clone(control)))
@@ -417,7 +421,7 @@ fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::BadOptions(_) => Refusal::Limits,
         HandshakeError::UnknownMechanism(_) => Refusal::UnknownMechanism,
         HandshakeError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
-        HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
+        HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::ChannelFds,
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,
         _ => Refusal::Other,
     };
@@ -428,11 +432,11 @@ fn next_packet(
     control: &Control,
     options: &Options,
 ) -> Result<(Packet, Vec<OwnedFd>), HandshakeError> {
-    let until = Deadline::after(options.handshake_timeout);
-    let parts = control.receive(until, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
+    let deadline = Deadline::after(options.handshake_timeout);
+    let parts = control.receive(deadline, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
     match Packet::decode(&parts.bytes).map_err(broken)? {
         Packet::Refusal { code, text } => {
-            Err(HandshakeError::Refused { code, text: escaped(&text) })
+            Err(HandshakeError::Refused { code, text: escape(&text) })
         }
         packet => Ok((packet, parts.descriptors)),
     }
@@ -476,9 +480,9 @@ fn settings(
     let peer =
         PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };
     let peer = Peer::Process(peer);
-    let life = Arc::new(Life::default());
+    let liveness = Arc::new(PeerLiveness::default());
     let control = Arc::clone(control);
-    Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, life, control })
+    Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, liveness, control })
 }
 
 pub(crate) fn wait_for(
@@ -507,7 +511,7 @@ pub(crate) fn check_version(theirs: Version) -> Result<(), HandshakeError> {
     }
 }
 
-pub(crate) fn checked_limit(message_bytes_max: u32) -> Result<u32, HandshakeError> {
+pub(crate) fn check_limit(message_bytes_max: u32) -> Result<u32, HandshakeError> {
     let max = limits::MESSAGE_BYTES_MAX_CEILING;
     match message_bytes_max <= max {
         true => Ok(message_bytes_max),
@@ -517,7 +521,7 @@ pub(crate) fn checked_limit(message_bytes_max: u32) -> Result<u32, HandshakeErro
     }
 }
 
-pub(crate) fn checked_buffer(buffer_bytes: u32) -> Result<u32, HandshakeError> {
+pub(crate) fn check_buffer(buffer_bytes: u32) -> Result<u32, HandshakeError> {
     let (min, max) = (limits::BUFFER_BYTES_MIN, limits::BUFFER_BYTES_MAX);
     match (min..=max).contains(&buffer_bytes) {
         true => Ok(buffer_bytes),
@@ -529,7 +533,7 @@ pub(crate) fn checked_buffer(buffer_bytes: u32) -> Result<u32, HandshakeError> {
 
 /// What another end said, such that it can be printed: control characters would act on a terminal,
 /// and others would hide what stands there.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

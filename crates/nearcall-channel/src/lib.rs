@@ -19,6 +19,7 @@ pub mod handshake;
 pub mod interrupt;
 mod kernel;
 pub mod limits;
+pub mod liveness;
 pub mod mechanism;
 mod open;
 mod packet;
@@ -30,7 +31,6 @@ pub mod spin;
 mod sync;
 mod transport;
 pub mod wait;
-pub mod watch;
 
 pub use address::{Address, BadAddress};
 pub use channel::{Channel, Interest, Readiness};

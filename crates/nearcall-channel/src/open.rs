@@ -12,7 +12,7 @@ use nearcall_os::region::RegionError;
 
 use crate::channel::Channel;
 use crate::error::Violation;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 
 /// Why a mechanism could not be opened.
 #[derive(Debug)]
@@ -74,12 +74,12 @@ impl From<RegionError> for OpenError {
 }
 
 /// Turns the client's parts into the server's channel.
-pub(crate) type Finish = Box<dyn FnOnce(Parts) -> Result<Box<dyn Channel>, OpenError> + Send>;
+pub(crate) type Finish = Box<dyn FnOnce(ChannelFds) -> Result<Box<dyn Channel>, OpenError> + Send>;
 
 /// The server's half-open end.
 pub(crate) struct Offer {
     /// For the client.
-    pub(crate) parts: Parts,
+    pub(crate) parts: ChannelFds,
     /// To be called with the client's answer.
     pub(crate) finish: Finish,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Offer {
 /// The client's end and what it has to tell the server.
 pub(crate) struct Accepted {
     /// For the server.
-    pub(crate) parts: Parts,
+    pub(crate) parts: ChannelFds,
     /// Ready to use once the server is, too.
     pub(crate) channel: Box<dyn Channel>,
 }
@@ -96,4 +96,4 @@ pub(crate) struct Accepted {
 pub(crate) type OfferFn = fn(&Settings) -> Result<Offer, OpenError>;
 
 /// Makes the client's end from the server's parts.
-pub(crate) type AcceptFn = fn(&Settings, Parts) -> Result<Accepted, OpenError>;
+pub(crate) type AcceptFn = fn(&Settings, ChannelFds) -> Result<Accepted, OpenError>;

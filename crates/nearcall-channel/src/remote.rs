@@ -28,15 +28,15 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::Violation;
 use crate::handshake::{
-    HandshakeError, Options, broken, check_version, checked_buffer, checked_limit, wait_for,
+    HandshakeError, Options, broken, check_buffer, check_limit, check_version, wait_for,
 };
 use crate::kernel::tcp;
 use crate::limits::REMOTE_SILENCE_MAX;
+use crate::liveness::PeerLiveness;
 use crate::mechanism::Mechanism;
 use crate::packet::{Refusal, VERSION, Version};
 use crate::settings::{Peer, Settings};
 use crate::wait::Deadline;
-use crate::watch::Life;
 
 /// A greeting but for its magic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +83,16 @@ pub(crate) fn listen(host: &str, port: u16) -> io::Result<(OwnedFd, Address)> {
 
 /// Connects to the first address of `host` that answers. Looking a name up takes what it takes.
 pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
-    let until = Deadline::after(timeout);
+    let deadline = Deadline::after(timeout);
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs()? {
         // Zero is refused by the standard library.
-        let left = until.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
+        let left = deadline.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
         match TcpStream::connect_timeout(&address, left) {
             Ok(stream) => return Ok(stream.into()),
             Err(failed) => error = failed,
         }
-        if until.has_passed() {
+        if deadline.has_passed() {
             break;
         }
     }
@@ -106,8 +106,8 @@ pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(
         return Err(HandshakeError::BadOptions(text));
     }
     wait_for(mechanism, options)?;
-    checked_limit(options.message_bytes_max)?;
-    checked_buffer(options.buffer_bytes).map(drop)
+    check_limit(options.message_bytes_max)?;
+    check_buffer(options.buffer_bytes).map(drop)
 }
 
 /// The client's part; its options have been judged.
@@ -125,7 +125,7 @@ pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, Ha
     if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
         return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
-    checked_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    check_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
@@ -148,8 +148,8 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
     if hello.refusal != 0 {
         return Err(HandshakeError::PeerBroken(Violation::BadPacket));
     }
-    let judged = checked_limit(hello.message_bytes_max)
-        .and_then(|limit| Ok((limit, checked_buffer(hello.buffer_bytes)?)));
+    let judged = check_limit(hello.message_bytes_max)
+        .and_then(|limit| Ok((limit, check_buffer(hello.buffer_bytes)?)));
     let (limit, buffer) = judged.inspect_err(|_| refuse(REFUSED_LIMITS))?;
     let answer = Greeting {
         message_bytes_max: limit.min(options.message_bytes_max),
@@ -189,7 +189,7 @@ fn endpoint(
         message_bytes_max,
         buffer_bytes,
         peer: Peer::Remote(peer),
-        life: Arc::new(Life::default()),
+        liveness: Arc::new(PeerLiveness::default()),
         control: Arc::clone(&control),
     };
     let channel = tcp::over(socket, &settings);
@@ -211,14 +211,14 @@ fn receive(
     magic: [u8; 8],
     options: &Options,
 ) -> Result<[u8; GREETING_BYTES], HandshakeError> {
-    let until = Deadline::after(options.handshake_timeout);
+    let deadline = Deadline::after(options.handshake_timeout);
     let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
     while come < GREETING_BYTES {
         match socket::recv_now(socket, &mut bytes[come..])? {
             Some(0) => return Err(HandshakeError::PeerGone),
             Some(more) => come += more,
-            None if until.has_passed() => return Err(HandshakeError::TimedOut),
-            None => drop(poll_one(socket, Interest::Readable, until)?),
+            None if deadline.has_passed() => return Err(HandshakeError::TimedOut),
+            None => drop(poll_one(socket, Interest::Readable, deadline)?),
         }
         let here = come.min(magic.len());
         if bytes[..here] != magic[..here] {

@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::control::Control;
+use crate::liveness::PeerLiveness;
 use crate::open::OpenError;
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
-use crate::watch::Life;
 
 /// Who the other end is, as the kernel says; never as the peer says.
 #[derive(Debug, Clone)]
@@ -69,21 +69,21 @@ pub struct Settings {
     /// The other end.
     pub peer: Peer,
     /// Whether the other end still lives.
-    pub life: Arc<Life>,
+    pub liveness: Arc<PeerLiveness>,
     /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,
 }
 
 /// What one end hands to the other to open a mechanism: a few bytes and descriptors.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct ChannelFds {
     /// At most 256 bytes, in a form that only the mechanism knows.
     pub bytes: Vec<u8>,
     /// At most [`HANDSHAKE_DESCRIPTORS_MAX`](crate::limits::HANDSHAKE_DESCRIPTORS_MAX).
     pub descriptors: Vec<OwnedFd>,
 }
 
-impl Parts {
+impl ChannelFds {
     /// Exactly `N` descriptors, no more and no fewer.
     pub(crate) fn take_descriptors<const N: usize>(&mut self) -> Result<[OwnedFd; N], OpenError> {
         let descriptors = std::mem::take(&mut self.descriptors);

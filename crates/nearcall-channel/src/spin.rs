@@ -25,17 +25,17 @@
 //! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
 //! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
 //! what an end may use says nothing of where the other one runs.
-//! Not here: what was learned (`spin/learn.rs`), what a wake-up costs (`spin/wake_up.rs`), looking
+//! Not here: what was learned (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`), looking
 //! and sleeping (whoever waits).
 
 use std::time::Duration;
 
 use nearcall_os::clock;
 
-use learn::Learner;
+use budget::SpinBudget;
 use wake_up::Known;
 
-mod learn;
+mod budget;
 pub mod tuning;
 mod wake_up;
 
@@ -65,7 +65,7 @@ impl Default for SpinOptions {
 #[derive(Debug, Clone)]
 pub struct Spinner {
     options: SpinOptions,
-    learner: Learner,
+    budget: SpinBudget,
     sleeps: u32,
 }
 
@@ -85,14 +85,14 @@ impl Spinner {
     #[must_use]
     pub fn new(options: SpinOptions) -> Self {
         let limit_ns = limit_ns(options, wake_up::known());
-        Self { options, learner: Learner::new(limit_ns, options.cpu_percent), sleeps: 0 }
+        Self { options, budget: SpinBudget::new(limit_ns, options.cpu_percent), sleeps: 0 }
     }
 
     /// Begins a wait. No clock is read.
     #[must_use]
     #[inline]
     pub fn begin(&mut self) -> SpinPlan {
-        let limit_ns = self.learner.limit_ns();
+        let limit_ns = self.budget.limit_ns();
         // Without a spin the first question already is about the sleep.
         let looks = if limit_ns == 0 { LOOKS_PER_CLOCK - 1 } else { 0 };
         SpinPlan { looks, limit_ns, started_ns: 0 }
@@ -102,8 +102,8 @@ impl Spinner {
     #[inline]
     pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
-            0 => self.learner.was_short(),
-            _ => self.learner.paid(),
+            0 => self.budget.was_short(),
+            _ => self.budget.paid(),
         }
     }
 
@@ -114,9 +114,9 @@ impl Spinner {
             let waited_ns = clock::monotonic_ns().saturating_sub(plan.started_ns);
             // Part of it was our own wake-up, which a spinning end would not have needed.
             if waited_ns
-                <= self.learner.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
+                <= self.budget.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
             {
-                self.learner.was_short();
+                self.budget.was_short();
             }
         }
         if self.sleeps.is_multiple_of(SLEEPS_PER_LOOK_AROUND) {
@@ -129,7 +129,7 @@ impl Spinner {
     pub fn record_timeout(&mut self, plan: SpinPlan) {
         if plan.limit_ns != 0 && plan.started_ns != 0 {
             let now_ns = clock::monotonic_ns();
-            self.learner.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
+            self.budget.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
         }
     }
 
@@ -138,24 +138,24 @@ impl Spinner {
     fn look_around(&mut self) {
         // Whoever sleeps so often lives long enough for it to be worth the while.
         if wake_up::measure_beside() {
-            self.learner.set_limit_ns(limit_ns(self.options, wake_up::known()));
+            self.budget.set_limit_ns(limit_ns(self.options, wake_up::known()));
         }
     }
 
     /// The clock says whether to go on.
     #[cold]
-    fn may_go_on(&mut self, plan: &mut SpinPlan) -> bool {
+    fn check_clock(&mut self, plan: &mut SpinPlan) -> bool {
         let now_ns = clock::monotonic_ns();
         if plan.started_ns == 0 {
             plan.started_ns = now_ns;
-            self.learner.earn(now_ns);
+            self.budget.credit(now_ns);
         }
         let spun_ns = now_ns.saturating_sub(plan.started_ns);
         if spun_ns < plan.limit_ns {
             return true;
         }
         if plan.limit_ns != 0 {
-            self.learner.was_in_vain(now_ns, spun_ns);
+            self.budget.was_in_vain(now_ns, spun_ns);
         }
         false
     }
@@ -169,7 +169,7 @@ impl SpinPlan {
     #[inline]
     pub fn should_spin(&mut self, spinner: &mut Spinner) -> bool {
         self.looks = self.looks.wrapping_add(1);
-        !self.is_at_clock() || spinner.may_go_on(self)
+        !self.is_at_clock() || spinner.check_clock(self)
     }
 
     /// Whether the clock was read for the last look: the time for things that are looked at less
@@ -208,7 +208,7 @@ const LOOKS_PER_CLOCK: u32 = 64;
 const WAKE_UPS_PER_SPIN: u64 = 5;
 
 /// A twentieth of a CPU, at worst, for waits that nobody can foresee. What can be foreseen costs
-/// far less, see `spin/learn.rs`.
+/// far less, see `spin/budget.rs`.
 const CPU_PERCENT_DEFAULT: u8 = 5;
 
 /// How often a waiter looks whether its CPUs or the cost of a wake-up have changed, in sleeps.

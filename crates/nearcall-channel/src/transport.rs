@@ -28,16 +28,16 @@ pub(crate) trait Transport: Send {
     /// Waits until there is room for a fragment of `fragment_bytes`, and reserves it.
     ///
     /// Fails with `Full` while a part of an earlier fragment is still in this process.
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError>;
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError>;
 
     /// The bytes of the reserved fragment, to be written.
     fn room(&mut self) -> &mut [u8];
 
     /// Sends the reserved fragment.
     ///
-    /// Unless `until` is `Never`, a part may stay in this process until
+    /// Unless `deadline` is `Never`, a part may stay in this process until
     /// [`drain`](Transport::drain).
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError>;
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError>;
 
     /// Forgets the reserved fragment.
     fn unreserve(&mut self);
@@ -48,7 +48,7 @@ pub(crate) trait Transport: Send {
     }
 
     /// Waits for the next fragment. The one before is finished.
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError>;
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError>;
 
     /// Looks so many times whether there may be a fragment for [`next`](Transport::next), or anything
     /// else that it would tell. Much cheaper than asking for it in vain.
@@ -62,16 +62,16 @@ pub(crate) trait Transport: Send {
 
     /// The next bytes of the current fragment where they lie: at least one, at most what is left of
     /// the fragment. Only asked for while something is left.
-    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError>;
+    fn bytes(&mut self, deadline: Deadline) -> Result<SharedBytes<'_>, ReceiveError>;
 
     /// The first `bytes` of the last [`bytes`](Transport::bytes) are done with.
     fn consume(&mut self, bytes: usize);
 
     /// Copies the next bytes of the current fragment, which has at least as many left.
-    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+    fn read(&mut self, into: &mut [u8], deadline: Deadline) -> Result<(), ReceiveError> {
         let mut copied = 0;
         while copied < into.len() {
-            let here = self.bytes(until)?;
+            let here = self.bytes(deadline)?;
             let bytes = here.len().min(into.len() - copied);
             here.slice(0..bytes).copy_to(&mut into[copied..copied + bytes]);
             self.consume(bytes);
@@ -82,8 +82,8 @@ pub(crate) trait Transport: Send {
 
     /// Copies some of the next bytes of the current fragment, which has at least as many left as
     /// `into` takes: at least one. How many.
-    fn read_some(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
-        let here = self.bytes(until)?;
+    fn read_some(&mut self, into: &mut [u8], deadline: Deadline) -> Result<usize, ReceiveError> {
+        let here = self.bytes(deadline)?;
         let bytes = here.len().min(into.len());
         here.slice(0..bytes).copy_to(&mut into[..bytes]);
         self.consume(bytes);
@@ -93,8 +93,8 @@ pub(crate) trait Transport: Send {
     /// Ends the current fragment, read or not. Does not wait.
     fn finish(&mut self);
 
-    /// From now on waits may (not) be interrupted: amid a message they must not.
-    fn set_deaf(&mut self, _deaf: bool) {}
+    /// Sets whether waits may be interrupted: amid a message they must not.
+    fn set_interruptible(&mut self, _interruptible: bool) {}
 
     /// Who is at the other end need not get what it has not read yet: closing will not wait for it.
     fn discard_unsent(&mut self) {}

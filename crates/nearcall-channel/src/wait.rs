@@ -2,7 +2,7 @@
 //!
 //! Always true: a policy is fixed when a channel opens, because it decides whether descriptors
 //! are blocking; a deadline belongs to one operation.
-//! Not here: being woken (`shm/bell.rs` and the kernel's own objects), noticing death (`watch.rs`).
+//! Not here: being woken (`shm/doorbell.rs` and the kernel's own objects), noticing death (`liveness.rs`).
 
 use std::fmt;
 use std::str::FromStr;

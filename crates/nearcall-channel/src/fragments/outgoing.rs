@@ -35,7 +35,7 @@ enum Writing {
 }
 
 struct Direct {
-    until: Deadline,
+    deadline: Deadline,
     message_bytes: usize,
     /// Bytes behind the reserved fragment.
     later_bytes: usize,
@@ -65,15 +65,15 @@ impl Outgoing {
     #[inline]
     pub(super) fn claim(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut impl Transport,
         message_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
-        self.settle(way, until)?;
-        let fragment_bytes = message_bytes.min(way.fragment_bytes_max());
+        self.settle(transport, deadline)?;
+        let fragment_bytes = message_bytes.min(transport.fragment_bytes_max());
         let long = fragment_bytes < message_bytes;
-        if long && until == Deadline::NOW && !way.has_room_for(message_bytes) {
-            match way.reserve(fragment_bytes, until) {
+        if long && deadline == Deadline::NOW && !transport.has_room_for(message_bytes) {
+            match transport.reserve(fragment_bytes, deadline) {
                 Err(SendError::Full) => {
                     self.stage(message_bytes, message_bytes);
                     return Ok(());
@@ -81,10 +81,10 @@ impl Outgoing {
                 reserved => reserved?,
             }
         } else {
-            way.reserve(fragment_bytes, until)?;
+            transport.reserve(fragment_bytes, deadline)?;
         }
         self.writing = Writing::Direct(Direct {
-            until,
+            deadline,
             message_bytes,
             later_bytes: message_bytes - fragment_bytes,
             reserved: Some((fragment_bytes, 0)),
@@ -106,53 +106,53 @@ impl Outgoing {
     #[inline(always)]
     pub(super) fn send(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut impl Transport,
         message: &[u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         let message_bytes = message.len();
-        if message_bytes > way.fragment_bytes_max() {
-            return self.send_in_fragments(way, message, until);
+        if message_bytes > transport.fragment_bytes_max() {
+            return self.send_in_fragments(transport, message, deadline);
         }
-        self.settle(way, until)?;
-        way.reserve(message_bytes, until)?;
-        copy(message, way.room());
-        way.publish(FragmentHeader::data(message_bytes, message_bytes, 0), until)
+        self.settle(transport, deadline)?;
+        transport.reserve(message_bytes, deadline)?;
+        copy(message, transport.room());
+        transport.publish(FragmentHeader::data(message_bytes, message_bytes, 0), deadline)
     }
 
     #[inline(never)]
     fn send_in_fragments(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut impl Transport,
         message: &[u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
-        self.claim(way, message.len(), until)?;
+        self.claim(transport, message.len(), deadline)?;
         let mut rest = message;
         while !rest.is_empty() {
-            let written = self.space(way).map(|space| {
+            let written = self.space(transport).map(|space| {
                 let (now, later) = rest.split_at(rest.len().min(space.len()));
                 space[..now.len()].copy_from_slice(now);
                 rest = later;
                 now.len()
             });
-            let outcome = written.and_then(|bytes| self.written(way, bytes));
-            outcome.inspect_err(|_| self.abort(way))?;
+            let outcome = written.and_then(|bytes| self.written(transport, bytes));
+            outcome.inspect_err(|_| self.abort(transport))?;
         }
-        self.commit(way).inspect_err(|_| self.abort(way))
+        self.commit(transport).inspect_err(|_| self.abort(transport))
     }
 
     #[inline]
     pub(super) fn space<'a>(
         &'a mut self,
-        way: &'a mut impl Transport,
+        transport: &'a mut impl Transport,
     ) -> Result<&'a mut [u8], SendError> {
         if let Writing::Direct(direct) = &mut self.writing
             && direct.reserved.is_none()
             && direct.later_bytes > 0
         {
-            match direct.reserve_next(way) {
-                Err(SendError::Full) if direct.until == Deadline::NOW => {
+            match direct.reserve_next(transport) {
+                Err(SendError::Full) if direct.deadline == Deadline::NOW => {
                     let (message_bytes, later_bytes) = (direct.message_bytes, direct.later_bytes);
                     self.stage(message_bytes, later_bytes);
                 }
@@ -162,10 +162,10 @@ impl Outgoing {
         Ok(match &mut self.writing {
             Writing::Nothing => &mut [],
             Writing::Staging { later_bytes } => {
-                self.staged.room((*later_bytes).min(way.fragment_bytes_max()))
+                self.staged.room((*later_bytes).min(transport.fragment_bytes_max()))
             }
             Writing::Direct(direct) => match direct.reserved {
-                Some((_, written_bytes)) => &mut way.room()[written_bytes..],
+                Some((_, written_bytes)) => &mut transport.room()[written_bytes..],
                 None => &mut [],
             },
         })
@@ -174,7 +174,7 @@ impl Outgoing {
     #[inline]
     pub(super) fn written(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut impl Transport,
         bytes: usize,
     ) -> Result<(), SendError> {
         match &mut self.writing {
@@ -183,29 +183,29 @@ impl Outgoing {
                 *later_bytes -= bytes;
                 self.staged.filled.end += bytes;
                 // The last fragment waits for the commit here, too.
-                let kept_bytes = way.fragment_bytes_max();
-                match self.staged.send(way, kept_bytes, Deadline::NOW) {
+                let kept_bytes = transport.fragment_bytes_max();
+                match self.staged.send(transport, kept_bytes, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
             }
-            Writing::Direct(direct) => direct.written(way, bytes),
+            Writing::Direct(direct) => direct.written(transport, bytes),
         }
     }
 
     #[inline]
-    pub(super) fn commit(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+    pub(super) fn commit(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
         match &mut self.writing {
             Writing::Nothing => Ok(()),
             Writing::Direct(direct) => {
-                direct.publish(way)?;
+                direct.publish(transport)?;
                 self.writing = Writing::Nothing;
                 Ok(())
             }
             Writing::Staging { .. } => {
                 self.writing = Writing::Nothing;
                 self.staged.pending = true;
-                match self.settle(way, Deadline::NOW) {
+                match self.settle(transport, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -213,12 +213,12 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn abort(&mut self, way: &mut impl Transport) {
+    pub(super) fn abort(&mut self, transport: &mut impl Transport) {
         let begun = match std::mem::take(&mut self.writing) {
             Writing::Nothing => None,
             Writing::Direct(direct) => {
                 if direct.reserved.is_some() {
-                    way.unreserve();
+                    transport.unreserve();
                 }
                 direct.begun.then_some(direct.message_bytes)
             }
@@ -230,7 +230,7 @@ impl Outgoing {
         if begun.is_some() {
             self.abort_owed = begun;
             // If there is no room now, the next claim or flush says it.
-            let _ = self.settle(way, Deadline::NOW);
+            let _ = self.settle(transport, Deadline::NOW);
         }
     }
 
@@ -238,24 +238,28 @@ impl Outgoing {
     #[inline(always)]
     pub(super) fn settle(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut impl Transport,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         match self.abort_owed.is_some() || self.staged.pending {
-            true => self.settle_debts(way, until),
+            true => self.settle_debts(transport, deadline),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn settle_debts(&mut self, way: &mut impl Transport, until: Deadline) -> Result<(), SendError> {
+    fn settle_debts(
+        &mut self,
+        transport: &mut impl Transport,
+        deadline: Deadline,
+    ) -> Result<(), SendError> {
         if let Some(message_bytes) = self.abort_owed {
-            way.reserve(0, until)?;
+            transport.reserve(0, deadline)?;
             self.abort_owed = None;
-            way.publish(FragmentHeader::aborted(message_bytes), until)?;
+            transport.publish(FragmentHeader::aborted(message_bytes), deadline)?;
         }
         if self.staged.pending {
-            self.staged.send(way, 0, until)?;
+            self.staged.send(transport, 0, deadline)?;
             self.staged.pending = false;
         }
         Ok(())
@@ -281,19 +285,19 @@ impl Staged {
     /// Sends fragments while there is room, until at most `kept_bytes` are here.
     fn send(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut impl Transport,
         kept_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         while self.filled.len() > kept_bytes {
-            let fragment_bytes = self.filled.len().min(way.fragment_bytes_max());
-            way.reserve(fragment_bytes, until)?;
+            let fragment_bytes = self.filled.len().min(transport.fragment_bytes_max());
+            transport.reserve(fragment_bytes, deadline)?;
             let start = self.filled.start;
-            way.room().copy_from_slice(&self.bytes[start..start + fragment_bytes]);
+            transport.room().copy_from_slice(&self.bytes[start..start + fragment_bytes]);
             self.filled.start += fragment_bytes;
             self.left_bytes -= fragment_bytes;
             let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.left_bytes);
-            way.publish(header, until)?;
+            transport.publish(header, deadline)?;
         }
         Ok(())
     }
@@ -324,11 +328,11 @@ fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
 const CALL_BYTES: usize = 40;
 
 impl Direct {
-    fn reserve_next(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
-        let fragment_bytes = self.later_bytes.min(way.fragment_bytes_max());
-        way.set_deaf(true);
-        let reserved = way.reserve(fragment_bytes, self.until);
-        way.set_deaf(false);
+    fn reserve_next(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
+        let fragment_bytes = self.later_bytes.min(transport.fragment_bytes_max());
+        transport.set_interruptible(false);
+        let reserved = transport.reserve(fragment_bytes, self.deadline);
+        transport.set_interruptible(true);
         reserved?;
         self.later_bytes -= fragment_bytes;
         self.reserved = Some((fragment_bytes, 0));
@@ -336,21 +340,21 @@ impl Direct {
     }
 
     #[inline]
-    fn written(&mut self, way: &mut impl Transport, bytes: usize) -> Result<(), SendError> {
+    fn written(&mut self, transport: &mut impl Transport, bytes: usize) -> Result<(), SendError> {
         let Some((fragment_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
         *written_bytes += bytes;
         // The last fragment waits for the commit, so that a message can be given up until then.
         match written_bytes == fragment_bytes && self.later_bytes > 0 {
-            true => self.publish(way),
+            true => self.publish(transport),
             false => Ok(()),
         }
     }
 
     #[inline]
-    fn publish(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+    fn publish(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
         let Some((fragment_bytes, _)) = self.reserved.take() else { return Ok(()) };
         self.begun = true;
         let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.later_bytes);
-        way.publish(header, self.until)
+        transport.publish(header, self.deadline)
     }
 }

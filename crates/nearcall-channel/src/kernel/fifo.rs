@@ -14,7 +14,7 @@ use nearcall_os::pipe::{End, fifo_open, fifo_unnamed};
 use crate::kernel::pipe::{HowNow, ask_for_size, channel};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::runtime_dir;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::wait::WaitPolicy;
 
 /// Whether FIFOs can be made.
@@ -33,9 +33,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let read = open(&to_server, End::Read)?;
     ask_for_size(&read, settings);
     let keep = duplicate(to_client.as_fd())?;
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         // The client has opened its reading end before it answered; if not, this fails.
         let write = open(&keep, End::Write)?;
@@ -46,7 +46,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [to_client, to_server]: [OwnedFd; 2] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     for fifo in [&to_client, &to_server] {
@@ -55,7 +55,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
     let read = open(&to_client, End::Read)?;
     let write = open(&to_server, End::Write)?;
     let channel = channel(read, write, settings, how_now(settings.wait))?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// Opening something else by its descriptor could wait, or touch a device.

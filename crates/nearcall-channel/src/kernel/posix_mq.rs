@@ -18,12 +18,12 @@ use nearcall_os::poll::poll_one;
 use crate::channel::{Channel, Interest, Readiness};
 use crate::fragment::HEADER_BYTES;
 use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received};
-use crate::kernel::{Line, Patience, Try, poll_interest};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
+use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
+use crate::liveness::{WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
-use crate::watch::{WatchGuard, watch};
 
 /// One end.
 struct MqLine {
@@ -34,7 +34,7 @@ struct MqLine {
     _watch: WatchGuard,
 }
 
-impl Line for MqLine {
+impl FdPair for MqLine {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let queue = match interest {
             Interest::Receive => &self.inward,
@@ -44,7 +44,7 @@ impl Line for MqLine {
     }
 }
 
-impl PacketLine for MqLine {
+impl PacketSocket for MqLine {
     fn room_bytes(&self) -> io::Result<usize> {
         let queue = mqueue::attributes(&self.outward)?;
         Ok(queue.messages_max * queue.message_bytes_max)
@@ -61,13 +61,13 @@ impl PacketLine for MqLine {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let packet = &self.outgoing[..packet_bytes];
         Ok(mqueue::send_timeout(&*self.outward, packet, deadline(how))?.then_some(()))
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, deadline(how))?;
         Ok(bytes.map(|bytes| match bytes {
             0 => Received::WakeUp,
@@ -83,10 +83,10 @@ impl PacketLine for MqLine {
     }
 }
 
-fn deadline(how: Try) -> Deadline {
+fn deadline(how: Attempt) -> Deadline {
     match how {
-        Try::Now => Deadline::NOW,
-        Try::Blocking => Deadline::NEVER,
+        Attempt::NonBlocking => Deadline::NOW,
+        Attempt::Blocking => Deadline::NEVER,
     }
 }
 
@@ -106,9 +106,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         nearcall_os::descriptor::duplicate(queue).map_err(OpenError::doing("keeping a queue"))
     };
     let (outward, inward) = (keep(&to_client)?, keep(&to_server)?);
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         channel(outward, inward, &settings)
     };
@@ -116,11 +116,11 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [to_client, to_server] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let channel = channel(to_server, to_client, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 fn channel(
@@ -146,9 +146,10 @@ fn channel(
     let guard =
         watch(settings, move |_| wake()).map_err(OpenError::doing("watching the other end"))?;
     let line = MqLine { outward, inward, outgoing, incoming, _watch: guard };
-    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
-    let way = PacketWay::new(line, patience);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let strategy =
+        WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
+    let transport = PacketTransport::new(line, strategy);
+    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
 }
 
 /// How many messages of how many bytes, within this machine's limits.

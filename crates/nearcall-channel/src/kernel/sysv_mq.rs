@@ -26,12 +26,12 @@ use crate::channel::{Channel, Interest, Readiness};
 use crate::control::Control;
 use crate::fragment::HEADER_BYTES;
 use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received};
-use crate::kernel::{Line, Patience, Try};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
+use crate::kernel::{Attempt, FdPair, WaitStrategy};
+use crate::liveness::{Cause, PeerLiveness, WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
-use crate::watch::{Cause, Life, WatchGuard, watch};
 
 /// One end.
 struct SysvLine {
@@ -42,7 +42,7 @@ struct SysvLine {
     pause: Duration,
     /// Empty messages that the watcher has put into our receiving queue to interrupt a receive.
     calls: Arc<AtomicU32>,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     // Last, so that it ends after the queues were removed.
     _watch: WatchGuard,
 }
@@ -67,7 +67,7 @@ impl Drop for Queues {
     }
 }
 
-impl Line for SysvLine {
+impl FdPair for SysvLine {
     fn wait_for(&mut self, _interest: Interest, deadline: Deadline) -> io::Result<bool> {
         clock::pause(deadline.remaining().map_or(self.pause, |left| left.min(self.pause)));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -75,7 +75,7 @@ impl Line for SysvLine {
     }
 }
 
-impl PacketLine for SysvLine {
+impl PacketSocket for SysvLine {
     fn room_bytes(&self) -> io::Result<usize> {
         let bytes_max = sysv::stat(self.queues.outward)?.bytes_max;
         Ok(usize::try_from(bytes_max).unwrap_or(usize::MAX))
@@ -92,11 +92,11 @@ impl PacketLine for SysvLine {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let (queue, message) = (self.queues.outward, &mut self.outgoing);
         let sent = match how {
-            Try::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
-            Try::Now => sysv::send_now(queue, KIND, message, packet_bytes),
+            Attempt::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
+            Attempt::NonBlocking => sysv::send_now(queue, KIND, message, packet_bytes),
         };
         let sent = sent.map_err(gone)?;
         if sent {
@@ -106,18 +106,18 @@ impl PacketLine for SysvLine {
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let (queue, message) = (self.queues.inward, &mut self.incoming);
         loop {
             let received = match how {
-                Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
-                Try::Now => sysv::receive_now(queue, ANY_KIND, message),
+                Attempt::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
+                Attempt::NonBlocking => sysv::receive_now(queue, ANY_KIND, message),
             };
             let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
             self.pause = PAUSE_MIN;
             match bytes {
                 0 if !take_call(&self.calls) => return Ok(Some(Received::WakeUp)),
-                0 if how == Try::Blocking && self.life.is_interrupted() => return Ok(None),
+                0 if how == Attempt::Blocking && self.liveness.is_interrupted() => return Ok(None),
                 // It came too late for the sleep that it was for.
                 0 => {}
                 _ => return Ok(Some(Received::Packet(0..bytes))),
@@ -168,18 +168,18 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let (to_client, to_server) = (make()?, make()?);
     let bytes = [to_client.id(), to_server.id()].map(i32::to_le_bytes).concat();
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         let channel = channel(to_client.id(), to_server.id(), &settings)?;
         // From here on the channel removes them.
         std::mem::forget((to_client, to_server));
         Ok(channel)
     };
-    Ok(Offer { parts: Parts { bytes, descriptors: Vec::new() }, finish: Box::new(finish) })
+    Ok(Offer { parts: ChannelFds { bytes, descriptors: Vec::new() }, finish: Box::new(finish) })
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let bytes = std::mem::take(&mut parts.bytes);
     parts.expect_nothing_more()?;
     let queues = bytes.split_first_chunk::<4>().and_then(|(first, rest)| {
@@ -200,7 +200,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
         }
     }
     let channel = channel(to_server, to_client, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// Whose process the other end is.
@@ -252,12 +252,13 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         incoming: MessageBuffer::with_capacity(usize::try_from(MESSAGE_BYTES_MAX).unwrap_or(0)),
         pause: PAUSE_MIN,
         calls,
-        life: Arc::clone(&settings.life),
+        liveness: Arc::clone(&settings.liveness),
         _watch: guard,
     };
-    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
-    let way = PacketWay::new(line, patience);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let strategy =
+        WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
+    let transport = PacketTransport::new(line, strategy);
+    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.

@@ -4,7 +4,7 @@
 
 use super::{Capabilities, DataPath, Mechanism, Row};
 use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
-use crate::shm::{self, bell};
+use crate::shm::{self, doorbell};
 use crate::wait::WaitPolicy::{Adaptive, Block, Poll, Spin};
 
 fn always() -> Result<(), String> {
@@ -34,8 +34,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::either::Either>,
-        accept: shm::accept::<bell::either::Either>,
+        offer: shm::offer::<doorbell::futex_or_fd::FutexOrFdDoorbell>,
+        accept: shm::accept::<doorbell::futex_or_fd::FutexOrFdDoorbell>,
     },
     Row {
         mechanism: Mechanism::Pipe,
@@ -346,8 +346,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::spin::Spin>,
-        accept: shm::accept::<bell::spin::Spin>,
+        offer: shm::offer::<doorbell::spin::Spin>,
+        accept: shm::accept::<doorbell::spin::Spin>,
     },
     Row {
         mechanism: Mechanism::ShmFutex,
@@ -370,8 +370,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::futex::Futex>,
-        accept: shm::accept::<bell::futex::Futex>,
+        offer: shm::offer::<doorbell::futex::Futex>,
+        accept: shm::accept::<doorbell::futex::Futex>,
     },
     Row {
         mechanism: Mechanism::ShmEventfd,
@@ -394,8 +394,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::eventfd::Eventfd>,
-        accept: shm::accept::<bell::eventfd::Eventfd>,
+        offer: shm::offer::<doorbell::eventfd::Eventfd>,
+        accept: shm::accept::<doorbell::eventfd::Eventfd>,
     },
     Row {
         mechanism: Mechanism::ShmUnix,
@@ -418,8 +418,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::unix::Unix>,
-        accept: shm::accept::<bell::unix::Unix>,
+        offer: shm::offer::<doorbell::unix::Unix>,
+        accept: shm::accept::<doorbell::unix::Unix>,
     },
     Row {
         mechanism: Mechanism::ShmPipe,
@@ -442,13 +442,13 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::pipe::Pipe>,
-        accept: shm::accept::<bell::pipe::Pipe>,
+        offer: shm::offer::<doorbell::pipe::Pipe>,
+        accept: shm::accept::<doorbell::pipe::Pipe>,
     },
     Row {
         mechanism: Mechanism::ShmSignal,
         name: "shm-signal",
-        summary: "a ring in shared memory; the waiter sleeps until a signal",
+        summary: "a ring in shared memory; the waiter sleeps deadline a signal",
         data_path: DataPath::SharedMemory,
         wake_up: "a signal to the sleeper",
         waits: &[Block, Poll],
@@ -466,8 +466,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::signal::Signal>,
-        accept: shm::accept::<bell::signal::Signal>,
+        offer: shm::offer::<doorbell::signal::Signal>,
+        accept: shm::accept::<doorbell::signal::Signal>,
     },
     Row {
         mechanism: Mechanism::ShmPosixMq,
@@ -489,9 +489,9 @@ pub(super) static ROWS: [Row; 23] = [
             kill_safe: true,
             vanishes_with_both: true,
         },
-        probe: bell::posix_mq::probe,
-        offer: shm::offer::<bell::posix_mq::PosixMq>,
-        accept: shm::accept::<bell::posix_mq::PosixMq>,
+        probe: doorbell::posix_mq::probe,
+        offer: shm::offer::<doorbell::posix_mq::PosixMq>,
+        accept: shm::accept::<doorbell::posix_mq::PosixMq>,
     },
     Row {
         mechanism: Mechanism::ShmSemaphore,
@@ -514,8 +514,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::offer::<bell::semaphore::PosixSemaphore>,
-        accept: shm::accept::<bell::semaphore::PosixSemaphore>,
+        offer: shm::offer::<doorbell::semaphore::PosixSemaphore>,
+        accept: shm::accept::<doorbell::semaphore::PosixSemaphore>,
     },
     Row {
         mechanism: Mechanism::ShmCondvar,
@@ -538,8 +538,8 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::monitor::way::offer::<shm::condvar::BoundedBuffer>,
-        accept: shm::monitor::way::accept::<shm::condvar::BoundedBuffer>,
+        offer: shm::monitor::transport::offer::<shm::condvar::BoundedBuffer>,
+        accept: shm::monitor::transport::accept::<shm::condvar::BoundedBuffer>,
     },
     Row {
         mechanism: Mechanism::ShmMq,
@@ -562,7 +562,7 @@ pub(super) static ROWS: [Row; 23] = [
             vanishes_with_both: true,
         },
         probe: always,
-        offer: shm::monitor::way::offer::<shm::queue::SlotQueue>,
-        accept: shm::monitor::way::accept::<shm::queue::SlotQueue>,
+        offer: shm::monitor::transport::offer::<shm::queue::SlotQueue>,
+        accept: shm::monitor::transport::accept::<shm::queue::SlotQueue>,
     },
 ];

@@ -14,7 +14,7 @@ use nearcall_os::region::SharedRegion;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::shm::layout::Capacity;
-use crate::shm::monitor::way::Buffer;
+use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct BoundedBuffer {
@@ -79,7 +79,7 @@ impl Buffer for BoundedBuffer {
     }
 
     #[inline]
-    fn had_room(&self, message_bytes: usize) -> bool {
+    fn has_known_room(&self, message_bytes: usize) -> bool {
         let fragments = message_bytes.div_ceil(self.fragment_bytes_max()).max(1);
         let bytes = message_bytes + fragments * HEADER_BYTES;
         self.own + bytes as u64 <= self.other + self.capacity.bytes() as u64
@@ -159,7 +159,7 @@ mod tests {
             let fragment = vec![turn; 100 + usize::from(turn)];
             let header = FragmentHeader::data(fragment.len(), fragment.len(), 0);
             sender.look().unwrap();
-            assert!(sender.had_room(fragment.len()));
+            assert!(sender.has_known_room(fragment.len()));
             sender.put(header, &fragment).unwrap();
             assert_eq!(receiver.take(&mut into), Ok(Some(header)));
             assert_eq!(into[..fragment.len()], fragment);

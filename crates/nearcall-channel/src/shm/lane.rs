@@ -41,7 +41,7 @@ const SLOTS_AT: usize = 2 << 10;
 const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
 
 /// Bytes of a note in the ring, behind the word.
-pub(crate) const NOTE_BYTES: usize = 8;
+pub(crate) const INDIRECT_BYTES: usize = 8;
 
 /// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway. Above,
 /// a second cache line for the note costs less than the ring's frames, which begin anywhere.
@@ -163,9 +163,9 @@ impl LaneOut {
     }
 
     /// At a sleep, with what the other end has read: takes a lane back that rested long enough.
-    pub(crate) fn tend(&mut self, consumed: u64) {
+    pub(crate) fn maintain(&mut self, consumed: u64) {
         let Some(lane) = &mut self.lane else { return };
-        let all_free = lane.busy_until.iter().all(|until| *until <= consumed);
+        let all_free = lane.busy_until.iter().all(|deadline| *deadline <= consumed);
         if lane.rest.is_over(clock::now()) && all_free {
             self.segments.retire(lane.id);
             self.lane = None;
@@ -221,7 +221,7 @@ impl LaneIn {
     /// Whether a sleep should end for it: not for ever, since the other end may be a loop that
     /// sleeps and keeps its lane.
     #[inline]
-    pub(crate) fn is_worth_a_look(&self) -> bool {
+    pub(crate) fn may_be_retired(&self) -> bool {
         self.lane.is_some() && self.looks < LOOKS_MAX
     }
 
@@ -231,7 +231,7 @@ impl LaneIn {
     }
 
     /// At a sleep: lets go of a lane that the other end has taken back.
-    pub(crate) fn tend(&mut self) {
+    pub(crate) fn maintain(&mut self) {
         let Some((id, _)) = &self.lane else { return };
         if !self.rest.is_over(clock::now()) {
             return;
@@ -239,7 +239,7 @@ impl LaneIn {
         // Look again after as long; a broken line is met by whoever needs it.
         self.rest = Rest::default();
         self.looks = self.looks.saturating_add(1);
-        let told = self.segments.tend();
+        let told = self.segments.maintain();
         if told.is_err() || self.segments.get(*id).is_err() {
             self.lane = None;
         }

@@ -3,7 +3,7 @@
 //! Each end has one such memory file. It alone writes it; the other end maps it read-only.
 //!
 //! ```text
-//! byte    0  header    magic, version, ring, habits           written once, before it is sent
+//! byte    0  header    magic, version, ring, flags           written once, before it is sent
 //!       128  sleep     how the owner waits now, its thread    by the owner, when it waits
 //!       256  bell      goes up when the owner wakes the peer  by the owner, when it rings
 //!       384  consumed  what the owner has read of the PEER's ring, counted from the start
@@ -67,12 +67,12 @@ struct Header {
     magic: AtomicU64,
     version: AtomicU32,
     ring_bytes: AtomicU32,
-    habits: AtomicU32,
+    flags: AtomicU32,
 }
 
 #[repr(C)]
 struct Sleep {
-    /// Zero while awake; else the number of this sleep and what for, see `bell.rs`.
+    /// Zero while awake; else the number of this sleep and what for, see `doorbell.rs`.
     state: AtomicU32,
     /// The thread that sleeps, for who wakes by signal.
     thread: AtomicU32,
@@ -100,10 +100,10 @@ pub(crate) const FRAMES: usize = size_of::<Layout>();
 const VERSION: usize = offset_of!(Header, version);
 const RING_BYTES: usize = offset_of!(Header, ring_bytes);
 /// Not zero: the owner never sleeps, so nobody needs to look at its sleep word.
-const HABITS: usize = offset_of!(Header, habits);
+const FLAGS: usize = offset_of!(Header, flags);
 
 const _: () = assert!(SLEEP == 128 && BELL == 256 && CONSUMED == 384 && FRAMES == 512);
-const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && HABITS == 16 && THREAD == 132);
+const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && FLAGS == 16 && THREAD == 132);
 const _: () = assert!(FRAMES.is_multiple_of(FRAME_ALIGN));
 const _: () = assert!(limits::BUFFER_BYTES_MIN as usize >= 16 * FRAME_ALIGN);
 
@@ -200,7 +200,7 @@ pub(crate) fn create(
     let ring_bytes = u32::try_from(capacity.bytes()).expect("a ring has at most BUFFER_BYTES_MAX");
     own.word64(0).store(MAGIC, Ordering::Relaxed);
     own.word32(VERSION).store(LAYOUT_VERSION, Ordering::Relaxed);
-    own.word32(HABITS).store(never_sleeps.into(), Ordering::Relaxed);
+    own.word32(FLAGS).store(never_sleeps.into(), Ordering::Relaxed);
     own.word32(RING_BYTES).store(ring_bytes, Ordering::Release);
     Ok((own, fd))
 }
@@ -233,7 +233,7 @@ pub(crate) fn open(
 
 /// Whether the owner of this memory has said that it never sleeps. Who lies is not woken.
 pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
-    peer.load32(HABITS, Ordering::Relaxed) != 0
+    peer.load32(FLAGS, Ordering::Relaxed) != 0
 }
 
 fn touching(error: std::io::Error) -> OpenError {

@@ -21,7 +21,7 @@ use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::limits::FRAGMENT_BYTES;
 use crate::shm::layout::Capacity;
-use crate::shm::monitor::way::Buffer;
+use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct SlotQueue {
@@ -130,7 +130,7 @@ impl Buffer for SlotQueue {
     }
 
     #[inline]
-    fn had_room(&self, message_bytes: usize) -> bool {
+    fn has_known_room(&self, message_bytes: usize) -> bool {
         message_bytes.div_ceil(self.shape.payload_bytes).max(1) <= self.free as usize
     }
 
@@ -230,15 +230,15 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_full_queue_has_no_room() {
         let (mut sender, mut receiver) = two_ends();
-        assert!(sender.had_room(4096) && !sender.had_room(4097));
+        assert!(sender.has_known_room(4096) && !sender.has_known_room(4097));
         for _ in 0..4 {
             sender.put(header(b"x"), b"x").unwrap();
         }
-        assert!(!sender.had_room(0));
+        assert!(!sender.has_known_room(0));
         assert_eq!(sender.put(header(b"x"), b"x"), Err(Violation::BadIndex));
         receiver.take(&mut [0; 1024]).unwrap();
         sender.look().unwrap();
-        assert!(sender.had_room(1024) && !sender.had_room(1025));
+        assert!(sender.has_known_room(1024) && !sender.has_known_room(1025));
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
 //! Not here: the payload (whoever calls writes and reads it in place), sleeping and waking
-//! (`bell.rs`), what headers mean together (`fragment.rs`).
+//! (`doorbell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ pub(crate) struct Producer {
     wrap_at: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
-    present: Present,
+    committed: CommittedPages,
 }
 
 impl Producer {
@@ -72,7 +72,7 @@ impl Producer {
             plain_until: 0,
             wrap_at: WINDOW_BYTES as u64,
             fragment_bytes_max,
-            present: Present::new(capacity, pages),
+            committed: CommittedPages::new(capacity, pages),
         }
     }
 
@@ -85,8 +85,8 @@ impl Producer {
     }
 
     /// Up to where frames need no look at the consumer, no wrap and no pad.
-    fn note_plain(&mut self) {
-        let end = self.tail + self.present.bytes_from(self.capacity.place(self.tail)) as u64;
+    fn update_plain_end(&mut self) {
+        let end = self.tail + self.committed.bytes_from(self.capacity.place(self.tail)) as u64;
         self.plain_until = (self.limit() - ALIGN).min(end).min(self.wrap_at);
     }
 
@@ -108,15 +108,15 @@ impl Producer {
         }
         let to_end = self.capacity.bytes_to_end(self.tail);
         let place = if frame > to_end { FRAMES } else { self.capacity.place(self.tail) };
-        if frame > self.present.bytes_from(place)
-            && !self.present.grow(place + frame, |pages| own.make_present(pages))
+        if frame > self.committed.bytes_from(place)
+            && !self.committed.grow(place + frame, |pages| own.make_present(pages))
         {
             return Ok(None);
         }
         if frame > to_end {
             self.publish_word(own, READY | PAD, to_end);
         }
-        self.note_plain();
+        self.update_plain_end();
         Ok(Some(self.capacity.place(self.tail)))
     }
 
@@ -207,7 +207,7 @@ impl Producer {
     /// Publishes the reserved frame, in which it says where the fragment lies. How far the consumer
     /// has read once it is done with that.
     #[inline]
-    pub(crate) fn publish_note(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
+    pub(crate) fn publish_indirect(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32;
         self.publish_word(own, word | READY | PAD, FRAME_ALIGN);
         self.tail
@@ -215,7 +215,11 @@ impl Producer {
 
     /// Whether the consumer has read as far as `position`, which we have published.
     #[inline]
-    pub(crate) fn was_read(&mut self, peer: &impl Peer, position: u64) -> Result<bool, Violation> {
+    pub(crate) fn is_read_to(
+        &mut self,
+        peer: &impl Peer,
+        position: u64,
+    ) -> Result<bool, Violation> {
         if position > self.consumed {
             // Looks at the consumer: so much room there never is.
             self.has_room(peer, u64::MAX / 2)?;
@@ -265,7 +269,7 @@ impl Producer {
 /// How far a ring has pages. A hostile peer may leave pages out; who reads them all the same would
 /// be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
-struct Present {
+struct CommittedPages {
     /// Where in the region the pages end.
     end: usize,
     /// Where frames end for which nothing has to be asked: the place behind has a page, too.
@@ -273,7 +277,7 @@ struct Present {
     region_bytes: usize,
 }
 
-impl Present {
+impl CommittedPages {
     fn new(capacity: Capacity, pages: Pages) -> Self {
         let region_bytes = capacity.region_bytes();
         Self { end: 0, plain_end: 0, region_bytes }.to(pages.end(capacity))
@@ -305,7 +309,7 @@ impl Present {
 
 /// Whether a word that is there says that the fragment lies elsewhere.
 #[inline]
-fn is_note(word: u64) -> bool {
+fn is_indirect(word: u64) -> bool {
     word & PAD != 0 && word & FRAGMENT_LENGTH != 0
 }
 
@@ -363,26 +367,26 @@ pub(crate) struct Consumer {
     frame: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
-    present: Present,
+    committed: CommittedPages,
     /// Whether fragments may lie elsewhere.
-    takes_notes: bool,
+    takes_indirect: bool,
     /// The frame that is being read is a note of one.
-    is_note: bool,
+    is_indirect: bool,
 }
 
 impl Consumer {
     pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
-        let (fragment_bytes_max, present) =
-            (capacity.fragment_bytes_max(), Present::new(capacity, pages));
-        let takes_notes = pages == Pages::First;
+        let (fragment_bytes_max, committed) =
+            (capacity.fragment_bytes_max(), CommittedPages::new(capacity, pages));
+        let takes_indirect = pages == Pages::First;
         Self {
             capacity,
             head: 0,
             frame: 0,
             fragment_bytes_max,
-            present,
-            takes_notes,
-            is_note: false,
+            committed,
+            takes_indirect,
+            is_indirect: false,
         }
     }
 
@@ -404,7 +408,7 @@ impl Consumer {
         let header = FragmentHeader::plain(word)?;
         let fragment_bytes = header.fragment_bytes as usize;
         let frame = frame_bytes(fragment_bytes);
-        if fragment_bytes > self.fragment_bytes_max || frame > self.present.bytes_from(place) {
+        if fragment_bytes > self.fragment_bytes_max || frame > self.committed.bytes_from(place) {
             return None;
         }
         self.frame = frame as u64;
@@ -419,9 +423,9 @@ impl Consumer {
         peer: &impl Peer,
     ) -> Result<Option<(FragmentHeader, usize)>, Violation> {
         let word = self.look(peer);
-        self.is_note = self.takes_notes && is_note(word);
-        if self.is_note {
-            return self.judge_note(peer, word).map(Some);
+        self.is_indirect = self.takes_indirect && is_indirect(word);
+        if self.is_indirect {
+            return self.check_indirect(peer, word).map(Some);
         }
         if word & PAD == 0 {
             return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
@@ -435,9 +439,9 @@ impl Consumer {
         self.finish(own);
         match self.look(peer) {
             0 => Ok(None),
-            word if self.takes_notes && is_note(word) => {
-                self.is_note = true;
-                self.judge_note(peer, word).map(Some)
+            word if self.takes_indirect && is_indirect(word) => {
+                self.is_indirect = true;
+                self.check_indirect(peer, word).map(Some)
             }
             word if word & PAD != 0 => Err(Violation::BadHeader),
             word => self.judge(peer, word).map(Some),
@@ -446,12 +450,12 @@ impl Consumer {
 
     /// Whether the fragment that `try_next` gave is not here, and what is here says where.
     #[inline]
-    pub(crate) fn is_note(&self) -> bool {
-        self.is_note
+    pub(crate) fn is_indirect(&self) -> bool {
+        self.is_indirect
     }
 
     /// The fragment's own length is for whoever finds it to judge.
-    fn judge_note(
+    fn check_indirect(
         &mut self,
         peer: &impl Peer,
         word: u64,
@@ -481,8 +485,8 @@ impl Consumer {
     /// pages, and so has the word behind it.
     fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Violation> {
         let place = self.capacity.place(self.head);
-        if frame > self.present.bytes_from(place)
-            && !self.present.grow(place + frame, |pages| peer.make_present(pages))
+        if frame > self.committed.bytes_from(place)
+            && !self.committed.grow(place + frame, |pages| peer.make_present(pages))
         {
             // An honest end has asked for them before.
             return Err(Violation::BadIndex);

@@ -90,7 +90,7 @@ pub(crate) struct Outbox {
     next: u16,
     live: Vec<(SegmentId, usize)>,
     /// Retired, but the line had no room to say so.
-    unsaid: VecDeque<SegmentId>,
+    pending_retirements: VecDeque<SegmentId>,
 }
 
 impl OwnSegments {
@@ -116,7 +116,7 @@ impl OwnSegments {
 
     fn hand_over(&self, kind: u8, bytes: usize) -> Result<(SegmentId, OwnRegion), SegmentError> {
         let mut outbox = self.control.outbox();
-        outbox.say_unsaid(&self.control)?;
+        outbox.send_pending_retirements(&self.control)?;
         let in_use: usize = outbox.live.iter().map(|(_, bytes)| bytes).sum();
         let announced = u32::try_from(bytes).map_err(|_| SegmentError::Limit)?;
         if outbox.live.len() >= SEGMENTS_PER_END_MAX
@@ -126,7 +126,7 @@ impl OwnSegments {
         }
         let created = OwnRegion::create("nearcall-segment", bytes, Backing::Reserved);
         let (region, fd) = created.map_err(SegmentError::Region)?;
-        let id = number_from(outbox.next, |id| outbox.live.iter().any(|(live, _)| *live == id));
+        let id = next_free_id(outbox.next, |id| outbox.live.iter().any(|(live, _)| *live == id));
         let [a, b] = id.0.to_le_bytes();
         let [c, d, e, f] = announced.to_le_bytes();
         let sent = self.control.send(&[kind, a, b, c, d, e, f], &[fd.as_fd()]);
@@ -142,15 +142,15 @@ impl OwnSegments {
     pub(crate) fn retire(&self, id: SegmentId) {
         let mut outbox = self.control.outbox();
         outbox.live.retain(|(live, _)| *live != id);
-        outbox.unsaid.push_back(id);
+        outbox.pending_retirements.push_back(id);
         // Whatever hinders, the next call meets it again.
-        let _ = outbox.say_unsaid(&self.control);
+        let _ = outbox.send_pending_retirements(&self.control);
     }
 }
 
 /// The first number from `next` on that no segment has. Both ends compute it: the retirements that
 /// come before a new segment in the line are those that its maker knows of.
-fn number_from(next: u16, is_used: impl Fn(SegmentId) -> bool) -> SegmentId {
+fn next_free_id(next: u16, is_used: impl Fn(SegmentId) -> bool) -> SegmentId {
     let mut id = SegmentId(next);
     // At most `SEGMENTS_PER_END_MAX` are in use.
     while is_used(id) {
@@ -160,11 +160,11 @@ fn number_from(next: u16, is_used: impl Fn(SegmentId) -> bool) -> SegmentId {
 }
 
 impl Outbox {
-    fn say_unsaid(&mut self, control: &Control) -> Result<(), SegmentError> {
-        while let Some(id) = self.unsaid.front() {
+    fn send_pending_retirements(&mut self, control: &Control) -> Result<(), SegmentError> {
+        while let Some(id) = self.pending_retirements.front() {
             let [a, b] = id.0.to_le_bytes();
             control.send(&[RETIRED, a, b], &[]).map_err(SegmentError::of_line)?;
-            self.unsaid.pop_front();
+            self.pending_retirements.pop_front();
         }
         Ok(())
     }
@@ -236,7 +236,7 @@ impl PeerSegments {
     /// # Errors
     ///
     /// As [`get`](Self::get).
-    pub(crate) fn tend(&mut self) -> Result<(), ReceiveError> {
+    pub(crate) fn maintain(&mut self) -> Result<(), ReceiveError> {
         self.control.take_packets(|_| false)?;
         let inbox = self.control.inbox();
         let live = &inbox.segments.live;
@@ -289,7 +289,7 @@ impl Inbox {
 
     fn made(&mut self, id: SegmentId, bytes: usize, fd: &OwnedFd) -> Result<(), ReceiveError> {
         let in_use: usize = self.live.iter().map(|(_, region)| region.len()).sum();
-        if id != number_from(self.next, |id| self.has(id))
+        if id != next_free_id(self.next, |id| self.has(id))
             || self.live.len() >= SEGMENTS_PER_END_MAX
             || bytes > SEGMENT_BYTES_PER_END_MAX - in_use
         {

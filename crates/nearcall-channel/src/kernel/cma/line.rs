@@ -28,7 +28,7 @@ pub(super) struct Record {
 }
 
 /// One end of the socket.
-pub(super) struct Line {
+pub(super) struct FdPair {
     /// `None` only after it was passed on.
     socket: Option<OwnedFd>,
     wait: WaitPolicy,
@@ -41,7 +41,7 @@ pub(super) struct Line {
     ended: bool,
 }
 
-impl Line {
+impl FdPair {
     pub(super) fn new(socket: OwnedFd, wait: WaitPolicy) -> Self {
         Self {
             socket: Some(socket),
@@ -56,7 +56,7 @@ impl Line {
 
     /// Waits until at least a part of a record has come.
     #[inline]
-    pub(super) fn receive(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+    pub(super) fn receive(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
         let Some(socket) = &self.socket else { return Err(ReceiveError::PeerGone) };
         if self.ended {
             return Err(ReceiveError::PeerGone);
@@ -64,7 +64,7 @@ impl Line {
         self.inbox.copy_within(self.came.clone(), 0);
         self.came = 0..self.came.len();
         let free = &mut self.inbox[self.came.end..];
-        match receive_some(socket, self.wait, free, until) {
+        match receive_some(socket, self.wait, free, deadline) {
             Ok(0) => {
                 self.ended = true;
                 Err(ReceiveError::PeerGone)
@@ -96,14 +96,14 @@ impl Line {
 
     /// Sends the record that waits. `Full`: not by the deadline.
     #[inline]
-    pub(super) fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+    pub(super) fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
         while !self.unsent.is_empty() {
             let socket = self.socket.as_ref().ok_or(SendError::PeerGone)?;
             match socket::send_now(socket, &self.outbox[self.unsent.clone()])? {
                 Some(bytes) => self.unsent.start += bytes,
-                None if until == Deadline::NOW => return Err(SendError::Full),
+                None if deadline == Deadline::NOW => return Err(SendError::Full),
                 None => {
-                    let ready = poll_one(socket, poll::Interest::Writable, until)?;
+                    let ready = poll_one(socket, poll::Interest::Writable, deadline)?;
                     ready.ok_or(SendError::Full)?;
                 }
             }
@@ -188,9 +188,9 @@ fn receive_some(
     socket: &OwnedFd,
     wait: WaitPolicy,
     into: &mut [u8],
-    until: Deadline,
+    deadline: Deadline,
 ) -> io::Result<usize> {
-    if wait == WaitPolicy::Block && until == Deadline::NEVER {
+    if wait == WaitPolicy::Block && deadline == Deadline::NEVER {
         match socket::recv(socket, into) {
             // Who keeps a copy of our end can make it non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -198,13 +198,13 @@ fn receive_some(
         }
     }
     loop {
-        if wait != WaitPolicy::Spin && until != Deadline::NOW {
-            let ready = poll_one(socket, poll::Interest::Readable, until)?;
+        if wait != WaitPolicy::Spin && deadline != Deadline::NOW {
+            let ready = poll_one(socket, poll::Interest::Readable, deadline)?;
             ready.ok_or(io::ErrorKind::TimedOut)?;
         }
         match socket::recv_now(socket, into)? {
             Some(bytes) => return Ok(bytes),
-            None if until.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
+            None if deadline.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
             None => std::hint::spin_loop(),
         }
     }

@@ -11,10 +11,10 @@ use nearcall_os::{cma, process, socket};
 
 use crate::channel::Channel;
 use crate::fragments::FragmentChannel;
-use crate::kernel::cma::{CmaWay, PeerMemory};
+use crate::kernel::cma::{CmaTransport, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 
 /// Whether we can read our own memory this way; the other end's is tried in the handshake.
 pub(crate) fn probe() -> Result<(), String> {
@@ -28,21 +28,21 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         .map_err(OpenError::doing("making a socket pair"))?;
     let (pages, bytes) = make_pages(settings)?;
     let settings = settings.clone();
-    let finish = move |mut answer: Parts| {
+    let finish = move |mut answer: ChannelFds| {
         let peer = find_peer(&settings, &std::mem::take(&mut answer.bytes))?;
         answer.expect_nothing_more()?;
         open(here, pages, peer, &settings)
     };
-    Ok(Offer { parts: Parts { bytes, descriptors: vec![there] }, finish: Box::new(finish) })
+    Ok(Offer { parts: ChannelFds { bytes, descriptors: vec![there] }, finish: Box::new(finish) })
 }
 
 /// Makes the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [socket] = parts.take_descriptors()?;
     let peer = find_peer(settings, &std::mem::take(&mut parts.bytes))?;
     let (pages, bytes) = make_pages(settings)?;
     let channel = open(socket, pages, peer, settings)?;
-    Ok(Accepted { parts: Parts { bytes, descriptors: Vec::new() }, channel })
+    Ok(Accepted { parts: ChannelFds { bytes, descriptors: Vec::new() }, channel })
 }
 
 fn open(
@@ -51,9 +51,9 @@ fn open(
     peer: PeerMemory,
     settings: &Settings,
 ) -> Result<Box<dyn Channel>, OpenError> {
-    let way = CmaWay::new(socket, pages, peer, settings);
-    let way = way.map_err(OpenError::doing("watching the other end"))?;
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let transport = CmaTransport::new(socket, pages, peer, settings);
+    let transport = transport.map_err(OpenError::doing("watching the other end"))?;
+    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
 }
 
 /// Pages that begin with a number which nobody can have by chance, and what to tell the peer.

@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-/// Parts begin on cache lines, in bytes.
+/// ChannelFds begin on cache lines, in bytes.
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

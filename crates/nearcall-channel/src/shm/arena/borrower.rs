@@ -67,7 +67,7 @@ impl Borrower {
             return Err(Violation::BadSegment.into());
         }
         if self.borrows % BORROWS_PER_TENDING == BORROWS_PER_TENDING - 1 {
-            self.segments.tend()?;
+            self.segments.maintain()?;
         }
         let region = self.segments.get(SegmentId(segment))?;
         let (start, bytes) = (offset as usize, bytes as usize);

@@ -11,9 +11,9 @@ use nearcall_os::pshared::Semaphore;
 use nearcall_os::region::{Backing, SharedRegion};
 
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;
 
 /// The server waits here.
@@ -49,7 +49,7 @@ impl Doorbell for PosixSemaphore {
         Ok(())
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
             let _ = ours.post();
@@ -58,17 +58,17 @@ impl Doorbell for PosixSemaphore {
 }
 
 impl Meet for PosixSemaphore {
-    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(_: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let (region, fd) =
             SharedRegion::create("nearcall-semaphores", REGION_BYTES, Backing::Reserved)?;
         let region = Arc::new(region);
         let init =
             |at| Semaphore::init(&region, at, 0).map_err(OpenError::doing("making a semaphore"));
         let bell = Self { ours: Arc::new(init(SERVER)?), theirs: init(CLIENT)? };
-        Ok((bell, Parts { bytes: Vec::new(), descriptors: vec![fd] }))
+        Ok((bell, ChannelFds { bytes: Vec::new(), descriptors: vec![fd] }))
     }
 
-    fn accept(_: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(_: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [fd] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         let region = Arc::new(SharedRegion::open(fd, REGION_BYTES..=REGION_BYTES)?);

@@ -12,26 +12,26 @@ use nearcall_os::descriptor;
 use nearcall_os::pipe::{self, End};
 use nearcall_os::poll::{Interest, poll_one};
 
+use crate::liveness::PeerLiveness;
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ};
+use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
-use crate::watch::Life;
 
 /// Reads the pipe to us, writes the pipe to the other end.
 pub(crate) struct Pipe {
     ours: Arc<OwnedFd>,
     theirs: OwnedFd,
     wait: WaitPolicy,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
 }
 
 impl Pipe {
     fn new(ours: OwnedFd, theirs: OwnedFd, settings: &Settings) -> Self {
-        let life = Arc::clone(&settings.life);
-        Self { ours: Arc::new(ours), theirs, wait: settings.wait, life }
+        let liveness = Arc::clone(&settings.liveness);
+        Self { ours: Arc::new(ours), theirs, wait: settings.wait, liveness }
     }
 
     /// Judges what a read of the pipe gave: only rings leave the other end alive.
@@ -41,7 +41,7 @@ impl Pipe {
             Ok(Some(1..) | None) => {}
             // Only somebody who shares the pipe can make a blocking read do that.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Ok(Some(0)) | Err(_) => self.life.set_gone(),
+            Ok(Some(0)) | Err(_) => self.liveness.set_gone(),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Doorbell for Pipe {
         if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             self.judge(pipe::read(&self.ours, &mut [0; RINGS_PER_READ]).map(Some));
         } else if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
-            self.silence();
+            self.clear();
         }
         Ok(())
     }
@@ -67,11 +67,11 @@ impl Doorbell for Pipe {
     }
 
     #[inline]
-    fn silence(&self) {
+    fn clear(&self) {
         self.judge(pipe::read_now(&self.ours, &mut [0; RINGS_PER_READ]));
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
             // For an end that hung up its control line and kept the pipe. We hold no writing end:
@@ -88,14 +88,14 @@ impl Doorbell for Pipe {
 }
 
 impl Meet for Pipe {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let create = || pipe::create().map_err(OpenError::doing("making a pipe"));
         let (to_us, to_them) = (create()?, create()?);
-        let parts = Parts { bytes: Vec::new(), descriptors: vec![to_them.read, to_us.write] };
+        let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![to_them.read, to_us.write] };
         Ok((Self::new(to_us.read, to_them.write, settings), parts))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [ours, theirs] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         // Everything but a pipe is refused here: opening or reading it could wait for ever.

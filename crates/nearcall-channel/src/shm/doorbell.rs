@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! who waits                                who has something
-//!   takes a ticket
+//!   takes a epoch
 //!   sleep = number, reason and way           publishes a frame, or room
 //!   fence                                    fence
 //!   looks once more: there is nothing        reads the other's sleep word: asleep, not yet rung
-//!   sleeps, unless rung since the ticket     rings, in the way that the word asks for
+//!   sleeps, unless rung since the epoch     rings, in the way that the word asks for
 //!   sleep = 0
 //! ```
 //!
 //! Both sides write, fence, then read what the other wrote: at least one of them sees the other
 //! (Dekker), so either the waiter finds what it waits for or the other rings. Each end writes only
 //! its own memory file. The number in the sleep word keeps an end from ringing twice for one sleep.
-//! So the one ring must end the sleep, however early it comes. That is why the ticket is taken
-//! first: an end can be rung for a message that it has already read. If the ticket covered that
+//! So the one ring must end the sleep, however early it comes. That is why the epoch is taken
+//! first: an end can be rung for a message that it has already read. If the epoch covered that
 //! ring, it would not end the sleep, and the next message would not ring again.
 //! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
 //! sleep: a wake-up for each freed frame would cost more than the frame.
-//! Always true: after `Sleeper::begin` and until `Sleeper::end`, whoever publishes will ring.
+//! Always true: after `Waiter::begin` and until `Waiter::end`, whoever publishes will ring.
 //! Not here: the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
 
 use std::io;
@@ -31,9 +31,9 @@ use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
 
-pub(crate) mod either;
 pub(crate) mod eventfd;
 pub(crate) mod futex;
+pub(crate) mod futex_or_fd;
 pub(crate) mod pipe;
 pub(crate) mod posix_mq;
 pub(crate) mod semaphore;
@@ -61,7 +61,7 @@ pub(crate) trait Doorbell: Send {
     /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
     /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
     /// none for an end that has said that it only spins.
-    const THRIFTY: bool = false;
+    const LAZY_COMMIT: bool = false;
 
     /// Where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {
@@ -74,12 +74,12 @@ pub(crate) trait Doorbell: Send {
 
     /// Taken before the sleep is announced, given to `sleep`: rings in between end it at once.
     /// A load with acquire, so that it cannot see a ring for a sleep that is announced after it.
-    fn ticket(&self, _memory: &Memory) -> u32 {
+    fn epoch(&self, _memory: &Memory) -> u32 {
         0
     }
 
     /// Sleeps until the other end rings, something else happens, or the time is over.
-    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()>;
+    fn sleep(&self, memory: &Memory, epoch: u32, deadline: Deadline) -> io::Result<()>;
 
     /// As `sleep`, on the descriptor, for a doorbell that has both.
     fn sleep_on_descriptor(&self, _deadline: Deadline) -> io::Result<()> {
@@ -101,10 +101,10 @@ pub(crate) trait Doorbell: Send {
     }
 
     /// Takes back rings that ended a wait on `descriptor`. Does not wait.
-    fn silence(&self) {}
+    fn clear(&self) {}
 
     /// Wakes this end from `sleep`, for the thread that watches the other end's life.
-    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
+    fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
 }
 
 /// Where an end sleeps, as far as it has a choice.
@@ -126,13 +126,13 @@ const NEXT_SLEEP: u32 = 8;
 
 /// Announces this end's sleeps.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeper {
+pub(crate) struct Waiter {
     number: u32,
     /// What the announced sleep is for, and where; zero while awake.
     announced: u32,
 }
 
-impl Sleeper {
+impl Waiter {
     /// From now on the other end rings when there is something. Look once more before sleeping.
     ///
     /// A sleep that is announced already goes on for its reason as well: an event loop may wait
@@ -144,11 +144,11 @@ impl Sleeper {
             Interest::Receive => FOR_MESSAGE,
             Interest::Send => FOR_ROOM,
         };
-        let way = match on {
+        let place = match on {
             SleepOn::Futex => 0,
             SleepOn::Descriptor => ON_DESCRIPTOR,
         };
-        self.announced |= reason | way;
+        self.announced |= reason | place;
         own.store32(SLEEP, self.number | self.announced, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -171,28 +171,28 @@ impl Sleeper {
 
 /// Decides when to ring for the other end.
 #[derive(Debug, Default)]
-pub(crate) struct Ringer {
+pub(crate) struct Waker {
     /// The sleep for which we rang last.
     rung: u32,
 }
 
-impl Ringer {
+impl Waker {
     /// After publishing a frame: whom to ring, if anybody.
     #[inline]
-    pub(crate) fn owes_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
+    pub(crate) fn target_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
-        self.owes(peer, FOR_MESSAGE)
+        self.target(peer, FOR_MESSAGE)
     }
 
     /// After freeing room, when there is enough of it: whom to ring, if anybody.
     #[inline]
-    pub(crate) fn owes_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
+    pub(crate) fn target_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
-        self.owes(peer, FOR_ROOM)
+        self.target(peer, FOR_ROOM)
     }
 
     #[inline]
-    fn owes(&mut self, peer: &impl Peer, reason: u32) -> Option<SleepOn> {
+    fn target(&mut self, peer: &impl Peer, reason: u32) -> Option<SleepOn> {
         // One load, compared with our own note. A peer that lies costs itself a wake-up.
         let sleep = peer.load32(SLEEP, Ordering::Relaxed);
         if sleep & reason == 0 || sleep == self.rung {

@@ -3,12 +3,12 @@
 //! A futex, a semaphore, a queue and a signal do not know that the process behind them has died.
 //! One thread of this process watches the control lines of all such connections, and the peers'
 //! pidfds, since a process may hand its end of a line to another. When one of them tells of an end
-//! it marks the [`Life`] as gone and wakes the end that may be asleep, again and again until that
-//! end is awake: the sleeper looks at its `Life` before it sleeps, and a wake-up that comes between
+//! it marks the [`PeerLiveness`] as gone and wakes the end that may be asleep, again and again until that
+//! end is awake: the sleeper looks at its `PeerLiveness` before it sleeps, and a wake-up that comes between
 //! that look and the sleep would be lost if it came only once.
 //! The same thread calls an end out of its sleep when a descriptor of its user's becomes readable:
 //! an [`Interrupt`] has it watched, once for each time that it is armed.
-//! Always true: once `Life::is_gone` has said true it says so for ever. An interruption is marked
+//! Always true: once `PeerLiveness::is_gone` has said true it says so for ever. An interruption is marked
 //! once for each arming, and only while its `Interrupt` lives.
 //! Not here: pipes and sockets, which tell of a hang-up themselves; arming (`interrupt.rs`).
 //!
@@ -33,11 +33,11 @@ use crate::sync::{AtomicBool, Ordering, fence};
 const INTERRUPTION: u64 = 1;
 
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.
-const NAG_INTERVAL: Duration = Duration::from_millis(1);
+const WAKE_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Whether the other end lives, and whether this end sleeps or may sleep on.
 #[derive(Debug, Default)]
-pub struct Life {
+pub struct PeerLiveness {
     gone: AtomicBool,
     sleeping: AtomicBool,
     /// What this end was to be called away for has come.
@@ -45,7 +45,7 @@ pub struct Life {
     /// An `Interrupt` exists.
     interruptible: AtomicBool,
     /// Amid a message: an interruption now would lose it. Changed by the sleeping thread only.
-    deaf: AtomicBool,
+    masked: AtomicBool,
     /// The connection's token at the watcher; zero while nobody watches.
     token: AtomicU64,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Cause {
     Interrupted,
 }
 
-impl Life {
+impl PeerLiveness {
     /// Whether the other end has closed or died. One load.
     #[inline]
     pub fn is_gone(&self) -> bool {
@@ -74,7 +74,7 @@ impl Life {
     /// Runs `sleep` unless the other end is gone or this one is interrupted, and lets the watcher
     /// know that it may have to wake it. Returns `None` if it was so before.
     #[inline]
-    pub fn sleep_with<T>(&self, sleep: impl FnOnce() -> T) -> Option<T> {
+    pub fn sleep_while_alive<T>(&self, sleep: impl FnOnce() -> T) -> Option<T> {
         // With the fence in `may_sleep`: either we see the mark, or the watcher sees `sleeping`.
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -83,9 +83,9 @@ impl Life {
         outcome
     }
 
-    /// As [`sleep_with`](Self::sleep_with), for what must be done although this end is interrupted.
+    /// As [`sleep_while_alive`](Self::sleep_while_alive), for what must be done although this end is interrupted.
     #[inline]
-    pub(crate) fn work_with<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+    pub(crate) fn work_while_alive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let outcome = (!self.is_gone()).then(work);
@@ -102,19 +102,19 @@ impl Life {
     /// Whether a wait has to end as if its deadline had passed. Looked at around sleeps only.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Acquire) && !self.deaf.load(Ordering::Relaxed)
+        self.interrupted.load(Ordering::Acquire) && !self.masked.load(Ordering::Relaxed)
     }
 
     /// Whether interruptions may come. One load.
     #[inline]
     pub(crate) fn may_be_interrupted(&self) -> bool {
-        self.interruptible.load(Ordering::Relaxed) && !self.deaf.load(Ordering::Relaxed)
+        self.interruptible.load(Ordering::Relaxed) && !self.masked.load(Ordering::Relaxed)
     }
 
-    /// While deaf, this end's waits are not interrupted.
+    /// Sets whether waits of this end may be interrupted: amid a message they must not.
     #[inline]
-    pub(crate) fn set_deaf(&self, deaf: bool) {
-        self.deaf.store(deaf, Ordering::Relaxed);
+    pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        self.masked.store(!interruptible, Ordering::Relaxed);
     }
 
     /// The token with which the watcher knows this connection.
@@ -157,7 +157,7 @@ struct Watched {
     control: Arc<Control>,
     /// Tells of the other process's end even if somebody else still holds its end of the line.
     pidfd: Option<Arc<OwnedFd>>,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     wake: Box<dyn Fn(Cause) + Send>,
 }
 
@@ -181,10 +181,10 @@ pub(crate) fn watch(
     static NEXT_TOKEN: AtomicU64 = AtomicU64::new(2);
     let watcher = watcher()?;
     let token = NEXT_TOKEN.fetch_add(2, Ordering::Relaxed);
-    settings.life.token.store(token, Ordering::Relaxed);
+    settings.liveness.token.store(token, Ordering::Relaxed);
     let (control, pidfd) = (Arc::clone(&settings.control), settings.peer.pidfd().cloned());
     let watched =
-        Watched { control, pidfd, life: Arc::clone(&settings.life), wake: Box::new(wake) };
+        Watched { control, pidfd, liveness: Arc::clone(&settings.liveness), wake: Box::new(wake) };
     watcher.lock().insert(token, watched);
     // From here on its drop takes everything back.
     let guard = WatchGuard { token };
@@ -232,12 +232,12 @@ impl Watcher {
     }
 
     /// No interruption of the connection of `life` comes any more, and none is left.
-    pub(crate) fn end_interruptions(&self, fd: BorrowedFd<'_>, life: &Life) {
+    pub(crate) fn end_interruptions(&self, fd: BorrowedFd<'_>, liveness: &PeerLiveness) {
         let _ = self.epoll.delete(fd);
         // What was reported before that is marked under the lock.
         let _watched = self.lock();
-        life.interrupted.store(false, Ordering::Relaxed);
-        life.interruptible.store(false, Ordering::Release);
+        liveness.interrupted.store(false, Ordering::Relaxed);
+        liveness.interruptible.store(false, Ordering::Release);
     }
 
     fn run(&self) {
@@ -247,7 +247,8 @@ impl Watcher {
         let mut interrupted: Vec<u64> = Vec::new();
         loop {
             let idle = nagged.is_empty() && interrupted.is_empty();
-            let Ok(reported) = self.epoll.wait(&mut events, (!idle).then_some(NAG_INTERVAL)) else {
+            let Ok(reported) = self.epoll.wait(&mut events, (!idle).then_some(WAKE_RETRY_INTERVAL))
+            else {
                 // Only a broken descriptor table can do this; do not take a CPU for it.
                 clock::pause(Duration::from_millis(100));
                 continue;
@@ -258,9 +259,9 @@ impl Watcher {
                 let Some(entry) = watched.get(&token) else { continue };
                 if event.token == token {
                     self.forget(entry);
-                    entry.life.set_gone();
+                    entry.liveness.set_gone();
                     nagged.push(token);
-                } else if entry.life.interrupt() {
+                } else if entry.liveness.interrupt() {
                     interrupted.push(token);
                 }
             }
@@ -271,10 +272,11 @@ impl Watcher {
                 }
                 None => false,
             });
-            nagged.retain(|token| watched.get(token).is_some_and(|entry| entry.life.may_sleep()));
+            nagged
+                .retain(|token| watched.get(token).is_some_and(|entry| entry.liveness.may_sleep()));
             // Who is not asleep sees the mark before it sleeps, so it needs no wake-up.
             interrupted.retain(|token| match watched.get(token) {
-                Some(entry) if entry.life.needs_interrupting() => {
+                Some(entry) if entry.liveness.needs_interrupting() => {
                     (entry.wake)(Cause::Interrupted);
                     true
                 }

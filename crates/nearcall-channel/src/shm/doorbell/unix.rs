@@ -11,25 +11,25 @@ use std::sync::Arc;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Half, Kind};
 
+use crate::liveness::PeerLiveness;
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ};
+use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
-use crate::watch::Life;
 
 /// One end of a socket pair.
 pub(crate) struct Unix {
     socket: Arc<OwnedFd>,
     wait: WaitPolicy,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
 }
 
 impl Unix {
     fn new(socket: OwnedFd, settings: &Settings) -> Self {
-        let life = Arc::clone(&settings.life);
-        Self { socket: Arc::new(socket), wait: settings.wait, life }
+        let liveness = Arc::clone(&settings.liveness);
+        Self { socket: Arc::new(socket), wait: settings.wait, liveness }
     }
 
     /// Judges what a read of the socket gave: only rings leave the other end alive.
@@ -39,7 +39,7 @@ impl Unix {
             Ok(Some(1..) | None) => {}
             // Only somebody who shares the socket can make a blocking read do that.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Ok(Some(0)) | Err(_) => self.life.set_gone(),
+            Ok(Some(0)) | Err(_) => self.liveness.set_gone(),
         }
     }
 }
@@ -50,7 +50,7 @@ impl Doorbell for Unix {
         if self.wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             self.judge(socket::recv(&self.socket, &mut [0; RINGS_PER_READ]).map(Some));
         } else if poll_one(&self.socket, Interest::Readable, deadline)?.is_some() {
-            self.silence();
+            self.clear();
         }
         Ok(())
     }
@@ -65,11 +65,11 @@ impl Doorbell for Unix {
     }
 
     #[inline]
-    fn silence(&self) {
+    fn clear(&self) {
         self.judge(socket::recv_now(&self.socket, &mut [0; RINGS_PER_READ]));
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let socket = Arc::clone(&self.socket);
         Box::new(move || {
             // For an end that hung up its control line and kept this socket. Already shut is fine.
@@ -79,14 +79,14 @@ impl Doorbell for Unix {
 }
 
 impl Meet for Unix {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let pair = socket::unix_pair(Kind::Stream);
         let (ours, theirs) = pair.map_err(OpenError::doing("making a pair of unix sockets"))?;
-        let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+        let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![theirs] };
         Ok((Self::new(ours, settings), parts))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [socket] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         // Everything but a socket is refused here, before a read of it could wait for ever.

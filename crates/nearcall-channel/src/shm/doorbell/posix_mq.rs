@@ -11,9 +11,9 @@ use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, mqueue};
 
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
@@ -43,7 +43,7 @@ impl Doorbell for PosixMq {
         }
         // The queue's own time-out counts on the wall clock, so poll comes first.
         if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
-            self.silence();
+            self.clear();
         }
         Ok(())
     }
@@ -57,12 +57,12 @@ impl Doorbell for PosixMq {
         Some(self.ours.as_fd())
     }
 
-    fn silence(&self) {
+    fn clear(&self) {
         // Nothing there, or the other end was faster: both mean silence.
         let _ = mqueue::receive_now(&self.ours, &mut [0; RING_BYTES]);
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
             let _ = mqueue::send_now(&ours, &[0]);
@@ -71,7 +71,7 @@ impl Doorbell for PosixMq {
 }
 
 impl Meet for PosixMq {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let create = || create().map_err(|error| OpenError::Unsupported(error.to_string()));
         let (ours, theirs) = (create()?, create()?);
         let copy = |fd: &OwnedFd| {
@@ -79,10 +79,10 @@ impl Meet for PosixMq {
         };
         let descriptors = vec![copy(&theirs)?, copy(&ours)?];
         let bell = Self { ours: Arc::new(ours), theirs, wait: settings.wait };
-        Ok((bell, Parts { bytes: Vec::new(), descriptors }))
+        Ok((bell, ChannelFds { bytes: Vec::new(), descriptors }))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [ours, theirs] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         for queue in [&ours, &theirs] {

@@ -17,7 +17,7 @@
 
 /// What one waiter has learned. Times are in nanoseconds and given by the caller.
 #[derive(Debug, Clone)]
-pub(super) struct Learner {
+pub(super) struct SpinBudget {
     /// The longest spin. Zero: never; the largest number: for ever.
     limit_ns: u64,
     /// What flows into the purse of each 100 ns.
@@ -34,7 +34,7 @@ pub(super) struct Learner {
     trial_interval: u32,
 }
 
-impl Learner {
+impl SpinBudget {
     pub(super) fn new(limit_ns: u64, percent: u8) -> Self {
         Self {
             limit_ns,
@@ -95,12 +95,12 @@ impl Learner {
 
     /// Pays for a spin that gave nothing.
     pub(super) fn spent(&mut self, now_ns: u64, spun_ns: u64) {
-        self.earn(now_ns);
+        self.credit(now_ns);
         self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
     }
 
     /// Fills the purse with the share of the time since the last filling.
-    pub(super) fn earn(&mut self, now_ns: u64) {
+    pub(super) fn credit(&mut self, now_ns: u64) {
         if self.filled_ns != 0 {
             let since_ns = now_ns.saturating_sub(self.filled_ns);
             let share_ns = (since_ns / 100).saturating_mul(self.percent);

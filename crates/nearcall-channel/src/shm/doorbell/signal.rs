@@ -22,9 +22,9 @@ use nearcall_os::process;
 use nearcall_os::signal::{self, SignalSet};
 
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::THREAD;
 use crate::sync::{Ordering, Own, fence};
 use crate::wait::Deadline;
@@ -38,7 +38,7 @@ pub(crate) struct Signal {
     set: SignalSet,
     peer_pid: i32,
     /// Our thread that slept last; zero before the first sleep.
-    sleeper: Arc<AtomicI32>,
+    waiter: Arc<AtomicI32>,
     /// Under `Poll` only.
     descriptor: Option<OwnedFd>,
     wait: WaitPolicy,
@@ -48,10 +48,10 @@ impl Doorbell for Signal {
     #[inline]
     fn prepare(&self, memory: &Memory) {
         let thread = this_thread();
-        if self.sleeper.load(Ordering::Relaxed) != thread {
+        if self.waiter.load(Ordering::Relaxed) != thread {
             // It fails for a set that is no set only, and ours is one.
             let _ = signal::block(&self.set);
-            self.sleeper.store(thread, Ordering::Relaxed);
+            self.waiter.store(thread, Ordering::Relaxed);
             memory.own.store32(THREAD, thread.cast_unsigned(), Ordering::Relaxed);
             // With the fence in `ring`: who sees the sleep announced sees the thread, too.
             fence(Ordering::Release);
@@ -63,7 +63,7 @@ impl Doorbell for Signal {
         match (&self.descriptor, self.wait) {
             (Some(descriptor), WaitPolicy::Poll) => {
                 if poll_one(descriptor, Interest::Readable, deadline)?.is_some() {
-                    self.silence();
+                    self.clear();
                 }
                 Ok(())
             }
@@ -86,15 +86,15 @@ impl Doorbell for Signal {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    fn silence(&self) {
+    fn clear(&self) {
         let _ = signal::wait_for(&self.set, Deadline::NOW);
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
-        let sleeper = Arc::clone(&self.sleeper);
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+        let waiter = Arc::clone(&self.waiter);
         let pid = process::pid();
         Box::new(move || {
-            let thread = sleeper.load(Ordering::Relaxed);
+            let thread = waiter.load(Ordering::Relaxed);
             if thread > 0 {
                 let _ = signal::send_to_thread(pid, thread, RING);
             }
@@ -103,13 +103,13 @@ impl Doorbell for Signal {
 }
 
 impl Meet for Signal {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let bell = Self::new(settings)?;
         let bytes = Introduction { own: process::pid(), other: bell.peer_pid }.encode();
-        Ok((bell, Parts { bytes, descriptors: Vec::new() }))
+        Ok((bell, ChannelFds { bytes, descriptors: Vec::new() }))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let introduction = Introduction::decode(&std::mem::take(&mut parts.bytes))?;
         parts.expect_nothing_more()?;
         let bell = Self::new(settings)?;
@@ -142,8 +142,8 @@ impl Signal {
             }
             WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
-        let sleeper = Arc::new(AtomicI32::new(0));
-        Ok(Self { set, peer_pid, sleeper, descriptor, wait: settings.wait })
+        let waiter = Arc::new(AtomicI32::new(0));
+        Ok(Self { set, peer_pid, waiter, descriptor, wait: settings.wait })
     }
 }
 

@@ -14,9 +14,9 @@ use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, eventfd};
 
 use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::settings::{ChannelFds, Settings};
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
@@ -34,7 +34,7 @@ impl Doorbell for Eventfd {
             return eventfd::read(&self.ours).map(drop);
         }
         if poll_one(&self.ours, Interest::Readable, deadline)?.is_some() {
-            self.silence();
+            self.clear();
         }
         Ok(())
     }
@@ -48,12 +48,12 @@ impl Doorbell for Eventfd {
         Some(self.ours.as_fd())
     }
 
-    fn silence(&self) {
+    fn clear(&self) {
         // Nothing there, or the other end was faster: both mean silence.
         let _ = eventfd::read_now(&self.ours);
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         let ours = Arc::clone(&self.ours);
         Box::new(move || {
             // Must not wait: the watcher serves other connections, too.
@@ -63,19 +63,19 @@ impl Doorbell for Eventfd {
 }
 
 impl Meet for Eventfd {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let create = || eventfd::create(eventfd::Kind::Counter);
         let copy = |fd: &OwnedFd| descriptor::duplicate(fd);
         let make = || {
             let (ours, theirs) = (create()?, create()?);
             let descriptors = vec![copy(&theirs)?, copy(&ours)?];
             let bell = Self { ours: Arc::new(ours), theirs, wait: settings.wait };
-            Ok((bell, Parts { bytes: Vec::new(), descriptors }))
+            Ok((bell, ChannelFds { bytes: Vec::new(), descriptors }))
         };
         make().map_err(OpenError::doing("making eventfds"))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [ours, theirs] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         Ok(Self { ours: Arc::new(ours), theirs, wait: settings.wait })
