@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
 ///
@@ -57,7 +57,7 @@ impl Endpoint {
 
     /// The longest message that travels in one fragment on this connection, in bytes.
     pub fn fragment_bytes_max(&self) -> usize {
-        self.channel.fragment_bytes_max()
+        self.channel.transport().fragment_bytes_max()
     }
 
     /// Room in each direction that was asked for and agreed on, in bytes.
@@ -72,7 +72,7 @@ impl Endpoint {
     ///
     /// The kernel's.
     pub fn room_bytes(&self) -> std::io::Result<usize> {
-        self.channel.room_bytes()
+        self.channel.transport().room_bytes()
     }
 
     /// Who the other end is, as the kernel says.
@@ -125,7 +125,9 @@ impl Endpoint {
     ///
     /// [`SendError::Full`]: not all of it by the deadline.
     pub fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
-        self.channel.flush(deadline)
+        let ChannelParts { outgoing, transport, .. } = self.channel.parts();
+        outgoing.settle(transport, deadline)?;
+        transport.drain(deadline)
     }
 
     /// Receives the next message, still where the mechanism put it.
@@ -157,7 +159,12 @@ impl Endpoint {
         into: &mut [u8],
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_into(into, deadline)
+        match self.channel.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.channel.receive_long(ReceiveBuffer::Slice(into), deadline)
+            }
+            outcome => outcome,
+        }
     }
 
     /// As [`receive_into`](Self::receive_into), for small messages only.
@@ -189,7 +196,12 @@ impl Endpoint {
         into: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_vec(into, deadline)
+        match self.channel.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.channel.receive_long(ReceiveBuffer::Vec(into), deadline)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Looks so many times whether a receive might give a message or an error, for who spins over
@@ -203,20 +215,20 @@ impl Endpoint {
     /// Lends a buffer for the next message that comes in parts, in exchange for the one that the
     /// channel has now. Any will do: an empty one grows as the message comes.
     pub fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
-        self.channel.swap_buffer(buffer);
+        self.channel.parts().incoming.swap_buffer(buffer);
     }
 
     /// The descriptor to wait on in an event loop, where the mechanism has one.
     ///
     /// Call [`arm`](Self::arm) each time before sleeping on it.
     pub fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
-        self.channel.readiness(interest)
+        self.channel.transport().readiness(interest)
     }
 
     /// Announces a sleep on [`readiness`](Self::readiness). False: do not sleep, ask again first.
     #[inline]
     pub fn arm(&mut self, interest: Interest) -> bool {
-        self.channel.arm(interest)
+        self.channel.parts().transport.arm(interest)
     }
 
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
@@ -242,14 +254,14 @@ impl Endpoint {
             let text = format!("a wait of {} needs no interruption: it {why}", self.mechanism);
             return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
         }
-        self.channel.set_whole_messages_only();
+        self.channel.parts().incoming.set_whole_messages_only();
         Interrupt::new(&self.settings.liveness, fd)
     }
 
     /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
     /// lost. For a peer that broke the rules, and would only hold this thread up.
     pub fn discard_unsent(&mut self) {
-        self.channel.discard_unsent();
+        self.channel.parts().transport.discard_unsent();
     }
 
     /// Hands descriptors to the other end, beside the messages, over the control line.
@@ -397,7 +409,8 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.channel.abort();
+            let ChannelParts { outgoing, transport, .. } = self.channel.parts();
+            outgoing.abort(transport);
         }
     }
 }
@@ -462,7 +475,8 @@ impl Message<'_> {
     ///
     /// As [`read`](Self::read).
     pub fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
-        let fragment = self.channel.fragment()?;
+        let ChannelParts { incoming, transport, .. } = self.channel.parts();
+        let fragment = incoming.fragment(transport)?;
         self.fragment_bytes = fragment.len();
         Ok(fragment)
     }
@@ -474,7 +488,8 @@ impl Message<'_> {
         let bytes = bytes.min(self.fragment_bytes);
         self.fragment_bytes = 0;
         self.left_bytes -= bytes;
-        self.channel.consume(bytes);
+        let ChannelParts { incoming, transport, .. } = self.channel.parts();
+        incoming.consume(transport, bytes);
     }
 }
 

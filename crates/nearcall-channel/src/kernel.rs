@@ -8,9 +8,9 @@
 
 use std::io;
 
-use crate::channel::Interest;
 use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::liveness::PeerLiveness;
+use crate::wait::Interest;
 use crate::wait::{Deadline, WaitPolicy};
 
 pub(crate) mod cma;

@@ -7,12 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod channel;
+mod channel;
 mod control;
 pub mod endpoint;
 pub mod error;
 mod fragment;
-mod fragments;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
@@ -33,7 +32,6 @@ mod transport;
 pub mod wait;
 
 pub use address::{Address, BadAddress};
-pub use channel::{Channel, Interest, Readiness};
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{ReceiveError, SendError, Violation};
 pub use handshake::{
@@ -46,4 +44,4 @@ pub use packet::{Refusal, VERSION, Version};
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
-pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};
+pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
-use crate::channel::{Interest, Readiness};
+use crate::channel;
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::FragmentHeader;
-use crate::fragments::FragmentChannel;
 use crate::limits::{FRAGMENT_BYTES, SPINS_PER_LIFE_CHECK};
 use crate::liveness::{PeerLiveness, WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
@@ -29,6 +28,7 @@ use crate::spin::Spinner;
 use crate::sync::Ordering;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 pub(crate) mod arena;
 pub(crate) mod condvar;
@@ -105,8 +105,7 @@ pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
         answer.expect_nothing_more()?;
         let peer = layout::open(fd, capacity, pages::<D>())?;
         let transport = ShmTransport::new(Memory { own, peer }, doorbell, capacity, &settings)?;
-        let channel = FragmentChannel::new(transport, settings.message_bytes_max);
-        Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
+        Ok(channel::over(transport, settings.message_bytes_max))
     };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
@@ -124,7 +123,7 @@ pub(crate) fn accept<D: Meet>(
     let (own, fd) = create::<D>(capacity, settings)?;
     let doorbell = D::accept(settings, parts)?;
     let transport = ShmTransport::new(Memory { own, peer }, doorbell, capacity, settings)?;
-    let channel = Box::new(FragmentChannel::new(transport, settings.message_bytes_max));
+    let channel = channel::over(transport, settings.message_bytes_max);
     let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Accepted { parts, channel })
 }

@@ -5,6 +5,7 @@
 //! Not here: being woken (`shm/doorbell.rs` and the kernel's own objects), noticing death (`liveness.rs`).
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
 pub use nearcall_os::Deadline;
@@ -62,4 +63,22 @@ impl FromStr for WaitPolicy {
         let policy = Self::ALL.into_iter().find(|policy| policy.name() == word);
         policy.ok_or_else(|| UnknownWaitPolicy(word.to_owned()))
     }
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interest {
+    /// A message.
+    Receive,
+    /// Room for a message, or for the rest of the one that is on its way.
+    Send,
+}
+
+/// A descriptor to wait on, and which of its events says that a channel may have become ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
+    /// Belongs to the channel: wait on it, never read or close it.
+    pub fd: BorrowedFd<'a>,
+    /// Wait for writability instead of readability.
+    pub writable: bool,
 }

@@ -28,7 +28,6 @@ use nearcall_os::pages::Pages;
 use nearcall_os::region::SharedBytes;
 use nearcall_os::{cma, process};
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::FragmentHeader;
 use crate::kernel::cma::line::{FdPair, Record};
@@ -37,6 +36,7 @@ use crate::liveness::{PeerLiveness, WatchGuard, watch};
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 mod line;
 mod linger;

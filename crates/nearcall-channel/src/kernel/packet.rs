@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Attempt, FdPair, WaitStrategy};
 use crate::transport::Transport;
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// What a receive brought.
 pub(crate) enum Received {

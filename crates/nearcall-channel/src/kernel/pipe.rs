@@ -12,8 +12,8 @@ use nearcall_os::descriptor::set_nonblocking;
 use nearcall_os::pipe;
 use nearcall_os::poll::{Interest, poll_one};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, nonblocking};
 use crate::open::{Accepted, Offer, OpenError};
@@ -135,7 +135,7 @@ pub(crate) fn channel(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
     let transport = StreamTransport::new(line, settings.wait);
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Sizes a pipe as agreed. Where the kernel refuses (pipe-max-size, the user's pages in pipes),

@@ -15,15 +15,16 @@ use std::sync::Arc;
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::liveness::{WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// One end.
 struct MqLine {
@@ -149,7 +150,7 @@ fn channel(
     let strategy =
         WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
     let transport = PacketTransport::new(line, strategy);
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// How many messages of how many bytes, within this machine's limits.

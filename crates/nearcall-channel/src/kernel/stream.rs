@@ -17,12 +17,12 @@ use nearcall_os::pipe::queued_bytes;
 use nearcall_os::poll::{PollFd, PollFlags, poll, poll_one};
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// The kernel objects of a stream, both ways.
 pub(crate) trait ByteStream: Send {

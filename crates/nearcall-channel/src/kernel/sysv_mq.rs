@@ -22,16 +22,17 @@ use nearcall_os::poll::{self, poll_one};
 use nearcall_os::process;
 use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::control::Control;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::{Attempt, FdPair, WaitStrategy};
 use crate::liveness::{Cause, PeerLiveness, WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// One end.
 struct SysvLine {
@@ -258,7 +259,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
     let strategy =
         WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
     let transport = PacketTransport::new(line, strategy);
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.

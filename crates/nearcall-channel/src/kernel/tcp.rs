@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use nearcall_os::socket::{self, Half};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
 use crate::kernel::Attempt;
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::unix::SocketLine;
@@ -114,7 +114,7 @@ fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, Ope
     let liveness = Arc::clone(&settings.liveness);
     let line = TcpLine { socket: SocketLine::new(socket), liveness, _watch: guard };
     let transport = StreamTransport::new(line, settings.wait);
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Smallest buffers that are asked for, in bytes. The loopback interface has segments of 64 KiB;

@@ -22,10 +22,10 @@ use std::sync::Arc;
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::error::Violation;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received, found_while_sending};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking};
 use crate::limits::BUFFER_BYTES_MAX;
@@ -33,6 +33,7 @@ use crate::liveness::{WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// One end.
 struct UdpLine {
@@ -311,7 +312,7 @@ fn channel(
     let strategy =
         WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
     let transport = PacketTransport::new(line, strategy);
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// The sequence number in front of each packet, in bytes; also an acknowledgement.

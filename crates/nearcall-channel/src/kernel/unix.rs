@@ -13,10 +13,10 @@ use std::sync::Arc;
 use nearcall_os::poll::poll_one;
 use nearcall_os::socket::{self, Half, Kind};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::error::Violation;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking, poll_interest};
@@ -24,6 +24,7 @@ use crate::liveness::{WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// One end of a stream socket, unix or TCP.
 pub(crate) struct SocketLine {
@@ -226,12 +227,12 @@ fn channel(
 ) -> Result<Box<dyn Channel>, OpenError> {
     if kind == Kind::Stream {
         let transport = StreamTransport::new(SocketLine::new(socket), settings.wait);
-        return Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)));
+        return Ok(channel::over(transport, settings.message_bytes_max));
     }
     let line = UnixPackets::new(socket, kind, settings)?;
     let liveness = (kind == Kind::Datagram).then(|| Arc::clone(&settings.liveness));
     let transport = PacketTransport::new(line, WaitStrategy { wait: settings.wait, liveness });
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Longest packet with its header, in bytes; also the receive buffer. The kernel takes nearly as

@@ -17,15 +17,16 @@ use nearcall_os::region::SharedBytes;
 use nearcall_os::uring::{Direction, Refusal, StreamRing};
 use nearcall_os::{eventfd, poll, socket, uring};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::fragments::FragmentChannel;
 use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// One end.
 struct UringTransport {
@@ -95,7 +96,7 @@ fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenEr
     if settings.wait == WaitPolicy::Poll {
         transport.bell().map_err(OpenError::doing("making an eventfd for an io_uring"))?;
     }
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 impl UringTransport {

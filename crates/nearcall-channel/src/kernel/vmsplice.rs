@@ -23,15 +23,16 @@ use nearcall_os::region::SharedBytes;
 use nearcall_os::vmsplice::SpliceBuffer;
 use nearcall_os::{pipe, poll};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::fragments::FragmentChannel;
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// One end.
 struct SpliceTransport {
@@ -142,7 +143,7 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
             skip_bytes: 0,
         },
     };
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 impl Sender {

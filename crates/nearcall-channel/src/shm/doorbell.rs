@@ -26,10 +26,10 @@ use std::os::fd::BorrowedFd;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
-use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
 use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
+use crate::wait::Interest;
 
 pub(crate) mod eventfd;
 pub(crate) mod futex;

@@ -19,7 +19,6 @@ use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::channel::Interest;
 use crate::fragment::FragmentHeader;
 use crate::limits;
 use crate::liveness::PeerLiveness;
@@ -29,6 +28,7 @@ use crate::shm::layout::{
 };
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own, Peer};
+use crate::wait::Interest;
 
 /// Frames that have words in the model. The tests stay below.
 const FRAMES_MODELLED: usize = 4;

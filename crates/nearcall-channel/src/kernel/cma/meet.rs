@@ -9,8 +9,8 @@ use std::hash::{BuildHasher, Hasher};
 use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
 use crate::kernel::cma::{CmaTransport, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer, OpenError};
@@ -53,7 +53,7 @@ fn open(
 ) -> Result<Box<dyn Channel>, OpenError> {
     let transport = CmaTransport::new(socket, pages, peer, settings);
     let transport = transport.map_err(OpenError::doing("watching the other end"))?;
-    Ok(Box::new(FragmentChannel::new(transport, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Pages that begin with a number which nobody can have by chance, and what to tell the peer.

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::FragmentHeader;
-use crate::fragments::FragmentChannel;
 use crate::liveness::{Cause, PeerLiveness, WatchGuard, watch};
 use crate::open::{Accepted, Offer, OpenError};
 use crate::settings::{ChannelFds, Settings};
@@ -19,6 +18,7 @@ use crate::shm::layout::Capacity;
 use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
 use crate::transport::Transport;
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// One direction's memory, as one end sees it. All but `has_known_room` is called under the lock.
 pub(crate) trait Buffer: Send + Sized + 'static {
@@ -86,8 +86,7 @@ pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> 
         let (sending, receiving) = (places.to_client, places.to_server);
         let transport =
             MonitorTransport::<B>::new(&region, sending, receiving, places.capacity, &settings)?;
-        let channel = FragmentChannel::new(transport, settings.message_bytes_max);
-        Ok(Box::new(channel) as Box<dyn Channel>)
+        Ok(channel::over(transport, settings.message_bytes_max))
     };
     let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Offer { parts, finish: Box::new(finish) })
@@ -110,7 +109,7 @@ pub(crate) fn accept<B: Buffer>(
         places.capacity,
         settings,
     )?;
-    let channel = Box::new(FragmentChannel::new(transport, settings.message_bytes_max));
+    let channel = channel::over(transport, settings.message_bytes_max);
     Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 

@@ -1,7 +1,7 @@
-//! Whole messages over a way in this process, against a model: a queue of messages.
+//! Whole messages over a transport in this process, against a model: a queue of messages.
 //!
 //! One thread plays both ends, so a deadline that lies ahead passes at once when there is nothing.
-//! Not here: real ways (`tests/it`), single headers (`fragment.rs`).
+//! Not here: real transports (`tests/it`), single headers (`fragment.rs`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,52 @@ use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
-use super::FragmentChannel;
-use crate::channel::{Channel, Interest, Readiness};
+use super::{ChannelParts, FragmentChannel, ReceiveBuffer};
+use crate::channel::Channel;
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::FragmentHeader;
 use crate::transport::Transport;
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
+
+/// What `Endpoint` makes of a channel.
+trait ChannelExt: Channel {
+    fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        let ChannelParts { outgoing, transport, .. } = self.parts();
+        outgoing.settle(transport, deadline)?;
+        transport.drain(deadline)
+    }
+
+    fn abort(&mut self) {
+        let ChannelParts { outgoing, transport, .. } = self.parts();
+        outgoing.abort(transport);
+    }
+
+    fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        let ChannelParts { incoming, transport, .. } = self.parts();
+        incoming.fragment(transport)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        let ChannelParts { incoming, transport, .. } = self.parts();
+        incoming.consume(transport, bytes);
+    }
+
+    fn receive_vec(
+        &mut self,
+        into: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        match self.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.receive_long(ReceiveBuffer::Vec(into), deadline)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl<C: Channel> ChannelExt for C {}
 
 const FRAGMENT_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: u32 = 1000;
@@ -215,7 +255,7 @@ impl Model {
                 Ok(len) => break len,
                 Err(ReceiveError::DoesNotFit { .. }) => {
                     let mut lent = vec![0xEE; random.usize(0..=MESSAGE_BYTES_MAX as usize)];
-                    end.swap_buffer(&mut lent);
+                    end.parts().incoming.swap_buffer(&mut lent);
                 }
                 Err(ReceiveError::Empty) => return,
                 Err(error) => panic!("{error:?}"),

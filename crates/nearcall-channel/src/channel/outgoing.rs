@@ -16,7 +16,7 @@ use crate::wait::Deadline;
 
 /// What is being sent.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     writing: Writing,
     staged: Staged,
     /// A message of this length was begun and must be given up as soon as there is room to say so.
@@ -63,9 +63,9 @@ struct Staged {
 
 impl Outgoing {
     #[inline]
-    pub(super) fn claim(
+    pub(crate) fn claim(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message_bytes: usize,
         deadline: Deadline,
     ) -> Result<(), SendError> {
@@ -104,9 +104,9 @@ impl Outgoing {
 
     /// Claim, write and commit; for one fragment without a detour through the state.
     #[inline(always)]
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message: &[u8],
         deadline: Deadline,
     ) -> Result<(), SendError> {
@@ -123,7 +123,7 @@ impl Outgoing {
     #[inline(never)]
     fn send_in_fragments(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message: &[u8],
         deadline: Deadline,
     ) -> Result<(), SendError> {
@@ -143,9 +143,9 @@ impl Outgoing {
     }
 
     #[inline]
-    pub(super) fn space<'a>(
+    pub(crate) fn space<'a>(
         &'a mut self,
-        transport: &'a mut impl Transport,
+        transport: &'a mut (impl Transport + ?Sized),
     ) -> Result<&'a mut [u8], SendError> {
         if let Writing::Direct(direct) = &mut self.writing
             && direct.reserved.is_none()
@@ -172,9 +172,9 @@ impl Outgoing {
     }
 
     #[inline]
-    pub(super) fn written(
+    pub(crate) fn written(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         bytes: usize,
     ) -> Result<(), SendError> {
         match &mut self.writing {
@@ -194,7 +194,10 @@ impl Outgoing {
     }
 
     #[inline]
-    pub(super) fn commit(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
+    pub(crate) fn commit(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+    ) -> Result<(), SendError> {
         match &mut self.writing {
             Writing::Nothing => Ok(()),
             Writing::Direct(direct) => {
@@ -213,7 +216,7 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn abort(&mut self, transport: &mut impl Transport) {
+    pub(crate) fn abort(&mut self, transport: &mut (impl Transport + ?Sized)) {
         let begun = match std::mem::take(&mut self.writing) {
             Writing::Nothing => None,
             Writing::Direct(direct) => {
@@ -236,9 +239,9 @@ impl Outgoing {
 
     /// Sends what earlier messages left here.
     #[inline(always)]
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<(), SendError> {
         match self.abort_owed.is_some() || self.staged.pending {
@@ -250,7 +253,7 @@ impl Outgoing {
     #[cold]
     fn settle_debts(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<(), SendError> {
         if let Some(message_bytes) = self.abort_owed {
@@ -285,7 +288,7 @@ impl Staged {
     /// Sends fragments while there is room, until at most `kept_bytes` are here.
     fn send(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         kept_bytes: usize,
         deadline: Deadline,
     ) -> Result<(), SendError> {
@@ -328,7 +331,7 @@ fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
 const CALL_BYTES: usize = 40;
 
 impl Direct {
-    fn reserve_next(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
+    fn reserve_next(&mut self, transport: &mut (impl Transport + ?Sized)) -> Result<(), SendError> {
         let fragment_bytes = self.later_bytes.min(transport.fragment_bytes_max());
         transport.set_interruptible(false);
         let reserved = transport.reserve(fragment_bytes, self.deadline);
@@ -340,7 +343,11 @@ impl Direct {
     }
 
     #[inline]
-    fn written(&mut self, transport: &mut impl Transport, bytes: usize) -> Result<(), SendError> {
+    fn written(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+        bytes: usize,
+    ) -> Result<(), SendError> {
         let Some((fragment_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
         *written_bytes += bytes;
         // The last fragment waits for the commit, so that a message can be given up until then.
@@ -351,7 +358,7 @@ impl Direct {
     }
 
     #[inline]
-    fn publish(&mut self, transport: &mut impl Transport) -> Result<(), SendError> {
+    fn publish(&mut self, transport: &mut (impl Transport + ?Sized)) -> Result<(), SendError> {
         let Some((fragment_bytes, _)) = self.reserved.take() else { return Ok(()) };
         self.begun = true;
         let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.later_bytes);

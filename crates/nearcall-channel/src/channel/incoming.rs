@@ -24,8 +24,18 @@ const ABORTED_PER_RECEIVE_MAX: u32 = 64;
 /// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
 const COLLECTED_STEP_BYTES: usize = 16 << 10;
 
+/// Where a message is received to.
+pub(crate) enum ReceiveBuffer<'a> {
+    /// `DoesNotFit` if the message is longer; it can still be received.
+    Slice(&'a mut [u8]),
+    /// Its length is its room. A message that is longer, or whose fragments are still to come, is
+    /// reassembled in the buffer given by [`Incoming::swap_buffer`], which then comes back in
+    /// exchange for this one. `DoesNotFit` if none was given.
+    Vec(&'a mut Vec<u8>),
+}
+
 /// What is being received.
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     state: State,
     reassembly: Reassembly,
     /// Kept between messages, so that collecting allocates only while messages grow. Its length is
@@ -75,7 +85,7 @@ enum State {
 }
 
 impl Incoming {
-    pub(super) fn new(message_bytes_max: u32) -> Self {
+    pub(crate) fn new(message_bytes_max: u32) -> Self {
         Self {
             state: State::Nothing,
             reassembly: Reassembly::new(message_bytes_max),
@@ -88,20 +98,20 @@ impl Incoming {
     }
 
     /// Hands no message out before it is whole, but to who asks for its fragments.
-    pub(super) fn set_whole_messages_only(&mut self) {
+    pub(crate) fn set_whole_messages_only(&mut self) {
         self.whole_only = true;
     }
 
     /// Whether a message is under way.
     #[inline]
-    pub(super) fn is_amid_message(&self) -> bool {
+    pub(crate) fn is_amid_message(&self) -> bool {
         !matches!(self.state, State::Nothing) || self.broken.is_some()
     }
 
     #[inline]
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
         self.receive_as(transport, deadline, deadline != Deadline::NOW)
@@ -111,7 +121,7 @@ impl Incoming {
     #[inline]
     fn receive_as(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
         streams: bool,
     ) -> Result<usize, ReceiveError> {
@@ -148,9 +158,9 @@ impl Incoming {
     /// Receive, read and release a message of one fragment that is there, without a detour through the
     /// state. `DoesNotFit`: it is another, or does not fit; it is still there.
     #[inline(always)]
-    pub(super) fn receive_small(
+    pub(crate) fn receive_small(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -179,7 +189,7 @@ impl Incoming {
     #[inline(never)]
     fn offer(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<usize, ReceiveError> {
         let (message_bytes, step, fragment) = self.judge(transport, header)?;
@@ -189,41 +199,24 @@ impl Incoming {
         Err(ReceiveError::DoesNotFit { message_bytes })
     }
 
-    /// Receive, read and release.
-    #[inline(always)]
-    pub(super) fn receive_into(
+    /// As `receive_small`, for a message that it did not take.
+    pub(crate) fn receive_long(
         &mut self,
-        transport: &mut impl Transport,
-        into: &mut [u8],
+        transport: &mut (impl Transport + ?Sized),
+        into: ReceiveBuffer<'_>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        match self.receive_small(transport, into, deadline) {
-            Err(ReceiveError::DoesNotFit { .. }) => self.receive_long(transport, into, deadline),
-            outcome => outcome,
-        }
-    }
-
-    /// As `receive_into`, into a buffer that is exchanged for the one that was lent.
-    #[inline(always)]
-    pub(super) fn receive_vec(
-        &mut self,
-        transport: &mut impl Transport,
-        into: &mut Vec<u8>,
-        deadline: Deadline,
-    ) -> Result<usize, ReceiveError> {
-        match self.receive_small(transport, into, deadline) {
-            Err(ReceiveError::DoesNotFit { .. }) => {
-                self.receive_vec_long(transport, into, deadline)
-            }
-            outcome => outcome,
+        match into {
+            ReceiveBuffer::Slice(into) => self.receive_into_slice(transport, into, deadline),
+            ReceiveBuffer::Vec(into) => self.receive_into_vec(transport, into, deadline),
         }
     }
 
     /// Collects, whatever the deadline: what has come when it passes is there for the next call.
     #[inline(never)]
-    fn receive_vec_long(
+    fn receive_into_vec(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -259,7 +252,7 @@ impl Incoming {
     }
 
     /// Exchanges `buffer` for the one that messages are collected in, unless one is under way.
-    pub(super) fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
+    pub(crate) fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
         if let State::Nothing | State::Offered { .. } | State::Skipping = self.state {
             self.is_lent = true;
             std::mem::swap(&mut self.collected, buffer);
@@ -267,9 +260,9 @@ impl Incoming {
     }
 
     #[inline(never)]
-    fn receive_long(
+    fn receive_into_slice(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
@@ -292,9 +285,9 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn fragment<'a>(
+    pub(crate) fn fragment<'a>(
         &'a mut self,
-        transport: &'a mut impl Transport,
+        transport: &'a mut (impl Transport + ?Sized),
     ) -> Result<SharedBytes<'a>, ReceiveError> {
         if let State::Collected { read_bytes, .. } = self.state {
             let unread = &self.collected[read_bytes..self.collected_bytes];
@@ -310,7 +303,7 @@ impl Incoming {
         }
     }
 
-    pub(super) fn consume(&mut self, transport: &mut impl Transport, bytes: usize) {
+    pub(crate) fn consume(&mut self, transport: &mut (impl Transport + ?Sized), bytes: usize) {
         match &mut self.state {
             State::Collected { read_bytes, .. } => *read_bytes += bytes,
             State::Streaming { fragment: Some(fragment), .. } => {
@@ -322,9 +315,9 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
     ) -> Result<(), ReceiveError> {
         if let State::Collected { read_bytes, .. } = &mut self.state {
@@ -356,7 +349,7 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn release(&mut self, transport: &mut impl Transport) {
+    pub(crate) fn release(&mut self, transport: &mut (impl Transport + ?Sized)) {
         self.state = match self.state {
             State::Streaming { fragment: Some(fragment), .. } => {
                 transport.finish();
@@ -372,7 +365,7 @@ impl Incoming {
     #[inline]
     fn current(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
     ) -> Result<(usize, Deadline), ReceiveError> {
         loop {
             let State::Streaming { fragment, deadline } = self.state else {
@@ -407,7 +400,7 @@ impl Incoming {
     #[inline(always)]
     fn next(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<(usize, Step, Fragment), ReceiveError> {
         if let Some(violation) = self.broken {
@@ -423,7 +416,7 @@ impl Incoming {
     #[inline]
     fn judge(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<(usize, Step, Fragment), ReceiveError> {
         let step = match self.reassembly.handle(header) {
@@ -451,7 +444,7 @@ impl Incoming {
     #[inline]
     fn begin(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
         streams: bool,
     ) -> Result<Option<usize>, ReceiveError> {
@@ -467,7 +460,7 @@ impl Incoming {
     #[inline]
     fn hand_out(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         fragment: Fragment,
         message_bytes: usize,
         deadline: Deadline,
@@ -485,7 +478,7 @@ impl Incoming {
     /// Collects what has come.
     fn collect(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
         let State::Collecting { fragment, message_bytes } = self.state else { return Ok(None) };
@@ -530,7 +523,7 @@ impl Incoming {
     /// Drops the fragments of a message that the user is done with.
     fn skip(
         &mut self,
-        transport: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         deadline: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
         let (_, step, _) = self.next(transport, deadline)?;
