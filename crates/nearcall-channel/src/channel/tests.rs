@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
@@ -346,7 +345,8 @@ fn read(
 fn deadline(random: &mut fastrand::Rng) -> Deadline {
     match random.bool() {
         true => Deadline::NOW,
-        false => Deadline::after(Duration::ZERO),
+        // A moment that has passed, which is not the same as not to wait.
+        false => Deadline::from_ns(1),
     }
 }
 
