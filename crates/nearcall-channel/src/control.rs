@@ -21,12 +21,12 @@ use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::limits::{
     CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
     PASSED_DESCRIPTORS_MAX,
 };
-use crate::settings::ChannelFds;
-use crate::shm::segments::{self, COUNTS, MADE, Outbox, RETIRED};
+use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
@@ -48,7 +48,7 @@ pub(crate) struct Control {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,
-    pub(crate) segments: segments::Inbox,
+    pub(crate) segments: segment_table::Inbox,
 }
 
 impl Control {
@@ -138,7 +138,7 @@ impl Control {
     /// the line counts.
     pub(crate) fn take_packets(
         &self,
-        enough: impl Fn(&segments::Inbox) -> bool,
+        enough: impl Fn(&segment_table::Inbox) -> bool,
     ) -> Result<(), ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
             let mut inbox = self.inbox();

@@ -12,13 +12,9 @@
 //! Not here: where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
 
 use crate::error::Violation;
+use crate::shm::layout::{ABORT, LAST, LENGTH, PAD};
 
-/// Size of an encoded header, in bytes.
-pub(crate) const HEADER_BYTES: usize = 8;
-
-const LAST: u32 = 1 << 31;
-const ABORT: u32 = 1 << 30;
-const LENGTH: u32 = (1 << 27) - 1;
+pub(crate) use crate::shm::layout::HEADER_BYTES;
 
 /// What one fragment says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +76,7 @@ impl FragmentHeader {
     /// From both words, the first in the low half, if it is data; a ring's bits are passed over.
     #[inline(always)]
     pub(crate) fn plain(word: u64) -> Option<Self> {
-        const NOT_PLAIN: u64 = (ABORT as u64 | 1 << 29) << 32;
+        const NOT_PLAIN: u64 = (ABORT as u64) << 32 | PAD;
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (message_bytes, second) = (word as u32, (word >> 32) as u32);
         (word & NOT_PLAIN == 0).then_some(Self {

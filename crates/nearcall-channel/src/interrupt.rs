@@ -12,7 +12,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::liveness::{PeerLiveness, Watcher, watcher};
+use crate::liveness::PeerLiveness;
+use crate::watcher::{Watcher, watcher};
 
 /// Ends waits of its endpoint when a descriptor is readable, until it is dropped.
 ///

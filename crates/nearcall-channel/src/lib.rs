@@ -11,6 +11,7 @@ mod channel;
 mod control;
 pub mod endpoint;
 pub mod error;
+mod fds;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,11 +19,10 @@ pub mod handshake;
 pub mod interrupt;
 mod kernel;
 pub mod limits;
-pub mod liveness;
+mod liveness;
 pub mod mechanism;
 mod open;
 mod packet;
-mod remote;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
@@ -30,16 +30,16 @@ pub mod spin;
 mod sync;
 mod transport;
 pub mod wait;
+mod watcher;
 
 pub use address::{Address, BadAddress};
 pub use endpoint::{Claim, Endpoint, Message};
-pub use error::{ReceiveError, SendError, Violation};
+pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use handshake::{
-    HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
+    BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
 };
 pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
-pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};

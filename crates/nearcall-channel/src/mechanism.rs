@@ -8,6 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::Unsupported;
 use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
@@ -126,8 +127,8 @@ pub(crate) struct Row {
     pub(crate) wake_up: &'static str,
     pub(crate) waits: &'static [WaitPolicy],
     pub(crate) capabilities: Capabilities,
-    /// Whether this kernel can do it now; the text says what is missing.
-    pub(crate) probe: fn() -> Result<(), String>,
+    /// Tries whether this kernel can do it now.
+    pub(crate) probe: fn() -> Result<(), Unsupported>,
     pub(crate) offer: OfferFn,
     pub(crate) accept: AcceptFn,
 }
@@ -177,9 +178,9 @@ impl Mechanism {
     ///
     /// # Errors
     ///
-    /// What is missing, in words that name the limit or the permission.
+    /// What is missing: the text of an [`Unsupported`], which names the limit or the permission.
     pub fn supported(self) -> Result<(), String> {
-        (self.row().probe)()
+        (self.row().probe)().map_err(|reason| reason.to_string())
     }
 }
 

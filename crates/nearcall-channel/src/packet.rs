@@ -51,7 +51,7 @@ pub enum Refusal {
     /// A limit that was asked for is out of range.
     Limits,
     /// A region or descriptor that was handed over is not what it should be.
-    ChannelFds,
+    Parts,
     /// A reason that this build does not know.
     Other,
 }
@@ -67,7 +67,7 @@ const REFUSALS: [(u8, Refusal); 5] = [
     (2, Refusal::UnknownMechanism),
     (3, Refusal::Unsupported),
     (4, Refusal::Limits),
-    (5, Refusal::ChannelFds),
+    (5, Refusal::Parts),
 ];
 
 impl Packet {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::control::Control;
 use crate::liveness::PeerLiveness;
-use crate::open::OpenError;
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
 
@@ -72,29 +71,4 @@ pub struct Settings {
     pub liveness: Arc<PeerLiveness>,
     /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,
-}
-
-/// What one end hands to the other to open a mechanism: a few bytes and descriptors.
-#[derive(Debug, Default)]
-pub struct ChannelFds {
-    /// At most 256 bytes, in a form that only the mechanism knows.
-    pub bytes: Vec<u8>,
-    /// At most [`HANDSHAKE_DESCRIPTORS_MAX`](crate::limits::HANDSHAKE_DESCRIPTORS_MAX).
-    pub descriptors: Vec<OwnedFd>,
-}
-
-impl ChannelFds {
-    /// Exactly `N` descriptors, no more and no fewer.
-    pub(crate) fn take_descriptors<const N: usize>(&mut self) -> Result<[OwnedFd; N], OpenError> {
-        let descriptors = std::mem::take(&mut self.descriptors);
-        descriptors.try_into().map_err(|_| OpenError::bad_parts("another number of descriptors"))
-    }
-
-    /// For who has taken all that it needs: anything left is not for us.
-    pub(crate) fn expect_nothing_more(self) -> Result<(), OpenError> {
-        match self.bytes.is_empty() && self.descriptors.is_empty() {
-            true => Ok(()),
-            false => Err(OpenError::bad_parts("more than this mechanism needs")),
-        }
-    }
 }

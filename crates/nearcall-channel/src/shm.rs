@@ -12,16 +12,17 @@ use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
 use crate::channel;
+use crate::error::OpenError;
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
 use crate::limits::{FRAGMENT_BYTES, SPINS_PER_LIFE_CHECK};
-use crate::liveness::{PeerLiveness, WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
-use crate::shm::lane::{
-    INDIRECT_BYTES, LANE_IDLE, LANE_SLOTS, LaneIn, LaneOut, RING_FRAGMENT_BYTES_MAX,
-};
+use crate::shm::lane::{LANE_IDLE, LaneIn, LaneOut, RING_FRAGMENT_BYTES_MAX};
+use crate::shm::layout::lane::{INDIRECT_BYTES, LANE_SLOTS};
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
@@ -29,6 +30,7 @@ use crate::sync::Ordering;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 pub(crate) mod arena;
 pub(crate) mod condvar;
@@ -38,6 +40,7 @@ pub(crate) mod layout;
 pub(crate) mod monitor;
 pub(crate) mod queue;
 pub(crate) mod ring;
+pub(crate) mod segment_table;
 pub(crate) mod segments;
 
 /// One end: two rings and a doorbell.
@@ -492,7 +495,7 @@ impl<D: Doorbell> ShmTransport<D> {
         self.reserved_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return };
         let note = fragment_range(self.reserved.0, INDIRECT_BYTES);
-        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.note().to_le_bytes());
+        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.indirect_word().to_le_bytes());
         let busy_until = self.producer.publish_indirect(&self.memory.own, header);
         lanes.out.used(busy_until);
     }

@@ -32,11 +32,12 @@ use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::FragmentHeader;
 use crate::kernel::cma::line::{FdPair, Record};
 use crate::kernel::cma::room::Room;
-use crate::liveness::{PeerLiveness, WatchGuard, watch};
+use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 mod line;
 mod linger;

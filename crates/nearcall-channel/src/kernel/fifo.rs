@@ -11,17 +11,18 @@ use std::os::unix::fs::FileTypeExt;
 
 use nearcall_os::pipe::{End, fifo_open, fifo_unnamed};
 
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::kernel::pipe::{HowNow, ask_for_size, channel};
-use crate::open::{Accepted, Offer, OpenError};
+use crate::open::{Accepted, Offer};
 use crate::runtime_dir;
-use crate::settings::{ChannelFds, Settings};
+use crate::settings::Settings;
 use crate::wait::WaitPolicy;
 
 /// Whether FIFOs can be made.
-pub(crate) fn probe() -> Result<(), String> {
-    runtime_dir::create().map(|_| ()).map_err(|error| {
-        format!("no FIFO can be made in {}: {error}", runtime_dir::path().display())
-    })
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let refused = |error| Unsupported::RuntimeDir { directory: runtime_dir::path(), error };
+    runtime_dir::create().map(drop).map_err(refused)
 }
 
 /// Opens the server's end.

@@ -14,10 +14,12 @@ use nearcall_os::poll::{Interest, poll_one};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, nonblocking};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 
 /// One end's descriptors of two pipes or FIFOs.

@@ -17,14 +17,16 @@ use nearcall_os::poll::poll_one;
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
-use crate::liveness::{WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct MqLine {
@@ -92,10 +94,12 @@ fn deadline(how: Attempt) -> Deadline {
 }
 
 /// Whether a pair of queues can be made now.
-pub(crate) fn probe() -> Result<(), String> {
+pub(crate) fn probe() -> Result<(), Unsupported> {
     let (messages, bytes) = queue_size(crate::limits::BUFFER_BYTES_DEFAULT);
     let make = || mqueue::create_unlinked(messages, bytes);
-    make().and_then(|first| make().map(|second| drop((first, second)))).map_err(|e| e.to_string())
+    make()
+        .and_then(|first| make().map(|second| drop((first, second))))
+        .map_err(Unsupported::PosixQueue)
 }
 
 /// Opens the server's end.
@@ -168,7 +172,7 @@ fn queue_size(buffer_bytes: u32) -> (usize, usize) {
 fn refused(error: CreateError) -> OpenError {
     match error {
         CreateError::Os(error) => OpenError::Os { doing: "making a queue", error },
-        limit => OpenError::Unsupported(limit.to_string()),
+        limit => OpenError::Unsupported(Unsupported::PosixQueue(limit)),
     }
 }
 

@@ -25,14 +25,17 @@ use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
 use crate::channel;
 use crate::channel::Channel;
 use crate::control::Control;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::{Attempt, FdPair, WaitStrategy};
-use crate::liveness::{Cause, PeerLiveness, WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{Cause, WatchGuard, watch};
 
 /// One end.
 struct SysvLine {
@@ -150,11 +153,8 @@ fn gone(error: io::Error) -> io::Error {
 }
 
 /// Whether a pair of queues can be made now.
-pub(crate) fn probe() -> Result<(), String> {
-    create().and_then(|first| create().map(|second| drop((first, second)))).map_err(|error| {
-        let limit = sysv::limits().queues_max.map_or("unknown".into(), |max| max.to_string());
-        format!("no System V queue can be made (kernel.msgmni is {limit}): {error}")
-    })
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    create().and_then(|first| create().map(|second| drop((first, second))))
 }
 
 /// Opens the server's end.
@@ -162,11 +162,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let me = process::user_id();
     let them = user_id(settings)?;
     if me != them {
-        let text = format!("queues are for one user only: this is {me}, the other end {them}");
-        return Err(OpenError::Unsupported(text));
+        return Err(Unsupported::OtherUser { own_uid: me, peer_uid: them }.into());
     }
-    let make = || create().map_err(|error| OpenError::Unsupported(error.to_string()));
-    let (to_client, to_server) = (make()?, make()?);
+    let (to_client, to_server) = (create()?, create()?);
     let bytes = [to_client.id(), to_server.id()].map(i32::to_le_bytes).concat();
     let settings = settings.clone();
     let finish = move |answer: ChannelFds| {
@@ -207,12 +205,12 @@ pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accep
 /// Whose process the other end is.
 fn user_id(settings: &Settings) -> Result<u32, OpenError> {
     let process = settings.peer.process();
-    let elsewhere = || OpenError::Unsupported("queues do not reach another machine".to_owned());
-    Ok(process.ok_or_else(elsewhere)?.uid)
+    Ok(process.ok_or(Unsupported::OtherMachine)?.uid)
 }
 
-fn create() -> io::Result<OwnedQueue> {
-    OwnedQueue::create()
+fn create() -> Result<OwnedQueue, Unsupported> {
+    let queues_max = || sysv::limits().queues_max.and_then(|max| max.try_into().ok());
+    OwnedQueue::create().map_err(|error| Unsupported::SysvQueue { queues_max: queues_max(), error })
 }
 
 fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
@@ -222,8 +220,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
     let bytes = message_bytes.min(queue_bytes.bytes_max / 2).min(MESSAGE_BYTES_MAX);
     let bytes = usize::try_from(bytes).unwrap_or(0);
     if bytes <= HEADER_BYTES {
-        let text = format!("kernel.msgmax or kernel.msgmnb allow only {bytes} bytes in a message");
-        return Err(OpenError::Unsupported(text));
+        return Err(Unsupported::SysvMessage { message_bytes: bytes }.into());
     }
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);

@@ -16,12 +16,15 @@ use nearcall_os::socket::{self, Half};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::kernel::Attempt;
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::unix::SocketLine;
-use crate::liveness::{PeerLiveness, WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct TcpLine {
@@ -73,8 +76,8 @@ impl Drop for TcpLine {
 }
 
 /// Whether the loopback interface is there and up.
-pub(crate) fn probe() -> Result<(), String> {
-    socket::tcp_pair().map(drop).map_err(|error| format!("no TCP over 127.0.0.1: {error}"))
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    socket::tcp_pair().map(drop).map_err(Unsupported::doing("connecting over TCP to 127.0.0.1"))
 }
 
 /// Opens the server's end.

@@ -25,15 +25,17 @@ use nearcall_os::socket::{self, Half};
 use crate::channel;
 use crate::channel::Channel;
 use crate::error::Violation;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received, found_while_sending};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking};
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::liveness::{WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct UdpLine {
@@ -228,8 +230,8 @@ impl PacketSocket for UdpLine {
 }
 
 /// Whether the loopback interface is there and up.
-pub(crate) fn probe() -> Result<(), String> {
-    socket::udp_pair().map(drop).map_err(|error| format!("no UDP over 127.0.0.1: {error}"))
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    socket::udp_pair().map(drop).map_err(Unsupported::doing("connecting over UDP to 127.0.0.1"))
 }
 
 /// Opens the server's end.

@@ -15,16 +15,18 @@ use nearcall_os::socket::{self, Half, Kind};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::OpenError;
 use crate::error::Violation;
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking, poll_interest};
-use crate::liveness::{WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end of a stream socket, unix or TCP.
 pub(crate) struct SocketLine {

@@ -19,11 +19,13 @@ use nearcall_os::{eventfd, poll, socket, uring};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
 use crate::error::{ReceiveError, SendError};
+use crate::fds::ChannelFds;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::limits::SPINS_PER_LIFE_CHECK;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::wait::{Interest, Readiness};
@@ -49,8 +51,8 @@ struct UringTransport {
 }
 
 /// Whether this kernel lets us use io_uring.
-pub(crate) fn probe() -> Result<(), String> {
-    uring::probe().map_err(|refusal| refusal.to_string())
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    uring::probe().map_err(Unsupported::Uring)
 }
 
 /// Makes the server's end.
@@ -80,7 +82,7 @@ fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenEr
     let ring = StreamRing::create(socket, HEADER_BYTES + FRAGMENT_BYTES_MAX, RECEIVE_BYTES);
     let ring = ring.map_err(|refusal| match refusal {
         Refusal::Os(error) => OpenError::Os { doing: "making an io_uring", error },
-        refusal => OpenError::Unsupported(refusal.to_string()),
+        refusal => Unsupported::Uring(refusal).into(),
     })?;
     let transport = UringTransport {
         ring,

@@ -25,11 +25,13 @@ use nearcall_os::{pipe, poll};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
 use crate::wait::{Interest, Readiness};
@@ -66,23 +68,23 @@ struct Receiver {
 }
 
 /// Whether pages can be handed to a pipe here.
-pub(crate) fn probe() -> Result<(), String> {
-    let pipe = pipe::create().map_err(|error| format!("making a pipe failed: {error}"))?;
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let pipe = pipe::create().map_err(Unsupported::doing("making a pipe"))?;
     let buffer = SpliceBuffer::create(HEADER_BYTES);
-    let mut buffer = buffer.map_err(|error| format!("no memory for pages: {error}"))?;
+    let mut buffer = buffer.map_err(Unsupported::doing("taking pages"))?;
     let spliced = buffer.splice_now(&pipe.write, 0..HEADER_BYTES);
     spliced.map(drop).map_err(|error| match error.kind() {
-        io::ErrorKind::Unsupported => "this kernel has no vmsplice".to_owned(),
+        io::ErrorKind::Unsupported => Unsupported::Missing("this kernel has no vmsplice"),
         io::ErrorKind::PermissionDenied => {
-            "vmsplice is forbidden here, probably by seccomp".to_owned()
+            Unsupported::Missing("vmsplice is forbidden here, probably by seccomp")
         }
-        _ => format!("vmsplice failed: {error}"),
+        _ => Unsupported::Os { doing: "vmsplice", error },
     })
 }
 
 /// Makes the server's end.
 pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
-    probe().map_err(OpenError::Unsupported)?;
+    probe()?;
     let (to_client, to_server) = (make_pipe(settings)?, make_pipe(settings)?);
     let channel = open(to_server.read, to_client.write, settings)?;
     let finish = move |answer: ChannelFds| answer.expect_nothing_more().map(|()| channel);
@@ -92,7 +94,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 
 /// Makes the client's end.
 pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
-    probe().map_err(OpenError::Unsupported)?;
+    probe()?;
     let [read, write] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let channel = open(read, write, settings)?;

@@ -3,11 +3,12 @@
 //! A new mechanism is a variant in `mechanism.rs`, a file in `kernel/` or `shm/`, and a row here.
 
 use super::{Capabilities, DataPath, Mechanism, Row};
+use crate::error::Unsupported;
 use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
 use crate::shm::{self, doorbell};
 use crate::wait::WaitPolicy::{Adaptive, Block, Poll, Spin};
 
-fn always() -> Result<(), String> {
+fn always() -> Result<(), Unsupported> {
     Ok(())
 }
 
@@ -448,7 +449,7 @@ pub(super) static ROWS: [Row; 23] = [
     Row {
         mechanism: Mechanism::ShmSignal,
         name: "shm-signal",
-        summary: "a ring in shared memory; the waiter sleeps deadline a signal",
+        summary: "a ring in shared memory; the waiter sleeps until a signal",
         data_path: DataPath::SharedMemory,
         wake_up: "a signal to the sleeper",
         waits: &[Block, Poll],

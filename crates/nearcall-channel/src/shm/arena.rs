@@ -38,13 +38,5 @@ pub struct Place {
     pub bytes: u32,
 }
 
-/// Where in the borrower's page it counts how often it was done with a slot.
-pub(crate) const fn counter_at(slot: u16) -> usize {
-    slot as usize * size_of::<u32>()
-}
-
-/// Bytes of the borrower's page: one word for each slot.
-pub(crate) const COUNTS_BYTES: usize = crate::limits::SLOTS_PER_END_MAX * size_of::<u32>();
-
 #[cfg(test)]
 mod tests;

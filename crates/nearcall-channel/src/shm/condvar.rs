@@ -14,6 +14,7 @@ use nearcall_os::region::SharedRegion;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::shm::layout::Capacity;
+use crate::shm::layout::bounded_buffer::{BYTES, PUT, TAKEN};
 use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
@@ -127,13 +128,6 @@ impl Buffer for BoundedBuffer {
         Ok(Some(header))
     }
 }
-
-/// How much the sender has put in.
-const PUT: usize = 0;
-/// How much the receiver has taken out.
-const TAKEN: usize = 8;
-/// Where the bytes begin.
-const BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {

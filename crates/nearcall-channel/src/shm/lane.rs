@@ -27,21 +27,9 @@ use nearcall_os::region::{OwnRegion, PeerRegion};
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
 use crate::limits::FRAGMENT_BYTES;
-use crate::shm::segments::{OwnSegments, PeerSegments, SegmentId};
-
-/// Fragments in flight: the reader copies one out while the next are written, and neither waits.
-pub(crate) const LANE_SLOTS: usize = 8;
-
-/// Where the first slot begins. Half a page off the users' buffers, which usually begin at a page
-/// or just behind: a copy between places that agree in their lower 12 bits took six times as long,
-/// since the processor takes its own stores for what it loads.
-const SLOTS_AT: usize = 2 << 10;
-
-/// Size of a lane, in bytes.
-const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
-
-/// Bytes of a note in the ring, behind the word.
-pub(crate) const INDIRECT_BYTES: usize = 8;
+use crate::shm::layout::lane::{LANE_BYTES, LANE_SLOTS, indirect_place, indirect_word, slot_at};
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, PeerSegments};
 
 /// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway. Above,
 /// a second cache line for the note costs less than the ring's frames, which begin anywhere.
@@ -129,10 +117,10 @@ impl LaneOut {
         self.lane.as_ref().map_or(0, |lane| lane.busy_until.into_iter().max().unwrap_or(0))
     }
 
-    /// The note that names the next slot.
+    /// Returns the word of the indirect frame that names the next slot.
     #[inline]
-    pub(crate) fn note(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| u64::from(lane.id.0) | (lane.next as u64) << 16)
+    pub(crate) fn indirect_word(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| indirect_word(lane.id.0, lane.next))
     }
 
     /// The first `bytes` of the next slot, which is free.
@@ -140,7 +128,7 @@ impl LaneOut {
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         match &mut self.lane {
             Some(lane) => {
-                let start = SLOTS_AT + lane.next * FRAGMENT_BYTES;
+                let start = slot_at(lane.next);
                 lane.region.slice_mut(start..start + bytes)
             }
             None => &mut [],
@@ -192,12 +180,12 @@ impl LaneIn {
     #[inline]
     pub(crate) fn find(
         &mut self,
-        note: u64,
+        word: u64,
         fragment_bytes: usize,
     ) -> Result<Range<usize>, ReceiveError> {
-        #[allow(clippy::cast_possible_truncation, reason = "the two fields of the note")]
-        let (id, slot) = (SegmentId(note as u16), usize::from((note >> 16) as u16));
-        if note >> 32 != 0 || slot >= LANE_SLOTS || fragment_bytes > FRAGMENT_BYTES {
+        let (id, slot) = indirect_place(word).ok_or(Violation::BadSegment)?;
+        let id = SegmentId(id);
+        if fragment_bytes > FRAGMENT_BYTES {
             return Err(Violation::BadSegment.into());
         }
         if self.lane.as_ref().is_none_or(|(known, _)| *known != id) {
@@ -208,7 +196,7 @@ impl LaneIn {
             self.lane = Some((id, Arc::clone(region)));
         }
         (self.rest.used, self.looks) = (true, 0);
-        let start = SLOTS_AT + slot * FRAGMENT_BYTES;
+        let start = slot_at(slot);
         Ok(start..start + fragment_bytes)
     }
 

@@ -35,6 +35,7 @@ use nearcall_os::{clock, futex};
 
 use crate::error::Violation;
 use crate::liveness::PeerLiveness;
+use crate::shm::layout::monitor::{MUTEX, NOT_EMPTY, NOT_FULL, RECEIVER_WAITS, SENDER_WAITS};
 use crate::wait::Deadline;
 
 pub(crate) mod transport;
@@ -66,9 +67,6 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Bytes that it takes in the region, at a multiple of 128.
-    pub(crate) const BYTES: usize = 512;
-
     /// Makes a monitor at `at`, before the other end attaches.
     pub(crate) fn init(
         region: &Arc<SharedRegion>,
@@ -281,18 +279,6 @@ fn slice(deadline: Deadline) -> Deadline {
     if deadline == Deadline::NOW { slice } else { deadline.min(slice) }
 }
 
-const MUTEX: usize = 0;
-const NOT_EMPTY: usize = 128;
-const NOT_FULL: usize = 256;
-/// Not zero while the receiver waits and nobody has signalled. Under the lock.
-const RECEIVER_WAITS: usize = 384;
-/// The same for the sender.
-const SENDER_WAITS: usize = 388;
-
-const _: () = assert!(Mutex::SIZE <= NOT_EMPTY - MUTEX && 128usize.is_multiple_of(Mutex::ALIGN));
-const _: () = assert!(Condvar::SIZE <= 128 && 128usize.is_multiple_of(Condvar::ALIGN));
-const _: () = assert!(SENDER_WAITS + size_of::<u32>() <= Monitor::BYTES);
-
 #[cfg(test)]
 mod tests {
     use std::thread::scope;
@@ -301,6 +287,7 @@ mod tests {
 
     use super::*;
     use crate::error::ReceiveError;
+    use crate::shm::layout::monitor::MONITOR_BYTES;
 
     /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
     /// just another word that a dead process left wrong.
@@ -315,7 +302,7 @@ mod tests {
         let (region, _fd) = SharedRegion::create("test", 4096, Backing::Reserved).unwrap();
         let (region, liveness) = (Arc::new(region), Arc::default());
         let monitor = Monitor::init(&region, 0, &liveness).unwrap();
-        Monitor::init(&region, Monitor::BYTES, &liveness).unwrap();
+        Monitor::init(&region, MONITOR_BYTES, &liveness).unwrap();
         (region, liveness, monitor)
     }
 
@@ -330,7 +317,7 @@ mod tests {
 
     /// What the watcher does after a death, until `done`.
     fn nag(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
-        let wake = rescue(region, [0, Monitor::BYTES]);
+        let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;
         liveness.set_gone();
         while !done() && clock::now() < end {

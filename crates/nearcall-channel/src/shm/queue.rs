@@ -3,10 +3,6 @@
 //! A fixed number of slots of a fixed size; an index of the filled ones, oldest first; a stack of
 //! the free ones. Without priorities, which nothing here needs.
 //!
-//! ```text
-//! | first: u32, count: u32 | index: slot numbers | free: slot numbers | slots: header, bytes |
-//! ```
-//!
 //! Always true: an operation takes effect by the one store of `first` and `count`, so one that was
 //! cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
 //! anything, also under the lock.
@@ -19,8 +15,8 @@ use nearcall_os::region::SharedRegion;
 
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::limits::FRAGMENT_BYTES;
 use crate::shm::layout::Capacity;
+use crate::shm::layout::slot_queue::{STATE, Shape};
 use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
@@ -32,48 +28,11 @@ pub(crate) struct SlotQueue {
     free: u32,
 }
 
-/// Boost's max_num_msg and max_msg_size, and where things lie.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    slots: u32,
-    payload_bytes: usize,
-}
-
 /// What is in the queue: the place of the oldest in the index, and how many there are.
 #[derive(Debug, Clone, Copy)]
 struct State {
     first: u32,
     count: u32,
-}
-
-impl Shape {
-    /// Slots of a fragment each, at least [`SLOTS_MIN`], that hold `capacity` together.
-    fn new(capacity: Capacity) -> Self {
-        let payload_bytes = FRAGMENT_BYTES.min(capacity.bytes() / SLOTS_MIN);
-        let slots = u32::try_from(capacity.bytes() / payload_bytes);
-        Self { slots: slots.expect("rooms are below 2^32 bytes"), payload_bytes }
-    }
-
-    fn list_bytes(self) -> usize {
-        self.slots as usize * size_of::<u32>()
-    }
-
-    fn slot_bytes(self) -> usize {
-        (HEADER_BYTES + self.payload_bytes).next_multiple_of(SLOT_ALIGN)
-    }
-
-    fn index(self, place: u32) -> usize {
-        LISTS + (place % self.slots) as usize * size_of::<u32>()
-    }
-
-    fn free(self, place: u32) -> usize {
-        LISTS + self.list_bytes() + (place % self.slots) as usize * size_of::<u32>()
-    }
-
-    fn slot(self, slot: u32) -> usize {
-        let slots = (LISTS + 2 * self.list_bytes()).next_multiple_of(SLOT_ALIGN);
-        slots + slot as usize * self.slot_bytes()
-    }
 }
 
 impl SlotQueue {
@@ -178,16 +137,6 @@ impl Buffer for SlotQueue {
         Ok(Some(header))
     }
 }
-
-/// Fewest slots of a queue, so that a small room still lets sender and receiver work at once.
-const SLOTS_MIN: usize = 4;
-
-/// Slots do not share cache lines.
-const SLOT_ALIGN: usize = 64;
-
-const STATE: usize = 0;
-/// Where the index and after it the free list begin.
-const LISTS: usize = 64;
 
 #[cfg(test)]
 mod tests {

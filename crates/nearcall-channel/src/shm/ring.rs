@@ -19,15 +19,10 @@ use std::ops::Range;
 use crate::error::Violation;
 use crate::fragment::FragmentHeader;
 use crate::shm::layout::{
-    CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, Pages, READY, frame_bytes,
+    CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, LENGTHS, PAD, Pages, READY, WINDOW_BYTES,
+    frame_bytes,
 };
 use crate::sync::{Ordering, Own, Peer};
-
-/// How far into the ring small messages go before they wrap early, in bytes.
-///
-/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
-/// messages does not show.
-pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
 /// How many fragments of one size follow each other before they wrap early. A long message rotates
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
@@ -36,9 +31,6 @@ const WINDOW_FRAGMENTS: usize = 8;
 /// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long message
 /// and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
-
-/// In the frame's word: the length of the fragment.
-const FRAGMENT_LENGTH: u64 = (LAP - 1) & !(u32::MAX as u64);
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
@@ -310,7 +302,7 @@ impl CommittedPages {
 /// Whether a word that is there says that the fragment lies elsewhere.
 #[inline]
 fn is_indirect(word: u64) -> bool {
-    word & PAD != 0 && word & FRAGMENT_LENGTH != 0
+    word & PAD != 0 && word & LENGTHS != 0
 }
 
 /// A set of frame places, one bit each. Private to the producer.

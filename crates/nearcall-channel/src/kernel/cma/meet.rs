@@ -11,15 +11,19 @@ use nearcall_os::{cma, process, socket};
 
 use crate::channel;
 use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::kernel::cma::{CmaTransport, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 
 /// Whether we can read our own memory this way; the other end's is tried in the handshake.
-pub(crate) fn probe() -> Result<(), String> {
-    let pages = Pages::create(1).map_err(|error| format!("no memory for pages: {error}"))?;
-    cma::probe(process::pid(), pages.address())
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let pages = Pages::create(1).map_err(Unsupported::doing("taking pages"))?;
+    cma::read(process::pid(), pages.address(), &mut [0; 8])
+        .map(drop)
+        .map_err(Unsupported::CrossMemory)
 }
 
 /// Makes the server's end.
@@ -80,16 +84,14 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
         return Err(OpenError::bad_parts("memory that cannot be"));
     }
     let Some(pid) = settings.peer.pid() else {
-        let reason = "the other end lives in a PID namespace that we cannot see";
-        return Err(OpenError::Unsupported(reason.to_owned()));
+        return Err(Unsupported::PidNamespace.into());
     };
     let mut read = [0; 8];
     let outcome = cma::read(pid, address, &mut read);
-    outcome.map_err(|error| OpenError::Unsupported(cma::refusal(&error)))?;
+    outcome.map_err(Unsupported::CrossMemory)?;
     if read != *cookie {
         // The number of whoever made the connection, which was then given to another process.
-        let reason = format!("process {pid}, which made the connection, is not the other end");
-        return Err(OpenError::Unsupported(reason));
+        return Err(Unsupported::NotTheConnector { pid }.into());
     }
     let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;
     Ok(PeerMemory { pid, address, bytes })

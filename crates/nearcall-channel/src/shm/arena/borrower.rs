@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedBytes};
 
-use super::{COUNTS_BYTES, Place, counter_at};
+use super::Place;
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
 use crate::limits::{BORROWS_PER_TENDING, SLOTS_PER_END_MAX};
-use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError, SegmentId};
+use crate::shm::layout::{COUNTS_BYTES, counter_at};
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError};
 
 /// Borrows from the other end of a connection.
 #[derive(Debug)]

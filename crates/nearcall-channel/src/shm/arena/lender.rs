@@ -12,10 +12,12 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use nearcall_os::region::{PeerRegion, PlainBytes, PlainRegion};
 
-use super::{Place, counter_at};
+use super::Place;
 use crate::control::Control;
 use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_IN_ROTATION, SLOTS_PER_END_MAX};
-use crate::shm::segments::{OwnSegments, SegmentError, SegmentId};
+use crate::shm::layout::counter_at;
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, SegmentError};
 
 /// Lends memory to the other end of a connection.
 #[derive(Debug)]

@@ -56,7 +56,7 @@ fn a_slot_is_free_when_every_handle_at_both_ends_is_gone() {
     lender.pass(place);
     assert_ne!(slot_of_next(&mut lender), place.slot, "it is held here");
     drop(bytes);
-    assert_ne!(slot_of_next(&mut lender), place.slot, "it is under transport");
+    assert_ne!(slot_of_next(&mut lender), place.slot, "it is under way");
     let first = borrower.borrow(place).unwrap();
     let second = borrower.borrow(place).unwrap().into_bytes(trust());
     let slice = second.slice(5..6);

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, eventfd};
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;

@@ -7,8 +7,9 @@ use std::io;
 
 use nearcall_os::futex;
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::BELL;

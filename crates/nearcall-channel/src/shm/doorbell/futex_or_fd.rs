@@ -14,9 +14,10 @@ use std::sync::Arc;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Kind};
 
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
 use crate::liveness::PeerLiveness;
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::futex::Futex;
 use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ, SleepOn};

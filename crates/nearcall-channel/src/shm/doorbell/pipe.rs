@@ -12,9 +12,10 @@ use nearcall_os::descriptor;
 use nearcall_os::pipe::{self, End};
 use nearcall_os::poll::{Interest, poll_one};
 
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
 use crate::liveness::PeerLiveness;
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ};
 use crate::wait::Deadline;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{descriptor, mqueue};
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;
@@ -31,8 +32,8 @@ pub(crate) struct PosixMq {
 }
 
 /// Whether a queue can be made here and now; the text says which limit forbids it.
-pub(crate) fn probe() -> Result<(), String> {
-    create().map(drop).map_err(|error| error.to_string())
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    create().map(drop).map_err(Unsupported::PosixQueue)
 }
 
 impl Doorbell for PosixMq {
@@ -72,7 +73,7 @@ impl Doorbell for PosixMq {
 
 impl Meet for PosixMq {
     fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
-        let create = || create().map_err(|error| OpenError::Unsupported(error.to_string()));
+        let create = || create().map_err(|error| Unsupported::PosixQueue(error));
         let (ours, theirs) = (create()?, create()?);
         let copy = |fd: &OwnedFd| {
             descriptor::duplicate(fd).map_err(OpenError::doing("duplicating a queue's descriptor"))

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use nearcall_os::pshared::Semaphore;
 use nearcall_os::region::{Backing, SharedRegion};
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;

@@ -21,8 +21,9 @@ use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process;
 use nearcall_os::signal::{self, SignalSet};
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::THREAD;
@@ -123,16 +124,14 @@ impl Signal {
         let set = SignalSet::of(&[RING]);
         signal::block(&set).map_err(OpenError::doing("holding back a signal"))?;
         let Some(peer_pid) = settings.peer.pid() else {
-            return Err(OpenError::Unsupported(
-                "the other end lives in a PID namespace that this process cannot see".to_owned(),
-            ));
+            return Err(OpenError::Unsupported(Unsupported::PidNamespace));
         };
         // Its first thread has the number of the process. A process without one has just ended.
         match signal::send_to_thread(peer_pid, peer_pid, RING) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(OpenError::Unsupported(format!(
-                    "no permission to send signals to the other end, process {peer_pid}"
-                )));
+                return Err(OpenError::Unsupported(Unsupported::SignalPermission {
+                    pid: peer_pid,
+                }));
             }
             _ => {}
         }
@@ -170,15 +169,12 @@ impl Introduction {
 
     /// The client's judgement; `server` is what the kernel calls the server here.
     fn agrees_with(&self, server: i32) -> Result<(), OpenError> {
-        let (kernel_says, own_says) = match (self.own == server, self.other == process::pid()) {
+        let (socket_pid, own_pid) = match (self.own == server, self.other == process::pid()) {
             (true, true) => return Ok(()),
             (false, _) => (server, self.own),
             (true, false) => (self.other, process::pid()),
         };
-        Err(OpenError::Unsupported(format!(
-            "the process that the socket names as {kernel_says} calls itself {own_says}: signals \
-             need one PID namespace, and sockets used by the processes that connected them"
-        )))
+        Err(OpenError::Unsupported(Unsupported::PidMismatch { socket_pid, own_pid }))
     }
 }
 

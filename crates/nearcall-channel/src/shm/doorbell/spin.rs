@@ -2,8 +2,9 @@
 
 use std::io;
 
-use crate::open::OpenError;
-use crate::settings::{ChannelFds, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;

@@ -9,16 +9,20 @@ use std::sync::Arc;
 use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
 
 use crate::channel;
+use crate::error::OpenError;
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
-use crate::liveness::{Cause, PeerLiveness, WatchGuard, watch};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{ChannelFds, Settings};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::shm::layout::Capacity;
+use crate::shm::layout::monitor::MONITOR_BYTES;
 use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
 use crate::transport::Transport;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
+use crate::watcher::{Cause, WatchGuard, watch};
 
 /// One direction's memory, as one end sees it. All but `has_known_room` is called under the lock.
 pub(crate) trait Buffer: Send + Sized + 'static {
@@ -78,7 +82,7 @@ pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> 
     for at in [places.to_client, places.to_server] {
         Monitor::init(&region, at, &settings.liveness)
             .map_err(OpenError::doing("making a mutex and condition variables"))?;
-        B::new(&region, at + Monitor::BYTES, places.capacity).init();
+        B::new(&region, at + MONITOR_BYTES, places.capacity).init();
     }
     let settings = settings.clone();
     let finish = move |answer: ChannelFds| {
@@ -124,7 +128,7 @@ struct Places {
 impl Places {
     fn new<B: Buffer>(settings: &Settings) -> Self {
         let capacity = Capacity::at_least(settings.buffer_bytes);
-        let direction = (Monitor::BYTES + B::region_bytes(capacity)).next_multiple_of(128);
+        let direction = (MONITOR_BYTES + B::region_bytes(capacity)).next_multiple_of(128);
         let region_bytes = (2 * direction).next_multiple_of(PAGE_BYTES);
         Self { capacity, to_client: 0, to_server: direction, region_bytes }
     }
@@ -145,8 +149,8 @@ impl<B: Buffer> MonitorTransport<B> {
         region
             .prefault()
             .map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
-        let outgoing = B::new(region, sending + Monitor::BYTES, capacity);
-        let incoming = B::new(region, receiving + Monitor::BYTES, capacity);
+        let outgoing = B::new(region, sending + MONITOR_BYTES, capacity);
+        let incoming = B::new(region, receiving + MONITOR_BYTES, capacity);
         let own_buffer = || vec![0; outgoing.fragment_bytes_max()].into_boxed_slice();
         let (staged, taken) = (own_buffer(), own_buffer());
         let (rescue, nudge) =

@@ -1,6 +1,7 @@
 //! Segments over a socket pair: what is handed over arrives, and what lies is refused.
 
 use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nearcall_os::socket::{self, Kind};

@@ -152,12 +152,16 @@ impl Play {
             true => Listener::bind(address).and_then(|it| it.accept(patient(), options)),
             false => connect_patiently(address, self.mechanism, options),
         };
-        match met {
-            Ok(endpoint) => endpoint,
-            Err(
-                HandshakeError::Open(_, OpenError::Unsupported(reason))
-                | HandshakeError::Refused { code: Refusal::Unsupported, text: reason },
-            ) => {
+        let unsupported = match &met {
+            Err(HandshakeError::Open(_, OpenError::Unsupported(reason))) => {
+                Some(reason.to_string())
+            }
+            Err(HandshakeError::Refused { code: Refusal::Unsupported, text }) => Some(text.clone()),
+            _ => None,
+        };
+        match (met, unsupported) {
+            (Ok(endpoint), _) => endpoint,
+            (Err(_), Some(reason)) => {
                 // Only a mechanism that says so beforehand may refuse.
                 let said = self.mechanism.supported();
                 assert!(
@@ -167,7 +171,7 @@ impl Play {
                 );
                 resume_unwind(Box::new(Unsupported(reason)))
             }
-            Err(error) => panic!("the two ends do not meet: {error} ({error:?})"),
+            (Err(error), None) => panic!("the two ends do not meet: {error}"),
         }
     }
 

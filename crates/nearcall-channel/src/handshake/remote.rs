@@ -23,13 +23,12 @@ use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket;
 
+use super::error::{BadOptions, HandshakeError};
+use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::Violation;
-use crate::handshake::{
-    HandshakeError, Options, broken, check_buffer, check_limit, check_version, wait_for,
-};
 use crate::kernel::tcp;
 use crate::limits::REMOTE_SILENCE_MAX;
 use crate::liveness::PeerLiveness;
@@ -100,14 +99,14 @@ pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<Owne
 }
 
 /// Whether a client may ask for this over `tcp://`. Nothing has been sent then.
-pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
+pub(crate) fn check_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
     if mechanism != Mechanism::Tcp {
-        let text = format!("over tcp:// there is only the mechanism tcp, not {mechanism}");
-        return Err(HandshakeError::BadOptions(text));
+        return Err(BadOptions::NotOverTcp { mechanism }.into());
     }
-    wait_for(mechanism, options)?;
+    choose_wait(mechanism, options)?;
     check_limit(options.message_bytes_max)?;
-    check_buffer(options.buffer_bytes).map(drop)
+    check_buffer(options.buffer_bytes)?;
+    Ok(())
 }
 
 /// The client's part; its options have been judged.
@@ -123,15 +122,15 @@ pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, Ha
     }
     // The server may lower what we asked for; it may not raise it.
     if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
-        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+        return Err(Violation::BadPacket.into());
     }
-    check_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    check_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket)?;
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
 /// The server's part, for a client that was accepted.
 pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-    judge_options(Mechanism::Tcp, options)?;
+    check_options(Mechanism::Tcp, options)?;
     socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
     let hello = Greeting::decode(receive(socket.as_fd(), CLIENT_MAGIC, options)?);
     let ours = Greeting {
@@ -146,11 +145,11 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
     };
     check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
     if hello.refusal != 0 {
-        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+        return Err(Violation::BadPacket.into());
     }
-    let judged = check_limit(hello.message_bytes_max)
+    let limits = check_limit(hello.message_bytes_max)
         .and_then(|limit| Ok((limit, check_buffer(hello.buffer_bytes)?)));
-    let (limit, buffer) = judged.inspect_err(|_| refuse(REFUSED_LIMITS))?;
+    let (limit, buffer) = limits.inspect_err(|_| refuse(REFUSED_LIMITS))?;
     let answer = Greeting {
         message_bytes_max: limit.min(options.message_bytes_max),
         buffer_bytes: buffer.min(options.buffer_bytes),
@@ -184,7 +183,7 @@ fn endpoint(
     // The watcher hears of the hang-up by a duplicate, which is all that is left of the line.
     let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
     let settings = Settings {
-        wait: wait_for(mechanism, options)?,
+        wait: choose_wait(mechanism, options)?,
         spin: options.spin,
         message_bytes_max,
         buffer_bytes,
@@ -222,7 +221,7 @@ fn receive(
         }
         let here = come.min(magic.len());
         if bytes[..here] != magic[..here] {
-            return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+            return Err(Violation::BadPacket.into());
         }
     }
     Ok(bytes)
