@@ -31,15 +31,12 @@ use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
 use crate::wait::Interest;
 
-pub(crate) mod eventfd;
+pub(crate) mod fd;
 pub(crate) mod futex;
 pub(crate) mod futex_or_fd;
-pub(crate) mod pipe;
-pub(crate) mod posix_mq;
 pub(crate) mod semaphore;
 pub(crate) mod signal;
 pub(crate) mod spin;
-pub(crate) mod unix;
 
 /// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
 /// once for each sleep.
