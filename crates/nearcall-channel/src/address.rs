@@ -3,9 +3,11 @@
 //! `NAME` is a socket of that name in the runtime directory, `unix:/path` one with that path,
 //! `unix:@name` one in the abstract namespace, which vanishes with its process; `tcp://host:port`
 //! is reached over the network.
-//! Always true: a printed address parses back to the same address.
-//! Not here: listening and connecting over TCP (`remote.rs`); `inproc:`, which the call layer adds;
-//! parameters such as `?via=`.
+//!
+//! **Invariants:** a printed address parses back to the same address.
+//! **Not here:** listening and
+//! connecting over TCP (`handshake/remote.rs`); `inproc:`, which the call layer adds; parameters
+//! such as `?via=`.
 
 use std::fmt;
 use std::io;

@@ -6,9 +6,10 @@
 //! that the other is gone.
 //! Users' descriptors and segments come in one order; who looks for one kind keeps the other for
 //! whom it concerns.
-//! Always true: sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
+//!
+//! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.
-//! Not here: what the packets of the handshake mean (`handshake.rs`), and those of segments
+//! **Not here:** what the packets of the handshake mean (`handshake.rs`), and those of segments
 //! (`shm/segments.rs`).
 
 use std::collections::VecDeque;
@@ -160,7 +161,7 @@ impl Control {
         self.inbox().segments.expect();
     }
 
-    /// How many descriptors the users of this end have passed since the beginning.
+    /// Returns how many descriptors the users of this end have passed since the beginning.
     pub(crate) fn passed_descriptors(&self) -> usize {
         self.passed_descriptors.load(Ordering::Relaxed)
     }
@@ -190,7 +191,7 @@ impl Inbox {
         }
     }
 
-    /// Whether no more packets may be kept: the next one could bring as many as one may.
+    /// Returns whether no more packets may be kept: the next one could bring as many as one may.
     fn is_full(&self) -> bool {
         let kept: usize = self.passed.iter().map(|fds| fds.len().max(1)).sum();
         kept > PASSED_DESCRIPTORS_KEPT_MAX

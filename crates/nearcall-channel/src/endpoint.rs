@@ -1,7 +1,9 @@
 //! What users hold: one end of a connection, with guards that keep the order of a [`Channel`].
 //!
-//! Always true: a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is released.
-//! Not here: how bytes travel (the mechanisms), how the two ends met (`handshake.rs`).
+//! **Invariants:** a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is
+//! released.
+//! **Not here:** how bytes travel (the mechanisms), how the two ends met
+//! (`handshake.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -188,8 +190,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in
-    /// parts. [`swap_buffer`](Self::swap_buffer) a buffer and call again: with the message `into` and that buffer
-    /// change places. Until then `Empty` says that it is not there as a whole.
+    /// parts. [`swap_buffer`](Self::swap_buffer) a buffer and call again: with the message `into`
+    /// and that buffer change places. Until then `Empty` says that it is not there as a whole.
     #[inline]
     pub fn receive_vec(
         &mut self,
@@ -236,8 +238,8 @@ impl Endpoint {
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
     /// [`Interrupt::rearm`]. What is there is still received. From now on `receive_into` takes a
     /// message when all of it has come, so that a sender that stalls holds nobody up: one that
-    /// travels in fragments costs a second copy. Committing waits as ever, and so does reading after
-    /// `receive`.
+    /// travels in fragments costs a second copy. Committing waits as ever, and so does reading
+    /// after `receive`.
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
@@ -394,7 +396,7 @@ impl Claim<'_> {
     ///
     /// # Errors
     ///
-    /// [`SendError::Incomplete`]: not all of it was written; it was given up.
+    /// [`SendError::Incomplete`]: not all of it was written; it was aborted.
     #[inline]
     pub fn commit(mut self) -> Result<(), SendError> {
         if self.left_bytes > 0 {
@@ -430,7 +432,7 @@ impl Message<'_> {
         self.message_bytes
     }
 
-    /// Whether it is a message without bytes.
+    /// Returns whether it is a message without bytes.
     pub fn is_empty(&self) -> bool {
         self.message_bytes == 0
     }
@@ -445,7 +447,7 @@ impl Message<'_> {
     /// # Errors
     ///
     /// The message is lost. [`ReceiveError::Empty`]: the rest did not come by the deadline of
-    /// [`receive`](Endpoint::receive). [`ReceiveError::Aborted`]: the sender gave it up.
+    /// [`receive`](Endpoint::receive). [`ReceiveError::Aborted`]: the sender aborted it.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
         let bytes = into.len().min(self.left_bytes);
@@ -481,7 +483,8 @@ impl Message<'_> {
         Ok(fragment)
     }
 
-    /// The first `bytes` of the last [`fragment`](Self::fragment), at most all of it, are done with.
+    /// The first `bytes` of the last [`fragment`](Self::fragment), at most all of it, are done
+    /// with.
     ///
     /// Once for each fragment: ask for the next before consuming more.
     pub fn consume(&mut self, bytes: usize) {

@@ -1,15 +1,18 @@
-//! The 8-byte header of a fragment: how messages of any size travel over ways with a largest unit.
+//! The 8-byte header of a fragment: how messages of any size travel over transports with a largest
+//! unit.
 //!
 //! ```text
-//! | message_bytes: u32 | fragment_bytes: 27 bits, 0, 0, 0, ABORT, LAST | fragment_bytes bytes ... |
+//! | message_bytes: u32 | fragment_bytes: 27 bits, 0, 0, 0, ABORT, LAST | bytes ... |
 //! ```
 //!
-//! A message of up to one fragment is one header and its bytes. A longer one is several fragments that
-//! follow each other; each repeats the length of the whole. The last has `LAST`. `ABORT` ends a
-//! message that the sender gave up; it carries no bytes.
-//! Always true of an [`Reassembly`]: the bytes taken so far are at most the message's length, which
-//! is at most the limit. Whatever else a peer announces is a [`Violation`].
-//! Not here: where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
+//! A message of up to one fragment is one header and its bytes. A longer one is several fragments
+//! that follow each other; each repeats the length of the whole. The last has `LAST`. `ABORT` ends
+//! a message that the sender gave up; it carries no bytes.
+//!
+//! **Invariants** of an [`Reassembly`]: the bytes taken so far are at most the message's length,
+//! which is at most the limit. Whatever else a peer announces is a [`Violation`].
+//! **Not here:**
+//! where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
 
 use crate::error::Violation;
 use crate::shm::layout::{ABORT, LAST, LENGTH, PAD};
@@ -25,7 +28,7 @@ pub(crate) struct FragmentHeader {
     pub(crate) fragment_bytes: u32,
     /// The message is complete after this fragment.
     pub(crate) last: bool,
-    /// The sender gave the message up; nothing more of it comes.
+    /// The sender aborted the message; nothing more of it comes.
     pub(crate) abort: bool,
 }
 
@@ -43,7 +46,7 @@ impl FragmentHeader {
         }
     }
 
-    /// The header that gives up a message.
+    /// The header that aborts a message.
     pub(crate) fn aborted(message_bytes: usize) -> Self {
         Self {
             message_bytes: length_u32(message_bytes),
@@ -113,7 +116,7 @@ pub(crate) enum Step {
     More,
     /// The bytes belong to the message and complete it.
     Complete,
-    /// The message is given up.
+    /// The message is aborted.
     Aborted,
 }
 
@@ -164,7 +167,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether the fragment is a whole message by itself, and no other is under way.
+    /// Returns whether the fragment is a whole message by itself, and no other is under way.
     ///
     /// The same judgement as [`handle`](Self::handle), for the commonest case, without a branch to
     /// any other.

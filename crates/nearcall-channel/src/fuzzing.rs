@@ -2,7 +2,7 @@
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
 //! are committed there. Not for anybody else.
-//! Not here: stored runs (`nearcall-bench`).
+//! **Not here:** stored runs (`nearcall-bench`).
 
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
 
@@ -47,11 +47,11 @@ pub fn address(bytes: &[u8]) {
 /// Both ends of the smallest ring that takes pages late, whose other end writes anything into its
 /// memory at any time.
 ///
-/// The bytes are steps of a first byte, which chooses, and what it needs:
-/// `0 place:u8 word:u64` writes a frame's word, `1` reads a fragment, `2 consumed:u64` claims to have
-/// read so far, `3 length:u16` sends a fragment, `4 length:u16` gives a reserved fragment up, `5
-/// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are
-/// little-endian. An end stops at its first violation, as a channel does.
+/// The bytes are steps of a first byte, which chooses, and what it needs: `0 place:u8 word:u64`
+/// writes a frame's word, `1` reads a fragment, `2 consumed:u64` claims to have read so far, `3
+/// length:u16` sends a fragment, `4 length:u16` gives a reserved fragment up, `5 length:u16` asks
+/// for room for a message, `6 sleep:u32` says how it sleeps. Numbers are little-endian. An end
+/// stops at its first violation, as a channel does.
 ///
 /// # Panics
 ///

@@ -68,8 +68,8 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`HandshakeError::TimedOut`]: no client came, or one did not finish in time. Every other error
-    /// concerns one client only: go on accepting.
+    /// [`HandshakeError::TimedOut`]: no client came, or one did not finish in time. Every other
+    /// error concerns one client only: go on accepting.
     pub fn accept(
         &self,
         deadline: Deadline,
@@ -79,8 +79,8 @@ impl Listener {
         self.rendezvous().open(socket, options)
     }
 
-    /// Accepts a connection without the handshake and without waiting; `None` if there is none. Pass
-    /// the socket to [`Rendezvous::open`], in any thread.
+    /// Accepts a connection without the handshake and without waiting; `None` if there is none.
+    /// Pass the socket to [`Rendezvous::open`], in any thread.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ pub enum Rendezvous {
 }
 
 impl Rendezvous {
-    /// Opens the mechanism that the client behind `socket` asks for. Waits for the client: each of its
-    /// two answers has [`handshake_timeout`](Options::handshake_timeout).
+    /// Opens the mechanism that the client behind `socket` asks for. Waits for the client: each of
+    /// its two answers has [`handshake_timeout`](Options::handshake_timeout).
     ///
     /// # Errors
     ///

@@ -3,9 +3,11 @@
 //! A futex, a semaphore, a condition variable and a System V queue have no descriptor, so an event
 //! loop has to sleep in the receive itself. What else it waits for is one descriptor, its epoll;
 //! when that becomes readable the receive ends early.
-//! Always true: an interruption ends waits between messages only, so no message is lost by it; one
-//! interruption comes for each arming at most.
-//! Not here: the watching and the waking (`liveness.rs`).
+//!
+//! **Invariants:** an interruption ends waits between messages only, so no message is lost by it;
+//! one interruption comes for each arming at most.
+//! **Not here:** the watching and the waking
+//! (`liveness.rs`).
 
 use std::fmt;
 use std::io;
@@ -40,7 +42,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether the interruption has come since the last arming. One load.
+    /// Returns whether the interruption has come since the last arming. One load.
     pub fn has_fired(&self) -> bool {
         self.liveness.is_interrupted()
     }

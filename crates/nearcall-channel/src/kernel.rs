@@ -1,10 +1,11 @@
 //! Channels through objects of the kernel: bytes or packets that it copies from end to end.
 //!
-//! Always true: under `Deadline::NOW` no call waits, whatever flags the other end may have set on
-//! a file that both share; a wait ends when the other end is gone, because the object tells, or
+//! **Invariants:** under `Deadline::NOW` no call waits, whatever flags the other end may have set
+//! on a file that both share; a wait ends when the other end is gone, because the object tells, or
 //! because the watcher (`liveness.rs`) marked the life and woke the sleeper.
-//! Not here: what is a byte stream (`kernel/stream.rs`) and what keeps packets apart
-//! (`kernel/packet.rs`); the objects themselves, one file each.
+//! **Not here:** what is
+//! a byte stream (`kernel/stream.rs`) and what keeps packets apart (`kernel/packet.rs`); the
+//! objects themselves, one file each.
 
 use std::io;
 
@@ -49,19 +50,19 @@ pub(crate) struct WaitStrategy {
 }
 
 impl WaitStrategy {
-    /// Whether the other end is known to be gone.
+    /// Returns whether the other end is known to be gone.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.is_gone())
     }
 
-    /// Whether a wait has to end as if its deadline had passed.
+    /// Returns whether a wait has to end as if its deadline had passed.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.is_interrupted())
     }
 
-    /// Whether waits may be interrupted.
+    /// Returns whether waits may be interrupted.
     #[inline]
     pub(crate) fn may_be_interrupted(&self) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.may_be_interrupted())

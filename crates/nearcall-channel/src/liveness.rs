@@ -24,7 +24,7 @@ pub struct PeerLiveness {
 }
 
 impl PeerLiveness {
-    /// Whether the other end has closed or died. One load.
+    /// Returns whether the other end has closed or died. One load.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
@@ -47,7 +47,8 @@ impl PeerLiveness {
         outcome
     }
 
-    /// As [`sleep_while_alive`](Self::sleep_while_alive), for what must be done although this end is interrupted.
+    /// As [`sleep_while_alive`](Self::sleep_while_alive), for what must be done although this end
+    /// is interrupted.
     #[inline]
     pub(crate) fn work_while_alive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         self.sleeping.store(true, Ordering::Relaxed);
@@ -63,13 +64,14 @@ impl PeerLiveness {
         self.sleeping.load(Ordering::Relaxed)
     }
 
-    /// Whether a wait has to end as if its deadline had passed. Looked at around sleeps only.
+    /// Returns whether a wait has to end as if its deadline had passed. Looked at around sleeps
+    /// only.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Acquire) && !self.masked.load(Ordering::Relaxed)
     }
 
-    /// Whether interruptions may come. One load.
+    /// Returns whether interruptions may come. One load.
     #[inline]
     pub(crate) fn may_be_interrupted(&self) -> bool {
         self.interruptible.load(Ordering::Relaxed) && !self.masked.load(Ordering::Relaxed)
@@ -116,7 +118,7 @@ impl PeerLiveness {
         may_come
     }
 
-    /// Whether this end is interrupted and may sleep all the same.
+    /// Returns whether this end is interrupted and may sleep all the same.
     pub(crate) fn needs_interrupting(&self) -> bool {
         let may_sleep = self.may_sleep();
         may_sleep && self.is_interrupted()

@@ -1,9 +1,9 @@
 //! The one table of mechanisms: names, what each can do, and how it is opened.
 //!
-//! Always true: a name is stable, since it stands in addresses, command lines and stored runs.
+//! **Invariants:** a name is stable, since it stands in addresses, command lines and stored runs.
 //! The conformance suite runs over this table and checks what each row claims; what a message
 //! costs (`mechanism/costs.rs`) is counted by `nearcall profile`.
-//! Not here: what the mechanisms do (`kernel/`, `shm/`).
+//! **Not here:** what the mechanisms do (`kernel/`, `shm/`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -2,8 +2,9 @@
 //!
 //! The server's end makes an [`Offer`]; the client's end makes its channel from the offer's parts
 //! and answers with parts of its own; the server's end finishes with those.
-//! Always true: whatever an end made is gone when it drops what it holds, also half way.
-//! Not here: carrying the parts (`handshake.rs`), the ways themselves (`kernel/`, `shm/`).
+//!
+//! **Invariants:** whatever an end made is gone when it drops what it holds, also half way.
+//! **Not here:** carrying the parts (`handshake.rs`), the ways themselves (`kernel/`, `shm/`).
 
 use crate::channel::Channel;
 use crate::error::OpenError;

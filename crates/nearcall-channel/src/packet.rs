@@ -8,8 +8,8 @@
 //!                                <--  READY
 //! ```
 //!
-//! Always true: whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
-//! Not here: who sends what when (`handshake.rs`).
+//! **Invariants:** whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
+//! **Not here:** who sends what when (`handshake.rs`).
 
 use crate::error::Violation;
 use crate::limits::HANDSHAKE_PACKET_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! What both ends agreed on, and what a mechanism may know of its connection.
 //!
-//! Always true: the numbers lie within `limits.rs`, whoever asked for them.
-//! Not here: asking for them (`options` of `handshake.rs`).
+//! **Invariants:** the numbers lie within `limits.rs`, whoever asked for them.
+//! **Not here:** asking for them (`options` of `handshake.rs`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -48,7 +48,7 @@ impl Peer {
         self.process().and_then(|identity| identity.pid)
     }
 
-    /// What refers to it for ever, if the kernel gave it.
+    /// What refers to it forever, if the kernel gave it.
     pub(crate) fn pidfd(&self) -> Option<&Arc<OwnedFd>> {
         self.process().and_then(|identity| identity.pidfd.as_ref())
     }

@@ -1,8 +1,8 @@
 //! Channels through shared memory: one ring, one layout, many doorbells.
 //!
-//! Always true: each end writes only its own memory file; whatever the other end wrote is loaded
+//! **Invariants:** each end writes only its own memory file; whatever the other end wrote is loaded
 //! once and judged; while nobody sleeps, no system call is made.
-//! Not here: the bounded buffer and the queue under a mutex, which have their own structures
+//! **Not here:** the bounded buffer and the queue under a mutex, which have their own structures
 //! (`shm/condvar.rs`, `shm/queue.rs`).
 
 use std::os::fd::OwnedFd;
@@ -16,12 +16,15 @@ use crate::error::OpenError;
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
-use crate::limits::{FRAGMENT_BYTES, SPINS_PER_LIFE_CHECK};
+use crate::limits::{
+    BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE,
+    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK,
+};
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
-use crate::shm::lane::{LANE_IDLE, LaneIn, LaneOut, RING_FRAGMENT_BYTES_MAX};
+use crate::shm::lane::{LaneIn, LaneOut};
 use crate::shm::layout::lane::{INDIRECT_BYTES, LANE_SLOTS};
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
@@ -72,7 +75,7 @@ struct ShmTransport<D> {
     /// For the watch, if it begins late.
     settings: Settings,
     watch: Option<WatchGuard>,
-    /// Looks in vain that were not allowed to wait, and fragments sent through the lane.
+    /// Looks without result that were not allowed to wait, and fragments sent through the lane.
     empty_polls: u32,
     /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
@@ -208,7 +211,7 @@ impl<D: Doorbell> ShmTransport<D> {
     #[inline]
     fn record_empty_poll(&mut self) -> u64 {
         self.empty_polls = self.empty_polls.wrapping_add(1);
-        if self.empty_polls.is_multiple_of(LOOKS_PER_TURN) {
+        if self.empty_polls.is_multiple_of(EMPTY_POLLS_PER_CHECK) {
             self.look_around();
         }
         0
@@ -222,7 +225,7 @@ impl<D: Doorbell> ShmTransport<D> {
         if D::LAZY_COMMIT && self.watch.is_none() {
             // By the clock: whoever looks seldom, or for short times, must hear of it as well.
             let now_ns = clock::monotonic_ns();
-            if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_INTERVAL_NS {
+            if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_CHECK_INTERVAL_NS {
                 self.bell_looked_ns = now_ns;
                 // Nobody but the bell's hang-up would tell of a death.
                 self.doorbell.clear();
@@ -420,7 +423,7 @@ impl<D: Doorbell> ShmTransport<D> {
         Some(Ok(()))
     }
 
-    /// Whether the next slot of our lane is free, or the other end lies about it.
+    /// Returns whether the next slot of our lane is free, or the other end lies about it.
     fn has_slot(&mut self) -> bool {
         let free_at = self.lanes.as_ref().map_or(0, |lanes| lanes.out.free_at());
         self.producer.is_read_to(&self.memory.peer, free_at).unwrap_or(true)
@@ -443,7 +446,7 @@ impl<D: Doorbell> ShmTransport<D> {
         }
     }
 
-    /// Whether what an event loop waits for is there.
+    /// Returns whether what an event loop waits for is there.
     #[inline]
     fn is_ready(&mut self, interest: Interest) -> bool {
         match interest {
@@ -732,13 +735,6 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         self.waiter.is_announced()
     }
 }
-
-/// Looks in vain between two looks around, for callers that do not wait.
-const LOOKS_PER_TURN: u32 = 16;
-
-/// Between two looks at the bell, which are system calls, in nanoseconds: a death is to be noticed
-/// within 100 ms.
-const BELL_INTERVAL_NS: u64 = 10_000_000;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -15,14 +15,15 @@ use crate::wait::{Deadline, Interest, Readiness};
 
 /// Moves fragments in both directions.
 pub(crate) trait Transport: Send {
-    /// Returns the bytes of room for messages on their way out, as the kernel or the memory really has
-    /// them: it may be more or less than was asked for.
+    /// Returns the bytes of room for messages on their way out, as the kernel or the memory really
+    /// has them: it may be more or less than was asked for.
     fn room_bytes(&self) -> std::io::Result<usize>;
 
     /// Returns the length of the longest fragment that can be reserved, in bytes.
     fn fragment_bytes_max(&self) -> usize;
 
-    /// Returns whether all fragments of a message can be reserved and published now without waiting.
+    /// Returns whether all fragments of a message can be reserved and published now without
+    /// waiting.
     fn has_room_for(&mut self, message_bytes: usize) -> bool;
 
     /// Waits until there is room for a fragment of `fragment_bytes`, and reserves it.
@@ -42,8 +43,8 @@ pub(crate) trait Transport: Send {
     /// Gives the reserved fragment back unsent.
     fn unreserve(&mut self);
 
-    /// Moves what published fragments still have in this process to the other end. `Full`: some of it
-    /// is still here.
+    /// Moves what published fragments still have in this process to the other end. `Full`: some of
+    /// it is still here.
     fn drain(&mut self, _until: Deadline) -> Result<(), SendError> {
         Ok(())
     }
@@ -51,8 +52,8 @@ pub(crate) trait Transport: Send {
     /// Waits for the next fragment and returns its header. The previous fragment is finished.
     fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError>;
 
-    /// Polls up to `spins` times whether [`next`](Transport::next) may return something. Cheaper than
-    /// a call of it that returns `Empty`.
+    /// Polls up to `spins` times whether [`next`](Transport::next) may return something. Cheaper
+    /// than a call of it that returns `Empty`.
     #[inline]
     fn poll_ready(&mut self, _spins: u32) -> bool {
         true
@@ -81,8 +82,8 @@ pub(crate) trait Transport: Send {
         Ok(())
     }
 
-    /// Copies some of the next bytes of the current fragment, at least one, and returns how many. The
-    /// fragment has at least `into.len()` bytes left.
+    /// Copies some of the next bytes of the current fragment, at least one, and returns how many.
+    /// The fragment has at least `into.len()` bytes left.
     fn read_some(&mut self, into: &mut [u8], deadline: Deadline) -> Result<usize, ReceiveError> {
         let here = self.bytes(deadline)?;
         let bytes = here.len().min(into.len());

@@ -1,8 +1,9 @@
 //! How a channel waits: the policy that a user chooses and the deadline of one operation.
 //!
-//! Always true: a policy is fixed when a channel opens, because it decides whether descriptors
+//! **Invariants:** a policy is fixed when a channel opens, because it decides whether descriptors
 //! are blocking; a deadline belongs to one operation.
-//! Not here: being woken (`shm/doorbell.rs` and the kernel's own objects), noticing death (`liveness.rs`).
+//! **Not here:** being woken (`shm/doorbell.rs`
+//! and the kernel's own objects), noticing death (`liveness.rs`).
 
 use std::fmt;
 use std::os::fd::BorrowedFd;

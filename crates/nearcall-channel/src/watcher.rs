@@ -29,15 +29,13 @@ use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::Interest;
 
 use crate::control::Control;
+use crate::limits::WAKE_RETRY_INTERVAL;
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::sync::Ordering;
 
 /// The bit in a token that tells an interruption from a hang-up.
 const INTERRUPTION: u64 = 1;
-
-/// How long the watcher leaves a sleeper that did not wake up before it tries again.
-const WAKE_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why the watcher wakes an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,28 +1,21 @@
 //! The receiving half: fragments become messages.
 //!
 //! With time to wait, a message is handed out at its first fragment and read as the others come.
-//! Without, its fragments are collected until it is whole; one that is whole already is read in place.
-//! Who receives a whole message by a moment has it collected, too: what came too late for one
-//! call is there for the next. Who lends the buffer that is collected in gets it back with the
+//! Without, its fragments are collected until it is whole; one that is whole already is read in
+//! place. Who receives a whole message by a moment has it collected, too: what came too late for
+//! one call is there for the next. Who lends the buffer that is collected in gets it back with the
 //! message, so that each byte is copied once.
-//! Always true: what is collected grows with what came, never by what was announced, and stays
+//!
+//! **Invariants:** what is collected grows with what came, never by what was announced, and stays
 //! below the connection's limit; after a violation of the peer every later receive reports it.
 
 use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, Violation};
 use crate::fragment::{FragmentHeader, Reassembly, Step};
+use crate::limits::{ABORTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES};
 use crate::transport::Transport;
 use crate::wait::Deadline;
-
-/// Messages that one receive begins in vain, because their sender gives them up.
-///
-/// A correct sender seldom gives up one; a hostile one could give up one after the other, and keep
-/// a receive that must not wait busy for ever.
-const ABORTED_PER_RECEIVE_MAX: u32 = 64;
-
-/// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
-const COLLECTED_STEP_BYTES: usize = 16 << 10;
 
 /// Where a message is received to.
 pub(crate) enum ReceiveBuffer<'a> {
@@ -102,7 +95,7 @@ impl Incoming {
         self.whole_only = true;
     }
 
-    /// Whether a message is under way.
+    /// Returns whether a message is under way.
     #[inline]
     pub(crate) fn is_amid_message(&self) -> bool {
         !matches!(self.state, State::Nothing) || self.broken.is_some()
@@ -155,8 +148,8 @@ impl Incoming {
         }
     }
 
-    /// Receive, read and release a message of one fragment that is there, without a detour through the
-    /// state. `DoesNotFit`: it is another, or does not fit; it is still there.
+    /// Receive, read and release a message of one fragment that is there, without a detour through
+    /// the state. `DoesNotFit`: it is another, or does not fit; it is still there.
     #[inline(always)]
     pub(crate) fn receive_small(
         &mut self,
@@ -512,7 +505,7 @@ impl Incoming {
     #[inline]
     fn room_for(&mut self, bytes: usize) -> &mut [u8] {
         let start = self.collected_bytes;
-        let end = self.collected.len().max(start + start.max(COLLECTED_STEP_BYTES));
+        let end = self.collected.len().max(start + start.max(REASSEMBLY_STEP_BYTES));
         let end = end.min(start + bytes);
         if self.collected.len() < end {
             self.collected.resize(end.next_power_of_two(), 0);

@@ -3,9 +3,10 @@
 //! Each full fragment is on its way while the next is written. What finds no room of a long message
 //! that must not wait is staged in this process; as much as there is room for by then goes on with
 //! each further fragment, the rest by `settle`.
-//! Always true: at most one message is being written, and one of which something is staged ends
-//! before the next begins; a message of which a fragment has been published ends with its last fragment
-//! or with an abort.
+//!
+//! **Invariants:** at most one message is being written, and one of which something is staged ends
+//! before the next begins; a message of which a fragment has been published ends with its last
+//! fragment or with an abort.
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ use crate::wait::Deadline;
 pub(crate) struct Outgoing {
     writing: Writing,
     staged: Staged,
-    /// A message of this length was begun and must be given up as soon as there is room to say so.
+    /// A message of this length was begun and must be aborted as soon as there is room to say so.
     abort_owed: Option<usize>,
 }
 
@@ -315,7 +316,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Whether both are of this length, and then the copy is done.
+/// Returns whether both are of this length, and then the copy is done.
 #[inline(always)]
 fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
     match (<&[u8; BYTES]>::try_from(from), <&mut [u8; BYTES]>::try_from(to)) {
@@ -350,7 +351,7 @@ impl Direct {
     ) -> Result<(), SendError> {
         let Some((fragment_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
         *written_bytes += bytes;
-        // The last fragment waits for the commit, so that a message can be given up until then.
+        // The last fragment waits for the commit, so that a message can be aborted until then.
         match written_bytes == fragment_bytes && self.later_bytes > 0 {
             true => self.publish(transport),
             false => Ok(()),

@@ -1,7 +1,7 @@
 //! Whole messages over a transport in this process, against a model: a queue of messages.
 //!
 //! One thread plays both ends, so a deadline that lies ahead passes at once when there is nothing.
-//! Not here: real transports (`tests/it`), single headers (`fragment.rs`).
+//! **Not here:** real transports (`tests/it`), single headers (`fragment.rs`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

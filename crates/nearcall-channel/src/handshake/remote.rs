@@ -9,9 +9,10 @@
 //! Each greeting has 24 bytes, little endian. Nothing else travels: there is no control line, so
 //! no descriptors, and the end of the stream is the end of the peer. Nobody vouches for who is at
 //! the other end, and nothing is encrypted.
-//! Always true: bytes that are no greeting are refused at the first of them that is wrong; a
+//!
+//! **Invariants:** bytes that are no greeting are refused at the first of them that is wrong; a
 //! greeting has one deadline as a whole, however slowly its bytes come; the smaller limit wins.
-//! Not here: the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
+//! **Not here:** the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
 
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -30,7 +31,7 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::Violation;
 use crate::kernel::tcp;
-use crate::limits::REMOTE_SILENCE_MAX;
+use crate::limits::{CONNECT_TIMEOUT_MIN, REMOTE_SILENCE_MAX};
 use crate::liveness::PeerLiveness;
 use crate::mechanism::Mechanism;
 use crate::packet::{Refusal, VERSION, Version};
@@ -98,7 +99,7 @@ pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<Owne
     Err(error)
 }
 
-/// Whether a client may ask for this over `tcp://`. Nothing has been sent then.
+/// Returns whether a client may ask for this over `tcp://`. Nothing has been sent then.
 pub(crate) fn check_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
     if mechanism != Mechanism::Tcp {
         return Err(BadOptions::NotOverTcp { mechanism }.into());
@@ -248,6 +249,3 @@ const SERVER_MAGIC: [u8; 8] = *b"NEARCALS";
 const REFUSED_VERSION: u32 = 1;
 const REFUSED_LIMITS: u32 = 2;
 const REFUSED_CROWDED: u32 = 3;
-
-/// The shortest time for an attempt to connect, in case the time ran out between two.
-const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);

@@ -11,12 +11,13 @@
 //! Frees are reported when a quarter of the sender's room has come together. A sender then always
 //! finds room while the receiver has nothing to do: the rest, even cut in two by a fragment that
 //! reaches over the end, has space for the largest fragment, which is a quarter.
-//! Always true: what is announced is not written before its free came back; an offset is judged
+//!
+//! **Invariants:** what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
 //! they came from is still the peer.
 //! The bytes stay with the sender until they are read. If its process ends, what it had sent and
 //! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
-//! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`fragments.rs`).
+//! **Not here:** telling the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -177,7 +178,8 @@ impl CmaTransport {
         Err(error)
     }
 
-    /// Whether the process that we met is no more. One load as long as the other end is open.
+    /// Returns whether the process that we met is no more. One load as long as the other end is
+    /// open.
     #[inline]
     fn has_died(&self) -> bool {
         self.liveness.is_gone() && !self.peer_lives()
@@ -193,7 +195,7 @@ impl CmaTransport {
         }
     }
 
-    /// Whether the number still belongs to the process that we met.
+    /// Returns whether the number still belongs to the process that we met.
     #[cold]
     fn peer_lives(&self) -> bool {
         let dead = self
@@ -203,7 +205,7 @@ impl CmaTransport {
         dead == Some(false)
     }
 
-    /// Whether so much was read that the sender should hear of it.
+    /// Returns whether so much was read that the sender should hear of it.
     #[inline]
     fn owes_frees(&self) -> bool {
         let (fragments, bytes) = self.freed;

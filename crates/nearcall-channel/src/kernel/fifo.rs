@@ -2,8 +2,9 @@
 //!
 //! The server makes both in the runtime directory, takes hold of them and removes their names;
 //! the client gets what it holds. Each end opens its own ends, so the open files are its own.
-//! Always true: no name is left once `offer` returns. A kill inside it can leave one.
-//! Not here: fragments (`stream.rs`), reading and writing (`pipe.rs`).
+//!
+//! **Invariants:** no name is left once `offer` returns. A kill inside it can leave one.
+//! **Not here:** fragments (`stream.rs`), reading and writing (`pipe.rs`).
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::runtime_dir;
 use crate::settings::Settings;
 use crate::wait::WaitPolicy;
 
-/// Whether FIFOs can be made.
+/// Returns whether FIFOs can be made.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     let refused = |error| Unsupported::RuntimeDir { directory: runtime_dir::path(), error };
     runtime_dir::create().map(drop).map_err(refused)

@@ -1,20 +1,21 @@
 //! Fragments over packets: what all objects share that keep messages apart.
 //!
 //! One fragment is one packet with the header in front, written and read in private buffers.
-//! Always true: a packet that the kernel has not taken yet stays in the buffer, and nothing is
+//!
+//! **Invariants:** a packet that the kernel has not taken yet stays in the buffer, and nothing is
 //! written over it; the length of a packet must be what its header says, else the peer is broken.
-//! Not here: the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
+//! **Not here:** the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
 //! what the headers mean for a message (`fragment.rs`).
 
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Attempt, FdPair, WaitStrategy};
+use crate::limits::PENDING_INTERVAL;
 use crate::transport::Transport;
 use crate::wait::Deadline;
 use crate::wait::{Interest, Readiness};
@@ -41,7 +42,7 @@ pub(crate) trait PacketSocket: FdPair {
     fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>>;
     /// Receives one packet into the incoming buffer.
     fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>>;
-    /// Whether a packet could be sent now.
+    /// Returns whether a packet could be sent now.
     fn has_room(&mut self) -> io::Result<bool> {
         self.wait_for(Interest::Send, Deadline::NOW)
     }
@@ -49,7 +50,7 @@ pub(crate) trait PacketSocket: FdPair {
     fn room_bytes(&self) -> io::Result<usize>;
     /// What an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
-    /// Whether a sleep on `readiness` makes sense.
+    /// Returns whether a sleep on `readiness` makes sense.
     fn arm(&mut self, _interest: Interest) -> bool {
         true
     }
@@ -252,7 +253,3 @@ fn send_error(error: io::Error) -> SendError {
         None => error.into(),
     }
 }
-
-/// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
-/// after sends with `Deadline::NOW` into a full way.
-const PENDING_INTERVAL: Duration = Duration::from_millis(1);

@@ -1,9 +1,9 @@
 //! Two anonymous pipes, one for each direction.
 //!
-//! Always true: each end holds one reading and one writing descriptor and nothing of the other's,
-//! so the end of file tells of the other end's death.
-//! Not here: fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
-//! (`vmsplice.rs`).
+//! **Invariants:** each end holds one reading and one writing descriptor and nothing of the
+//! other's, so the end of file tells of the other end's death.
+//! **Not here:** fragments
+//! (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies (`vmsplice.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -82,7 +82,7 @@ impl ByteStream for PipeLine {
                 let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
                 match poll_one(&self.write, Interest::Writable, Deadline::NOW)? {
                     None => Ok(None),
-                    // A FIFO that is writable takes so much at once, and nobody else writes.
+                    // A FIFO that is writable takes so much at once, and no other process writes.
                     Some(_) => nonblocking(pipe::write(&self.write, bytes)),
                 }
             }

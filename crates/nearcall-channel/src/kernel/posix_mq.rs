@@ -3,10 +3,12 @@
 //! A queue cannot tell that the other end is gone. Then the watcher puts an empty message into our
 //! receiving queue, which wakes a sleeping receiver (if the queue is full nobody sleeps there),
 //! and takes one out of our sending queue, which wakes a sleeping sender.
-//! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
-//! sends one is broken. O_NONBLOCK of the shared open file is never relied on.
-//! Both ends can read and write both queues: a hostile peer can take back or forge what it likes.
-//! Not here: fragments (`packet.rs`).
+//!
+//! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
+//! and sends one is broken. O_NONBLOCK of the shared open file is never relied on. Both ends can
+//! read and write both queues: a hostile peer can take back or forge what it likes.
+//! **Not here:**
+//! fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -93,7 +95,7 @@ fn deadline(how: Attempt) -> Deadline {
     }
 }
 
-/// Whether a pair of queues can be made now.
+/// Returns whether a pair of queues can be made now.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     let (messages, bytes) = queue_size(crate::limits::BUFFER_BYTES_DEFAULT);
     let make = || mqueue::create_unlinked(messages, bytes);
@@ -157,7 +159,7 @@ fn channel(
     Ok(channel::over(transport, settings.message_bytes_max))
 }
 
-/// How many messages of how many bytes, within this machine's limits.
+/// Returns how many messages of how many bytes, within this machine's limits.
 fn queue_size(buffer_bytes: u32) -> (usize, usize) {
     let limits = mqueue::limits();
     let number = |limit: Option<u64>, unknown| {

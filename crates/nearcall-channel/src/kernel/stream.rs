@@ -2,11 +2,12 @@
 //!
 //! A fragment is its header and its bytes, contiguous in a private buffer, so that one system call
 //! sends both. The receiver reads ahead into a private buffer: one system call takes a header with
-//! its small fragment and as many following messages as are there. The rest of a large fragment goes
-//! from the kernel straight into the caller's memory.
-//! Always true: `pending` is the part of a published fragment that the kernel has not taken yet;
+//! its small fragment and as many following messages as are there. The rest of a large fragment
+//! goes from the kernel straight into the caller's memory.
+//!
+//! **Invariants:** `pending` is the part of a published fragment that the kernel has not taken yet;
 //! nothing else is sent before it. What is read ahead is private, so a peer cannot change it.
-//! Not here: the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
+//! **Not here:** the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
 //! (`fragment.rs`).
 
 use std::io;
@@ -37,7 +38,7 @@ pub(crate) trait ByteStream: Send {
     fn reader(&self) -> BorrowedFd<'_>;
     /// What becomes writable.
     fn writer(&self) -> BorrowedFd<'_>;
-    /// Whether the other end is known to be gone although a write would still succeed.
+    /// Returns whether the other end is known to be gone although a write would still succeed.
     fn is_gone(&self) -> bool {
         false
     }

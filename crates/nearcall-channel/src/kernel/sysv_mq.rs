@@ -8,9 +8,11 @@
 //! When the other end dies the watcher puts an empty message into our receiving queue, behind what
 //! was sent before (if the queue is full nobody sleeps there), and removes the sending queue.
 //! To interrupt a receive the watcher puts an empty message there, too; these are counted.
-//! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
-//! sends one is broken. Both ends can read, write and remove both queues.
-//! Not here: fragments (`packet.rs`).
+//!
+//! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
+//! and sends one is broken. Both ends can read, write and remove both queues.
+//! **Not here:**
+//! fragments (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
@@ -152,7 +154,7 @@ fn gone(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether a pair of queues can be made now.
+/// Returns whether a pair of queues can be made now.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     create().and_then(|first| create().map(|second| drop((first, second))))
 }
@@ -209,7 +211,7 @@ fn user_id(settings: &Settings) -> Result<u32, OpenError> {
 }
 
 fn create() -> Result<OwnedQueue, Unsupported> {
-    let queues_max = || sysv::limits().queues_max.and_then(|max| max.try_into().ok());
+    let queues_max = || sysv::limits().queues_max;
     OwnedQueue::create().map_err(|error| Unsupported::SysvQueue { queues_max: queues_max(), error })
 }
 

@@ -1,12 +1,13 @@
 //! TCP, over the loopback interface or from machine to machine.
 //!
 //! On one machine the server connects both ends itself and hands one over, so no port stays open;
-//! over `tcp://` (`remote.rs`) the stream on which the two ends met becomes the channel.
-//! Always true: Nagle's delay is off. The first send after the other end has closed succeeds as
+//! over `tcp://` (`handshake/remote.rs`) the stream on which the two ends met becomes the channel.
+//!
+//! **Invariants:** Nagle's delay is off. The first send after the other end has closed succeeds as
 //! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still
 //! there first, because the kernel would answer unread bytes with a reset that overtakes what was
 //! sent. An end that is killed with unread bytes may still lose the last of what it sent that way.
-//! Not here: fragments (`stream.rs`), the system calls (`unix.rs`).
+//! **Not here:** fragments (`stream.rs`), the system calls (`unix.rs`).
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -75,7 +76,7 @@ impl Drop for TcpLine {
     }
 }
 
-/// Whether the loopback interface is there and up.
+/// Returns whether the loopback interface is there and up.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     socket::tcp_pair().map(drop).map_err(Unsupported::doing("connecting over TCP to 127.0.0.1"))
 }

@@ -11,9 +11,10 @@
 //! ([`cost`]), and the sender keeps what is on its way below half of the receiver's real buffer.
 //! The receiver acknowledges each quarter of that window: fewer packets than one each, and before
 //! the sender, who has three quarters left, can run out. An idle connection sends nothing.
-//! Always true: acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
+//!
+//! **Invariants:** acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
 //! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
-//! Not here: fragments (`packet.rs`).
+//! **Not here:** fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -229,7 +230,7 @@ impl PacketSocket for UdpLine {
     }
 }
 
-/// Whether the loopback interface is there and up.
+/// Returns whether the loopback interface is there and up.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     socket::udp_pair().map(drop).map_err(Unsupported::doing("connecting over UDP to 127.0.0.1"))
 }

@@ -2,10 +2,12 @@
 //!
 //! A blocking send or receive of a small message is one `io_uring_enter`. Spinning looks at the
 //! completion queue, and makes a system call only when the kernel has work for this thread.
-//! Always true: one send and one receive are under way at most; a buffer that the kernel uses is
-//! not touched; what came in is judged in our own buffer. A fragment that did not go out in time stays
-//! under way, and nothing else is sent before it is done.
-//! Not here: the ring and its memory (`nearcall_os::uring`), whole messages (`fragments.rs`).
+//!
+//! **Invariants:** one send and one receive are under way at most; a buffer that the kernel uses is
+//! not touched; what came in is judged in our own buffer. A fragment that did not go out in time
+//! stays under way, and nothing else is sent before it is done.
+//! **Not here:** the ring and its
+//! memory (`nearcall_os::uring`), whole messages (`channel.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -50,7 +52,7 @@ struct UringTransport {
     ended: bool,
 }
 
-/// Whether this kernel lets us use io_uring.
+/// Returns whether this kernel lets us use io_uring.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     uring::probe().map_err(Unsupported::Uring)
 }
@@ -165,7 +167,7 @@ impl UringTransport {
         }
     }
 
-    /// Whether an operation in `direction` is queued, under way, or done and not taken.
+    /// Returns whether an operation in `direction` is queued, under way, or done and not taken.
     #[inline]
     fn has_begun(&mut self, direction: Direction) -> bool {
         self.ring.is_under_way(direction) || self.ring.is_done(direction)

@@ -11,8 +11,9 @@
 //! Each frame takes one of the pipe's slots for each page that it touches. A buffer holds more than
 //! all slots can refer to, so when the second is full, nothing of the first is queued any more;
 //! all waiting is for a slot.
-//! Always true: bytes that are queued are never written.
-//! Not here: the pages (`nearcall_os::vmsplice`), whole messages (`fragments.rs`).
+//!
+//! **Invariants:** bytes that are queued are never written.
+//! **Not here:** the pages (`nearcall_os::vmsplice`), whole messages (`channel.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -67,7 +68,7 @@ struct Receiver {
     skip_bytes: usize,
 }
 
-/// Whether pages can be handed to a pipe here.
+/// Returns whether pages can be handed to a pipe here.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     let pipe = pipe::create().map_err(Unsupported::doing("making a pipe"))?;
     let buffer = SpliceBuffer::create(HEADER_BYTES);
@@ -116,7 +117,7 @@ fn make_pipe(settings: &Settings) -> Result<pipe::Pipe, OpenError> {
 }
 
 fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
-    // Reading something else could wait for ever, whatever becomes of the other end.
+    // Reading something else could wait forever, whatever becomes of the other end.
     pipe::size_bytes(&read).map_err(|_| OpenError::bad_parts("no pipe"))?;
     let queue_bytes = pipe::size_bytes(&write).map_err(|_| OpenError::bad_parts("no pipe"))?;
     if queue_bytes > BUFFER_BYTES_MAX as usize {

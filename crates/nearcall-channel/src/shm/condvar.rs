@@ -1,10 +1,11 @@
 //! `shm-condvar`: the bounded buffer of the textbooks, a ring of bytes under a mutex.
 //!
-//! A fragment lies there as its 8-byte header and its bytes, wrapped around at the end. Both positions
-//! are counted from the start, each end stores its own, all under the lock.
-//! Always true: this end's position is its own number; the other's is judged at each look, because
-//! the memory may hold anything.
-//! What condition variables do when a process is killed, and what is done about it: `monitor.rs`.
+//! A fragment lies there as its 8-byte header and its bytes, wrapped around at the end. Both
+//! positions are counted from the start, each end stores its own, all under the lock.
+//!
+//! **Invariants:** this end's position is its own number; the other's is judged at each look,
+//! because the memory may hold anything. What condition variables do when a process is killed, and
+//! what is done about it: `monitor.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

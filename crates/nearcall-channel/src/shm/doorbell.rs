@@ -18,8 +18,9 @@
 //! ring, it would not end the sleep, and the next message would not ring again.
 //! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
 //! sleep: a wake-up for each freed frame would cost more than the frame.
-//! Always true: after `Waiter::begin` and until `Waiter::end`, whoever publishes will ring.
-//! Not here: the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
+//!
+//! **Invariants:** after `Waiter::begin` and until `Waiter::end`, whoever publishes will ring.
+//! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -27,6 +28,7 @@ use std::os::fd::BorrowedFd;
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::shm::layout::SLEEP;
+use crate::shm::layout::sleep_word::{FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
 use crate::wait::Interest;
@@ -37,10 +39,6 @@ pub(crate) mod futex_or_fd;
 pub(crate) mod semaphore;
 pub(crate) mod signal;
 pub(crate) mod spin;
-
-/// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
-/// once for each sleep.
-const RINGS_PER_READ: usize = 64;
 
 /// Both memory files of a connection, as one end sees them.
 pub(crate) struct Memory {
@@ -113,14 +111,6 @@ pub(crate) enum SleepOn {
     Descriptor,
 }
 
-/// The reasons for a sleep, in the low bits of the sleep word.
-const FOR_MESSAGE: u32 = 1;
-const FOR_ROOM: u32 = 2;
-/// In the sleep word: the sleeper waits on the descriptor.
-const ON_DESCRIPTOR: u32 = 4;
-/// What one sleep adds to the number above those bits.
-const NEXT_SLEEP: u32 = 8;
-
 /// Announces this end's sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
@@ -159,7 +149,7 @@ impl Waiter {
         }
     }
 
-    /// Whether a sleep is announced.
+    /// Returns whether a sleep is announced.
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
         self.announced != 0

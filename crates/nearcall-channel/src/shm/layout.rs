@@ -87,7 +87,7 @@ const _: () = assert!(limits::FRAGMENT_BYTES <= LENGTH as usize);
 
 /// How far into the ring small messages go before they wrap early, in bytes.
 ///
-/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
+/// Both directions together stay inside a first-level cache of 32 KiB, and a pad forevery 128
 /// messages does not show.
 pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
@@ -184,7 +184,7 @@ impl Capacity {
         if position & self.0 as u64 == 0 { 0 } else { LAP }
     }
 
-    /// How many bytes follow `position` before the ring starts again.
+    /// Returns how many bytes follow `position` before the ring starts again.
     #[inline(always)]
     pub(crate) fn bytes_to_end(self, position: u64) -> usize {
         self.region_bytes() - self.place(position)
@@ -268,7 +268,7 @@ pub(crate) fn open(
     Ok(peer)
 }
 
-/// Whether the owner of this memory has said that it never sleeps. Who lies is not woken.
+/// Returns whether the owner of this memory has said that it never sleeps. Who lies is not woken.
 pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
     peer.load32(FLAGS, Ordering::Relaxed) != 0
 }
@@ -286,6 +286,20 @@ pub(crate) const fn counter_at(slot: u16) -> usize {
 }
 
 const _: () = assert!(COUNTS_BYTES == 256);
+
+/// The sleep word: zero while awake, else the number of the sleep above these bits.
+pub(crate) mod sleep_word {
+    /// The owner sleeps until there is a message.
+    pub(crate) const FOR_MESSAGE: u32 = 1;
+    /// The owner sleeps until there is room.
+    pub(crate) const FOR_ROOM: u32 = 2;
+    /// The owner waits on the descriptor.
+    pub(crate) const ON_DESCRIPTOR: u32 = 4;
+    /// What one sleep adds to the number.
+    pub(crate) const NEXT_SLEEP: u32 = 8;
+
+    const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR == NEXT_SLEEP - 1);
+}
 
 /// A lane: a segment of slots of one fragment each, and the indirect frames that name them.
 ///
@@ -331,6 +345,22 @@ pub(crate) mod lane {
 
     const _: () = assert!(slot_at(0) == 2048 && slot_at(LANE_SLOTS) == LANE_BYTES);
     const _: () = assert!(INDIRECT_BYTES == FRAME_WORD_BYTES);
+}
+
+/// The memory file of two semaphores, one for each end. Both write it.
+pub(crate) mod semaphores {
+    use nearcall_os::pshared::Semaphore;
+
+    /// The server waits here.
+    pub(crate) const SERVER: usize = 0;
+    /// The client waits here; far enough that the two do not share cache lines fetched in pairs.
+    pub(crate) const CLIENT: usize = 128;
+    /// Size of the memory file: a page, the least there is.
+    pub(crate) const REGION_BYTES: usize = 4096;
+
+    const _: () = assert!(CLIENT.is_multiple_of(Semaphore::ALIGN));
+    const _: () = assert!(SERVER + Semaphore::SIZE <= CLIENT);
+    const _: () = assert!(CLIENT + Semaphore::SIZE <= REGION_BYTES);
 }
 
 /// A monitor: a mutex and two condition variables in front of what it guards.

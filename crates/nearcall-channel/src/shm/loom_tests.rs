@@ -3,15 +3,14 @@
 //! Two threads stand for two processes. Shared words are loom's; the futex is loom's mutex and
 //! condition variable around the same question that the kernel asks, the socket another pair around
 //! the number of bytes in it, which stay until they are read. A lost wake-up is a deadlock, which
-//! loom reports; a frame seen before its bytes is a wrong number.
-//! The mutex is faithful: the kernel compares the word and queues the sleeper under one lock, which
-//! `FUTEX_WAKE` takes after the word went up. Two messages are needed: an end that is rung for a
-//! message it has read already must still be woken by the next.
-//! SeqCst fences are exact in loom; SeqCst loads and stores are only acquire and release there, so
-//! what is to be modelled uses fences.
-//! Each fence of `doorbell.rs` and that of `may_sleep` in `liveness.rs` was taken out once, and each time
-//! a test failed. Not modelled: slots of lanes, counts of loans, a watch that begins late.
-//! Run with `cargo xtask loom`.
+//! loom reports; a frame seen before its bytes is a wrong number. The mutex is faithful: the kernel
+//! compares the word and queues the sleeper under one lock, which `FUTEX_WAKE` takes after the word
+//! went up. Two messages are needed: an end that is rung for a message it has read already must
+//! still be woken by the next. SeqCst fences are exact in loom; SeqCst loads and stores are only
+//! acquire and release there, so what is to be modelled uses fences. Each fence of `doorbell.rs`
+//! and that of `may_sleep` in `liveness.rs` was taken out once, and each time a test failed. Not
+//! modelled: slots of lanes, counts of loans, a watch that begins late. Run with `cargo xtask
+//! loom`.
 
 use std::ops::Range;
 
@@ -96,7 +95,7 @@ impl Words {
         self.wake();
     }
 
-    /// What an end does to ring for `sleeper` at `peer`.
+    /// What an end does to ring for `waiter` at `peer`.
     fn ring_for(&self, peer: &Self, waiter: SleepOn) {
         match waiter {
             SleepOn::Futex => self.ring(),

@@ -2,50 +2,44 @@
 //!
 //! The C library's condition variable was not made for that. A process that is killed inside a
 //! signal, or inside a wait that has timed out, leaves the lock that the variable has of its own
-//! taken for ever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
+//! taken forever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
 //! also waits for dead waiters of an earlier group. What is done about it:
 //! - each variable has one waiter only, so that a signal never waits for a dead one;
-//! - a wait lasts at most [`SLICE`], so that nobody needs to be woken to learn of a death;
+//! - a wait lasts at most [`MONITOR_SLICE`], so that nobody needs to be woken to learn of a death;
 //! - once the other end is gone nobody waits or signals any more;
-//! - who is inside all the same, and does not come out within [`STUCK`], is freed by the watcher:
-//!   it makes the variables anew and wakes everybody in them ([`rescue`]). The standard does not
-//!   allow that. No process but ours is left to be hurt by it, and the variables are never used
-//!   again.
+//! - who is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed by the
+//!   watcher: it makes the variables anew and wakes everybody in them ([`rescue`]). The standard
+//!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
+//!   used again.
 //!
 //! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
 //! hang in a variable that the other end broke, so it is given by a thread that nobody waits for,
 //! one at a time; then the end of the slice is what interrupts.
 //!
-//! Always true: a death is noticed within `SLICE`, or `STUCK` and a few milliseconds if it left a
-//! variable broken. The robust mutex goes to the survivor.
-//! An end that is stopped while it holds the mutex, or writes nonsense into it, stops the other
-//! end, too: no isolation is claimed. For the same reason `Deadline::NOW` may wait for one copy of
-//! the other end, at most a slice.
-//! Not here: what the mutex guards (`condvar.rs`, `queue.rs`), whole fragments (`monitor/transport.rs`).
+//! **Invariants:** a death is noticed within `MONITOR_SLICE`, or `MONITOR_STUCK` and a few
+//! milliseconds if it left a variable broken. The robust mutex goes to the survivor. An end that is
+//! stopped while it holds the mutex, or writes nonsense into it, stops the other end, too: no
+//! isolation is claimed. For the same reason `Deadline::NOW` may wait for one copy of the other
+//! end, at most a slice.
+//! **Not here:** what the mutex guards (`condvar.rs`, `queue.rs`), whole
+//! fragments (`monitor/transport.rs`).
 
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
 use nearcall_os::region::SharedRegion;
 use nearcall_os::{clock, futex};
 
 use crate::error::Violation;
+use crate::limits::{MONITOR_SLICE, MONITOR_STUCK};
 use crate::liveness::PeerLiveness;
 use crate::shm::layout::monitor::{MUTEX, NOT_EMPTY, NOT_FULL, RECEIVER_WAITS, SENDER_WAITS};
 use crate::wait::Deadline;
 
 pub(crate) mod transport;
-
-/// The longest single wait: short enough that a death is noticed well within 100 ms, long enough
-/// that a sleeping end costs next to nothing.
-const SLICE: Duration = Duration::from_millis(10);
-
-/// Who is still inside a condition variable so long after the death will not come out by itself.
-const STUCK: Duration = Duration::from_millis(25);
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +217,7 @@ pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn 
         let now = clock::now();
         let first = first_call.get().unwrap_or(now);
         first_call.set(Some(first));
-        if now.duration_since(first) >= STUCK {
+        if now.duration_since(first) >= MONITOR_STUCK {
             for at in places.into_iter().flat_map(|at| [at + NOT_EMPTY, at + NOT_FULL]) {
                 renew(&region, at);
             }
@@ -275,13 +269,14 @@ fn renew(region: &Arc<SharedRegion>, at: usize) {
 
 /// The next slice of a wait until `deadline`; whole if `deadline` is now, see the file's head.
 fn slice(deadline: Deadline) -> Deadline {
-    let slice = Deadline::after(SLICE);
+    let slice = Deadline::after(MONITOR_SLICE);
     if deadline == Deadline::NOW { slice } else { deadline.min(slice) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::thread::scope;
+    use std::time::Duration;
 
     use nearcall_os::region::Backing;
 

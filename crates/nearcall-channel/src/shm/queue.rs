@@ -3,10 +3,10 @@
 //! A fixed number of slots of a fixed size; an index of the filled ones, oldest first; a stack of
 //! the free ones. Without priorities, which nothing here needs.
 //!
-//! Always true: an operation takes effect by the one store of `first` and `count`, so one that was
-//! cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
-//! anything, also under the lock.
-//! What condition variables do when a process is killed, and what is done about it: `monitor.rs`.
+//! **Invariants:** an operation takes effect by the one store of `first` and `count`, so one that
+//! was cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
+//! anything, also under the lock. What condition variables do when a process is killed, and what is
+//! done about it: `monitor.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,10 +8,11 @@
 //! in front. So the way of a small message is stores to one cache line and nothing else.
 //! While the consumer keeps up, the producer stays near the ring's start: it wraps early, with a
 //! pad over the rest, so that few cache lines and pages are in use. A backlog uses the whole ring.
-//! Always true, counted in bytes from the start and never wrapped:
+//!
+//! **Invariants**, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
-//! Not here: the payload (whoever calls writes and reads it in place), sleeping and waking
+//! **Not here:** the payload (whoever calls writes and reads it in place), sleeping and waking
 //! (`doorbell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
@@ -28,8 +29,8 @@ use crate::sync::{Ordering, Own, Peer};
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
 const WINDOW_FRAGMENTS: usize = 8;
 
-/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long message
-/// and a half, so that few system calls are needed.
+/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long
+/// message and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
@@ -82,8 +83,8 @@ impl Producer {
         self.plain_until = (self.limit() - ALIGN).min(end).min(self.wrap_at);
     }
 
-    /// Room for a fragment of `fragment_bytes`, which is at most the capacity's `fragment_bytes_max`: where
-    /// its frame begins in the region. `None`: no room now.
+    /// Room for a fragment of `fragment_bytes`, which is at most the capacity's
+    /// `fragment_bytes_max`: where its frame begins in the region. `None`: no room now.
     #[inline(never)]
     pub(crate) fn try_reserve(
         &mut self,
@@ -112,7 +113,7 @@ impl Producer {
         Ok(Some(self.capacity.place(self.tail)))
     }
 
-    /// Whether a look with `try_reserve` would give room or a violation.
+    /// Returns whether a look with `try_reserve` would give room or a violation.
     #[inline(always)]
     pub(crate) fn may_reserve(&mut self, peer: &impl Peer, fragment_bytes: usize) -> bool {
         let bytes = self.bytes_for(fragment_bytes);
@@ -150,7 +151,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Whether the consumer has left `bytes` and the place behind them free.
+    /// Returns whether the consumer has left `bytes` and the place behind them free.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, peer: &impl Peer, bytes: u64) -> Result<bool, Violation> {
         if self.tail + bytes + ALIGN <= self.limit() {
@@ -165,8 +166,8 @@ impl Producer {
         Ok(self.tail + bytes + ALIGN <= self.limit())
     }
 
-    /// Whether a message of `message_bytes`, in fragments of at most `fragment_bytes_max`, fits now.
-    /// If so its fragments can be reserved one after the other without waiting.
+    /// Returns whether a message of `message_bytes`, in fragments of at most `fragment_bytes_max`,
+    /// fits now. If so its fragments can be reserved one after the other without waiting.
     pub(crate) fn has_room_for(
         &mut self,
         peer: &impl Peer,
@@ -205,7 +206,7 @@ impl Producer {
         self.tail
     }
 
-    /// Whether the consumer has read as far as `position`, which we have published.
+    /// Returns whether the consumer has read as far as `position`, which we have published.
     #[inline]
     pub(crate) fn is_read_to(
         &mut self,
@@ -219,7 +220,7 @@ impl Producer {
         Ok(position <= self.consumed)
     }
 
-    /// How far the consumer has read, as far as we have looked.
+    /// Returns how far the consumer has read, as far as we have looked.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed
     }
@@ -240,7 +241,8 @@ impl Producer {
         self.tail = next;
     }
 
-    /// Forgets a reserved frame of a fragment of `fragment_bytes`, some of which may have been written.
+    /// Forgets a reserved frame of a fragment of `fragment_bytes`, some of which may have been
+    /// written.
     pub(crate) fn forget(&mut self, fragment_bytes: usize) {
         let place = self.capacity.place(self.tail);
         self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(fragment_bytes));
@@ -281,7 +283,7 @@ impl CommittedPages {
         Self { end, plain_end, ..self }
     }
 
-    /// How many bytes of frames may begin at `place`.
+    /// Returns how many bytes of frames may begin at `place`.
     #[inline(always)]
     fn bytes_from(&self, place: usize) -> usize {
         self.plain_end - place
@@ -299,7 +301,7 @@ impl CommittedPages {
     }
 }
 
-/// Whether a word that is there says that the fragment lies elsewhere.
+/// Returns whether a word that is there says that the fragment lies elsewhere.
 #[inline]
 fn is_indirect(word: u64) -> bool {
     word & PAD != 0 && word & LENGTHS != 0
@@ -392,8 +394,8 @@ impl Consumer {
         if of_this_lap { word & !LAP } else { 0 }
     }
 
-    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a pad,
-    /// sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
+    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a
+    /// pad, sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
     #[inline(always)]
     pub(crate) fn try_plain(&mut self, word: u64) -> Option<(FragmentHeader, usize)> {
         let place = self.capacity.place(self.head);
@@ -440,7 +442,7 @@ impl Consumer {
         }
     }
 
-    /// Whether the fragment that `try_next` gave is not here, and what is here says where.
+    /// Returns whether the fragment that `try_next` gave is not here, and what is here says where.
     #[inline]
     pub(crate) fn is_indirect(&self) -> bool {
         self.is_indirect
@@ -496,7 +498,7 @@ impl Consumer {
         own.store64(CONSUMED, self.head, Ordering::Release);
     }
 
-    /// How many bytes have been read since the start.
+    /// Returns how many bytes have been read since the start.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.head

@@ -10,10 +10,12 @@
 //! spin_ns = 26000
 //! ```
 //!
-//! Always true: a file counts only if it is one, belongs to this user or to root, nobody else may
-//! write it, and it names this machine; what it says is brought within limits. A file that does not
-//! count is passed over in silence: a library never prints. It is read once in a process.
-//! Not here: what follows from it (`spin/wake_up.rs`), how it is made (`nearcall-bench`).
+//! **Invariants:** a file counts only if it is one, belongs to this user or to root, no other
+//! process may write it, and it names this machine; what it says is brought within limits. A file
+//! that does not count is passed over in silence: a library never prints. It is read once in a
+//! process.
+//! **Not here:** what follows from it (`spin/wake_up.rs`), how it is made
+//! (`nearcall-bench`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -28,7 +30,7 @@ use std::{env, io};
 use nearcall_os::descriptor::open_to_read_now;
 use nearcall_os::process;
 
-use super::WAKE_UPS_PER_SPIN;
+use crate::limits::WAKE_UPS_PER_SPIN;
 
 /// What is stored of a machine for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]

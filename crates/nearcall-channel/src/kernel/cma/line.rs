@@ -1,11 +1,12 @@
 //! The socket between two ends of cross-memory attach: records of 16 bytes, both ways.
 //!
 //! ```text
-//! | header of the fragment: 8 bytes | offset: u32 | freed fragments: u16 | 1 if there is a fragment: u16 |
+//! | header of the fragment: 8 bytes | offset: u32 | freed fragments: u16 | fragment or not: u16 |
 //! ```
 //!
-//! Always true: at most one record waits to be sent; what came in is decoded here and nowhere else.
-//! Not here: what an offset may be (`cma.rs`).
+//! **Invariants:** at most one record waits to be sent; what came in is decoded here and nowhere
+//! else.
+//! **Not here:** what an offset may be (`cma.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -115,7 +116,7 @@ impl FdPair {
         !self.unsent.is_empty()
     }
 
-    /// Whether the end of the other's records was read.
+    /// Returns whether the end of the other's records was read.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.ended
@@ -126,7 +127,7 @@ impl FdPair {
         self.ended = true;
     }
 
-    /// Whether the other end has closed, as the kernel says. One system call.
+    /// Returns whether the other end has closed, as the kernel says. One system call.
     pub(super) fn has_hung_up(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
         let ready = poll_one(socket, poll::Interest::HangUp, Deadline::NOW);

@@ -1,6 +1,6 @@
 //! Opening cross-memory attach: each end tells where its pages lie and tries to read the other's.
 //!
-//! Always true: the process is the one that the kernel names, never one that the peer names; an
+//! **Invariants:** the process is the one that the kernel names, never one that the peer names; an
 //! end that cannot read the other says so in the handshake, with the reason.
 
 use std::collections::hash_map::RandomState;
@@ -18,7 +18,7 @@ use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 
-/// Whether we can read our own memory this way; the other end's is tried in the handshake.
+/// Returns whether we can read our own memory this way; the other end's is tried in the handshake.
 pub(crate) fn probe() -> Result<(), Unsupported> {
     let pages = Pages::create(1).map_err(Unsupported::doing("taking pages"))?;
     cma::read(process::pid(), pages.address(), &mut [0; 8])

@@ -1,8 +1,8 @@
 //! What one end is lent: places judged, bytes copied out or sliced, and given back.
 //!
-//! Always true: a place that was borrowed is given back once, when the last slice of it goes, in
+//! **Invariants:** a place that was borrowed is given back once, when the last slice of it goes, in
 //! whatever thread; its memory stays mapped until then, also after the connection.
-//! Not here: lending (`lender.rs`).
+//! **Not here:** lending (`lender.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,7 +83,7 @@ impl Borrower {
         Ok(Borrowed { region, start, bytes, back: GiveBack { counts, slot } })
     }
 
-    /// How many places are borrowed now: messages and slices that live.
+    /// Returns how many places are borrowed now: messages and slices that live.
     #[must_use]
     pub fn places_out(&self) -> usize {
         let Some(counts) = &self.counts else { return 0 };
@@ -112,7 +112,7 @@ fn cannot_count(error: SegmentError) -> ReceiveError {
 }
 
 impl Borrowed {
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes

@@ -1,8 +1,8 @@
 //! What one end lends: slots, loans of them, and when a slot is free again.
 //!
-//! Always true: at most `SLOTS_PER_END_MAX` slots with `SLOT_BYTES_PER_END_MAX` bytes; nothing here
-//! waits. Loans and what they become may be dropped in any thread, also after the connection.
-//! Not here: reading what was lent (`borrower.rs`).
+//! **Invariants:** at most `SLOTS_PER_END_MAX` slots with `SLOT_BYTES_PER_END_MAX` bytes; nothing
+//! here waits. Loans and what they become may be dropped in any thread, also after the connection.
+//! **Not here:** reading what was lent (`borrower.rs`).
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range, RangeInclusive};
@@ -141,7 +141,8 @@ impl Lender {
         })
     }
 
-    /// Whether any loan lives that is not of the heap: if not, no message has to be looked through.
+    /// Returns whether any loan lives that is not of the heap: if not, no message has to be looked
+    /// through.
     #[must_use]
     #[inline]
     pub fn is_lending(&self) -> bool {
@@ -179,7 +180,7 @@ impl Lender {
         *passes = passes.wrapping_sub(1);
     }
 
-    /// How many slots are in use: by loans that live here, and only by the other end.
+    /// Returns how many slots are in use: by loans that live here, and only by the other end.
     #[must_use]
     pub fn slots_out(&mut self) -> (usize, usize) {
         self.look_at_counts();
@@ -303,7 +304,7 @@ impl Loan {
         Self { memory: Memory::Heap(vec![0; loan_bytes]), loan_bytes }
     }
 
-    /// Whether it is lent to the other end, and not copied when it is sent.
+    /// Returns whether it is lent to the other end, and not copied when it is sent.
     #[must_use]
     #[inline]
     pub fn is_shared(&self) -> bool {

@@ -1,14 +1,15 @@
 //! Doorbells that are descriptors: two eventfds, pipes or POSIX queues, one for each end, or a pair
 //! of unix sockets. A byte, or a count of one, rings.
 //!
-//! **Invariants:** a ring of a pipe, a queue or a socket never waits, whatever the other end does to
-//! the flags that both may share; a full one means that the bell is rung already. One read ends the
-//! sleep and takes the rings back; a ring that finds the end awake costs its next sleep one check.
-//! The end of a pipe or a socket reports the other end's death, without the watcher.
-//! Both ends share each eventfd and each queue, so a hostile peer can take our rings away, or fill
-//! our eventfd and make our ring wait. Asking before each ring would cost a system call; these
+//! **Invariants:** a ring of a pipe, a queue or a socket never waits, whatever the other end does
+//! to the flags that both may share; a full one means that the bell is rung already. One read ends
+//! the sleep and takes the rings back; a ring that finds the end awake costs its next sleep one
+//! check. The end of a pipe or a socket reports the other end's death, without the watcher. Both
+//! ends share each eventfd and each queue, so a hostile peer can take our rings away, or fill our
+//! eventfd and make our ring wait. Asking before each ring would cost a system call; these
 //! mechanisms exist to be measured, so they do not ask and claim no isolation.
-//! **Not here:** announcing sleeps and choosing the end to ring (`doorbell.rs`).
+//! **Not here:**
+//! announcing sleeps and choosing the end to ring (`doorbell.rs`).
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,10 +23,11 @@ use nearcall_os::{descriptor, eventfd, mqueue, pipe, socket};
 
 use crate::error::{OpenError, Unsupported};
 use crate::fds::ChannelFds;
+use crate::limits::RINGS_PER_READ;
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::shm::Meet;
-use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// A kind of descriptor, as far as the kinds differ.
@@ -36,8 +38,8 @@ pub(crate) trait BellKind: Send + 'static {
     /// Makes the server's doorbell, and the descriptors of the client's.
     fn create() -> Result<Made, OpenError>;
 
-    /// Takes the client's descriptors. Anything that is not of this kind is refused before a read of
-    /// it could block.
+    /// Takes the client's descriptors. Anything that is not of this kind is refused before a read
+    /// of it could block.
     fn accept(parts: &mut ChannelFds) -> Result<Ends, OpenError>;
 
     /// Takes rings back. Waits for one.

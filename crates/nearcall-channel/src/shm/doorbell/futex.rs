@@ -1,6 +1,6 @@
 //! A futex as doorbell: the sleeper waits on a word in the memory of who will ring.
 //!
-//! Always true: only its owner changes the word, just before it wakes the sleeper; waiting on it
+//! **Invariants:** only its owner changes the word, just before it wakes the sleeper; waiting on it
 //! works through the sleeper's read-only mapping, so nobody writes another's memory.
 
 use std::io;

@@ -1,11 +1,12 @@
 //! Two doorbells in one: a futex for a thread that sleeps in its call, a unix socket for an event
 //! loop. The sleeper chooses, each time that it sleeps, and says so in its sleep word.
 //!
-//! Always true: a ring never waits and raises no signal, whatever the other end does; who is awake
-//! is not rung. A full socket means that the bell is rung already. The hang-up of the socket tells
-//! an end that never sleeps on the futex of the other's death; one that does is watched over from
-//! its first such sleep on (`shm.rs`).
-//! Not here: announcing sleeps and choosing whom to ring (`doorbell.rs`).
+//! **Invariants:** a ring never waits and raises no signal, whatever the other end does; who is
+//! awake is not rung. A full socket means that the bell is rung already. The hang-up of the socket
+//! tells an end that never sleeps on the futex of the other's death; one that does is watched over
+//! from its first such sleep on (`shm.rs`).
+//! **Not here:** announcing sleeps and choosing whom to
+//! ring (`doorbell.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,11 +17,12 @@ use nearcall_os::socket::{self, Kind};
 
 use crate::error::OpenError;
 use crate::fds::ChannelFds;
+use crate::limits::{FLOOD_BYTES_PER_READ, FLOOD_READS_MAX, RINGS_PER_READ};
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::futex::Futex;
-use crate::shm::doorbell::{Doorbell, Memory, RINGS_PER_READ, SleepOn};
+use crate::shm::doorbell::{Doorbell, Memory, SleepOn};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
 
@@ -130,9 +132,3 @@ impl Meet for FutexOrFdDoorbell {
         Ok(Self::new(socket, settings))
     }
 }
-
-/// What one read of a flood takes, in bytes.
-const FLOOD_BYTES_PER_READ: usize = 16 << 10;
-
-/// Most reads of a flood at once: a socket of the usual size is empty then.
-const FLOOD_READS_MAX: usize = 16;

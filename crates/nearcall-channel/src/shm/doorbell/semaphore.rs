@@ -1,8 +1,8 @@
 //! Two POSIX semaphores in shared memory as doorbells, one for each end.
 //!
-//! Always true: a ring is a system call only if the other end is in its wait already; a ring that
-//! finds it awake costs its next sleep one look.
-//! Both ends write the semaphores, so a hostile peer can break them: no isolation is claimed.
+//! **Invariants:** a ring is a system call only if the other end is in its wait already; a ring
+//! that finds it awake costs its next sleep one look. Both ends write the semaphores, so a hostile
+//! peer can break them: no isolation is claimed.
 
 use std::io;
 use std::sync::Arc;
@@ -15,18 +15,8 @@ use crate::fds::ChannelFds;
 use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
+use crate::shm::layout::semaphores::{CLIENT, REGION_BYTES, SERVER};
 use crate::wait::Deadline;
-
-/// The server waits here.
-const SERVER: usize = 0;
-/// The client waits here; far enough that the two do not share cache lines fetched in pairs.
-const CLIENT: usize = 128;
-/// Size of the memory file: a page, the least there is.
-const REGION_BYTES: usize = 4096;
-
-const _: () = assert!(CLIENT.is_multiple_of(Semaphore::ALIGN));
-const _: () = assert!(SERVER + Semaphore::SIZE <= CLIENT);
-const _: () = assert!(CLIENT + Semaphore::SIZE <= REGION_BYTES);
 
 /// Waits on our semaphore, posts the other end's.
 pub(crate) struct PosixSemaphore {

@@ -3,13 +3,13 @@
 //! The sleeper publishes its thread's number in its own memory before it announces its sleep; the
 //! other end sends SIGURG to that thread of the process that the kernel named at the meeting. A
 //! number that lies reaches another thread of the liar, or nobody.
-//! Always true: the signal is held back in each thread that ever slept here and stays so, hence a
-//! ring before the sleep ends it at once. SIGURG is ignored by default: a ring that comes too late,
-//! to a process that took over the number of a dead one, does nothing.
-//! The number means the same to both only within one PID namespace, and sending needs permission:
-//! both are tried at the opening.
-//! One thread, several channels: a signal for one makes the descriptors of all readable, and taking
-//! it back silences all. After a wait on descriptors, ask each of the thread's channels.
+//!
+//! **Invariants:** the signal is held back in each thread that ever slept here and stays so, hence
+//! a ring before the sleep ends it at once. SIGURG is ignored by default: a ring that comes too
+//! late, to a process that took over the number of a dead one, does nothing. The number means the
+//! same to both only within one PID namespace, and sending needs permission: both are tried at the
+//! opening. One thread, several channels: a signal for one makes the descriptors of all readable,
+//! and taking it back silences all. After a wait on descriptors, ask each of the thread's channels.
 
 use std::cell::Cell;
 use std::io;

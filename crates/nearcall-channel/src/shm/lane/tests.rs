@@ -66,7 +66,7 @@ fn a_segment_of_another_size_is_no_lane() {
 fn without_a_line_there_is_no_lane_and_it_is_asked_for_again_later() {
     let (mut out, incoming, line) = ends();
     drop(incoming);
-    for _ in 0..2 * FRAGMENTS_BEFORE_RETRY {
+    for _ in 0..2 * LANE_RETRY_FRAGMENTS {
         assert!(!out.open() && !out.is_held());
     }
     assert_eq!((out.free_at(), out.busy_until(), out.room(8).len()), (0, 0, 0));

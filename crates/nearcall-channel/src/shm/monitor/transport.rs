@@ -1,8 +1,8 @@
 //! The way for fragments through memory that a mutex guards, whatever form it has there.
 //!
-//! Always true: bytes are copied in and out under the lock, as the textbook has it, between the
+//! **Invariants:** bytes are copied in and out under the lock, as the textbook has it, between the
 //! memory and a buffer of this end's own; each operation takes effect by one store at its end.
-//! Not here: the forms (`condvar.rs`, `queue.rs`), the lock and the waiting (`monitor.rs`).
+//! **Not here:** the forms (`condvar.rs`, `queue.rs`), the lock and the waiting (`monitor.rs`).
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub(crate) trait Buffer: Send + Sized + 'static {
     /// The longest fragment.
     fn fragment_bytes_max(&self) -> usize;
 
-    /// Whether all fragments of a message had room when last looked. Then they still have: the
-    /// receiver only makes more.
+    /// Returns whether all fragments of a message had room when last looked. Then they still have:
+    /// the receiver only makes more.
     fn has_known_room(&self, message_bytes: usize) -> bool;
 
     /// Looks how much room there is.

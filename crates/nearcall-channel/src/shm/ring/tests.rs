@@ -75,8 +75,8 @@ impl Pair {
     }
 }
 
-/// Random pushes, forgotten pushes and pops against a queue. Fragments look like frame words wherever
-/// they can, so that old bytes would be taken for frames if the ring ever looked at them.
+/// Random pushes, forgotten pushes and pops against a queue. Fragments look like frame words
+/// wherever they can, so that old bytes would be taken for frames if the ring ever looked at them.
 fn model(seed: u64, buffer_bytes: u32, steps: usize) {
     let (mut rng, mut pair, mut queue) = (Rng(seed), Pair::new(buffer_bytes), VecDeque::new());
     let largest = pair.producer.fragment_bytes_max();

@@ -23,7 +23,7 @@ impl Waiter {
         Self { budget, now_ns: SECOND_NS, vain_ns: 0, sleeps: 0 }
     }
 
-    /// One that has learned that spinning is in vain.
+    /// One that has learned that spinning is without result.
     fn tired() -> Self {
         let mut waiter = Self::new();
         for _ in 0..20 {

@@ -1,6 +1,6 @@
 //! Inside the processes of a case: which part this one plays, how the two meet and talk.
 //!
-//! Always true: the first end holds the second, and a line beside the channel on which the two
+//! **Invariants:** the first end holds the second, and a line beside the channel on which the two
 //! tell each other how far they are. A mechanism that is not to be had ends both ends quietly.
 
 use std::cell::Cell;
@@ -122,7 +122,8 @@ impl Play {
         }
     }
 
-    /// Whether this is the end that starts the other and is judged for what it leaves behind.
+    /// Returns whether this is the end that starts the other and is judged for what it leaves
+    /// behind.
     pub(crate) fn is_first(&self) -> bool {
         self.first
     }
@@ -243,7 +244,7 @@ impl Play {
         u64::from_le_bytes(bytes)
     }
 
-    /// Whether the other end has told something that was not heard yet.
+    /// Returns whether the other end has told something that was not heard yet.
     pub(crate) fn is_told(&self) -> bool {
         let side = self.side.as_ref().unwrap();
         poll_one(side, Interest::Readable, Some(Duration::ZERO)).unwrap().is_some()
