@@ -4,8 +4,7 @@
 //! framing that a stranger could attack. It carries the handshake, then descriptors that the
 //! users pass to each other and the segments of shared memory. Its hang-up is how an end learns
 //! that the other is gone.
-//! Users' descriptors and segments come in one order; who looks for one kind keeps the other for
-//! whom it concerns.
+//! Users' descriptors and segments come in one order; who looks for one kind keeps the other.
 //!
 //! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.

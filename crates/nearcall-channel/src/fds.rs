@@ -1,6 +1,6 @@
 //! The few bytes and descriptors that one end hands to the other to open a mechanism.
 //!
-//! **Invariants:** whoever takes descriptors takes exactly the number that it needs; anything left
+//! **Invariants:** a mechanism takes exactly the number of descriptors that it needs; anything left
 //! over is refused.
 //! **Not here:** carrying them (`control.rs`), what they are (`kernel/`, `shm/`).
 
@@ -24,7 +24,7 @@ impl ChannelFds {
         descriptors.try_into().map_err(|_| OpenError::bad_parts("another number of descriptors"))
     }
 
-    /// For who has taken all that it needs: anything left is not for us.
+    /// Checks that nothing is left.
     pub(crate) fn expect_nothing_more(self) -> Result<(), OpenError> {
         match self.bytes.is_empty() && self.descriptors.is_empty() {
             true => Ok(()),

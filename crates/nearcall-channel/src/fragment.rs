@@ -19,7 +19,7 @@ use crate::shm::layout::{ABORT, LAST, LENGTH, PAD};
 
 pub(crate) use crate::shm::layout::HEADER_BYTES;
 
-/// What one fragment says of itself.
+/// The header of a fragment, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FragmentHeader {
     /// Length of the whole message, the same in each of its fragments.

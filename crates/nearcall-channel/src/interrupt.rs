@@ -1,4 +1,5 @@
-//! Calls an end out of a sleep inside its mechanism, for mechanisms that no event loop can wait on.
+//! Interrupts the sleep of an end inside its mechanism, for mechanisms that no event loop can wait
+//! on.
 //!
 //! A futex, a semaphore, a condition variable and a System V queue have no descriptor, so an event
 //! loop has to sleep in the receive itself. What else it waits for is one descriptor, its epoll;

@@ -1,11 +1,10 @@
 //! Channels through objects of the kernel: bytes or packets that it copies from end to end.
 //!
 //! **Invariants:** under `Deadline::NOW` no call waits, whatever flags the other end may have set
-//! on a file that both share; a wait ends when the other end is gone, because the object tells, or
-//! because the watcher (`liveness.rs`) marked the life and woke the sleeper.
-//! **Not here:** what is
-//! a byte stream (`kernel/stream.rs`) and what keeps packets apart (`kernel/packet.rs`); the
-//! objects themselves, one file each.
+//! on a file that both share; a wait ends when the other end is gone, because the object reports
+//! it, or because the watcher (`liveness.rs`) marked the life and woke the sleeper. **Not here:**
+//! what is a byte stream (`kernel/stream.rs`) and what keeps packets apart (`kernel/packet.rs`);
+//! the objects themselves, one file each.
 
 use std::io;
 
@@ -42,10 +41,10 @@ pub(crate) trait FdPair: Send {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool>;
 }
 
-/// How an end waits on its line: the policy, and what tells of the other end's death.
+/// How an end waits: the policy, and what reports the other end's death.
 pub(crate) struct WaitStrategy {
     pub(crate) wait: WaitPolicy,
-    /// Absent where the kernel object itself tells.
+    /// Absent where the kernel object itself reports it.
     pub(crate) liveness: Option<std::sync::Arc<PeerLiveness>>,
 }
 
@@ -76,7 +75,7 @@ impl WaitStrategy {
         }
     }
 
-    /// Makes `attempt` until it gives something, waiting as the policy and `deadline` say.
+    /// Repeats `attempt` until it returns something, waiting by the policy and until `deadline`.
     ///
     /// `None`: not by the deadline. `BrokenPipe`: the other end is gone, and a last attempt after
     /// that was known gave nothing.
@@ -104,7 +103,7 @@ impl WaitStrategy {
             }
             (WaitPolicy::Spin, _) => self.spin(line, deadline, attempt),
             (WaitPolicy::Block | WaitPolicy::Poll | WaitPolicy::Adaptive, _) => {
-                // Whoever sends usually finds room; whoever receives usually has to wait.
+                // A sender usually finds room; a receiver usually has to wait.
                 if interest == Interest::Send
                     && let Some(done) = attempt(line, Attempt::NonBlocking)?
                 {
@@ -172,7 +171,8 @@ impl WaitStrategy {
             if let Some(done) = attempt(line, Attempt::NonBlocking)? {
                 return Ok(Some(done));
             }
-            // Also when the line says ready: who says so again and again must not hold us here.
+            // Also when the line is ready: a peer that makes it so again and again must not hold us
+            // here.
             if (deadline.has_passed() || self.is_interrupted()) && !self.is_gone() {
                 return Ok(None);
             }

@@ -41,7 +41,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
 ///
-/// A process that dies is heard of at once; this is for cables and machines. Longer than a network
+/// A process that dies is noticed at once; this is for cables and machines. Longer than a network
 /// needs to find another way.
 pub const REMOTE_SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -98,7 +98,7 @@ pub const SPINS_PER_LIFE_CHECK: u32 = 64;
 
 // ---- Receiving and sending ----
 
-/// Messages that one receive begins without result, because their sender gives them up.
+/// Messages that one receive begins and then drops, because their sender aborts them.
 ///
 /// A correct sender seldom gives up one; a hostile one could give up one after the other, and keep
 /// a receive that must not wait busy forever.
@@ -123,7 +123,7 @@ pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;
 /// Most reads of a flood at once: a socket of the usual size is empty then.
 pub(crate) const FLOOD_READS_MAX: usize = 16;
 
-/// Looks without result between two looks around, for callers that do not wait.
+/// Polls that find nothing between two checks of the other end, for callers that do not wait.
 pub(crate) const EMPTY_POLLS_PER_CHECK: u32 = 16;
 
 /// Between two looks at the bell, which are system calls, in nanoseconds: a death is to be noticed
@@ -134,7 +134,7 @@ pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
 /// Above, a second cache line for the note costs less than the ring's frames, which begin anywhere.
 pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
 
-/// How long a lane is kept that nobody uses. Making one takes some tens of microseconds, so who
+/// How long an unused lane is kept. Making one takes some tens of microseconds, so an end that
 /// needs one each second does not feel it.
 pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
 
@@ -168,7 +168,7 @@ pub(crate) const POLLS_PER_CLOCK: u32 = 64;
 /// CPU was idle, than it is when it is measured.
 pub(crate) const WAKE_UPS_PER_SPIN: u64 = 5;
 
-/// A twentieth of a CPU, at worst, for waits that nobody can foresee. What can be foreseen costs
+/// A twentieth of a CPU, at worst, for waits that cannot be foreseen. What can be foreseen costs
 /// far less, see `spin/budget.rs`.
 pub(crate) const CPU_PERCENT_DEFAULT: u8 = 5;
 

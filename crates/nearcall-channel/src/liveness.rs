@@ -19,7 +19,7 @@ pub struct PeerLiveness {
     interruptible: AtomicBool,
     /// Amid a message: an interruption now would lose it. Changed by the sleeping thread only.
     masked: AtomicBool,
-    /// The connection's token at the watcher; zero while nobody watches.
+    /// The connection's token at the watcher; zero while the connection is not watched.
     token: AtomicU64,
 }
 

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Unsupported;
+use crate::error::{Unsupported, debug_as_display};
 use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
@@ -106,7 +106,8 @@ pub struct Capabilities {
     pub atomic_message_bytes_max: Option<u32>,
     /// A hostile peer can neither change what we wrote nor hold a lock that we need.
     pub isolation: bool,
-    /// The kernel object itself tells that the other end died; otherwise the control line does.
+    /// The kernel object itself reports the death of the other end; otherwise the control line
+    /// does.
     pub tells_of_death: bool,
     /// All that an end had sent when it was killed can still be received.
     pub delivers_after_death: bool,
@@ -191,7 +192,7 @@ impl fmt::Display for Mechanism {
 }
 
 /// A word that names no mechanism.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownMechanism {
     /// The word.
     pub word: String,
@@ -211,6 +212,8 @@ impl fmt::Display for UnknownMechanism {
 }
 
 impl std::error::Error for UnknownMechanism {}
+
+debug_as_display!(UnknownMechanism);
 
 impl FromStr for Mechanism {
     type Err = UnknownMechanism;

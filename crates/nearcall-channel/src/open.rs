@@ -22,7 +22,7 @@ pub(crate) struct Offer {
     pub(crate) finish: Finish,
 }
 
-/// The client's end and what it has to tell the server.
+/// The client's end, and its parts for the server.
 pub(crate) struct Accepted {
     /// For the server.
     pub(crate) parts: ChannelFds,

@@ -1,6 +1,6 @@
 //! What both ends agreed on, and what a mechanism may know of its connection.
 //!
-//! **Invariants:** the numbers lie within `limits.rs`, whoever asked for them.
+//! **Invariants:** the numbers lie within `limits.rs`, whichever end asked for them.
 //! **Not here:** asking for them (`options` of `handshake.rs`).
 
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::liveness::PeerLiveness;
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
 
-/// Who the other end is, as the kernel says; never as the peer says.
+/// The identity of the other end as the kernel reports it, never as the peer does.
 #[derive(Debug, Clone)]
 pub struct PeerIdentity {
     /// Process id, unless the peer lives in a PID namespace that we cannot see.
@@ -25,12 +25,12 @@ pub struct PeerIdentity {
     pub pidfd: Option<Arc<OwnedFd>>,
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Debug, Clone)]
 pub enum Peer {
     /// A process of this machine.
     Process(PeerIdentity),
-    /// Whoever reached us over the network from this address: nobody vouches for more.
+    /// A client that connected over the network from this address; its identity is not verified.
     Remote(SocketAddr),
 }
 
@@ -48,7 +48,7 @@ impl Peer {
         self.process().and_then(|identity| identity.pid)
     }
 
-    /// What refers to it forever, if the kernel gave it.
+    /// Returns its pidfd, if the kernel has one.
     pub(crate) fn pidfd(&self) -> Option<&Arc<OwnedFd>> {
         self.process().and_then(|identity| identity.pidfd.as_ref())
     }

@@ -1,7 +1,7 @@
 //! Channels through shared memory: one ring, one layout, many doorbells.
 //!
 //! **Invariants:** each end writes only its own memory file; whatever the other end wrote is loaded
-//! once and judged; while nobody sleeps, no system call is made.
+//! once and judged; while neither end sleeps, no system call is made.
 //! **Not here:** the bounded buffer and the queue under a mutex, which have their own structures
 //! (`shm/condvar.rs`, `shm/queue.rs`).
 
@@ -75,7 +75,7 @@ struct ShmTransport<D> {
     /// For the watch, if it begins late.
     settings: Settings,
     watch: Option<WatchGuard>,
-    /// Looks without result that were not allowed to wait, and fragments sent through the lane.
+    /// Polls that found nothing and were not allowed to wait, and fragments sent through the lane.
     empty_polls: u32,
     /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
@@ -223,11 +223,11 @@ impl<D: Doorbell> ShmTransport<D> {
         // The other end may sleep for the room that we have made, and have nothing for us before.
         self.ring_for_room(0);
         if D::LAZY_COMMIT && self.watch.is_none() {
-            // By the clock: whoever looks seldom, or for short times, must hear of it as well.
+            // By the clock: an end that polls seldom, or for short times, must notice it as well.
             let now_ns = clock::monotonic_ns();
             if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_CHECK_INTERVAL_NS {
                 self.bell_looked_ns = now_ns;
-                // Nobody but the bell's hang-up would tell of a death.
+                // Only the hang-up of the bell reports a death.
                 self.doorbell.clear();
             }
         }
@@ -303,7 +303,8 @@ impl<D: Doorbell> ShmTransport<D> {
         word
     }
 
-    /// Where to sleep in here: on the futex only if somebody tells us there of the other's death.
+    /// Chooses where to sleep: on the futex only if the watcher reports the other end's death
+    /// there.
     fn sleeps_on(&mut self) -> SleepOn {
         let on = self.doorbell.sleeps_on();
         let unwatched = D::LAZY_COMMIT && on == SleepOn::Futex && self.watch.is_none();
@@ -345,7 +346,7 @@ impl<D: Doorbell> ShmTransport<D> {
             if word != 0 {
                 return word;
             }
-            // `None`: gone or interrupted, and of the interruption we may not hear any more.
+            // `None`: gone or interrupted, and the mark of the interruption may be gone again.
             if slept.is_none()
                 || self.liveness.is_gone()
                 || self.liveness.is_interrupted()
@@ -435,7 +436,7 @@ impl<D: Doorbell> ShmTransport<D> {
         if let Some(lanes) = &mut self.lanes
             && lanes.are_held()
         {
-            // Whoever waits for room is about to use it.
+            // An end that waits for room is about to use it.
             if interest == Interest::Receive && !self.reserved_in_lane {
                 let _ = self.producer.is_read_to(&self.memory.peer, lanes.out.busy_until());
                 lanes.out.maintain(self.producer.consumed());
@@ -451,7 +452,7 @@ impl<D: Doorbell> ShmTransport<D> {
     fn is_ready(&mut self, interest: Interest) -> bool {
         match interest {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
-            // The largest frame: whoever waits for less finds room even earlier.
+            // The largest frame: a waiter for less finds room even earlier.
             Interest::Send => {
                 let frame = frame_bytes(self.producer.fragment_bytes_max());
                 self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
@@ -476,7 +477,8 @@ impl<D: Doorbell> ShmTransport<D> {
 }
 
 impl Lanes {
-    /// Lanes for a ring of fragments of the usual length; whoever asked for a smaller one has it.
+    /// Lanes for a ring of fragments of the usual length; a connection with a smaller ring has
+    /// none.
     fn new<D: Doorbell>(capacity: Capacity, settings: &Settings) -> Option<Self> {
         let has_lanes = D::LAZY_COMMIT && capacity.fragment_bytes_max() == FRAGMENT_BYTES;
         has_lanes.then(|| Self {
@@ -717,7 +719,7 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
 
     fn arm(&mut self, interest: Interest) -> bool {
         if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
-            // The other end was told that we never sleep.
+            // The flags of our memory file state that we never sleep.
             return false;
         }
         if !self.waiter.is_announced() && self.is_ready(interest) {

@@ -1,4 +1,4 @@
-//! How long to spin before a sleep: a public helper for whoever waits, in a channel or in a loop.
+//! How long to spin before a sleep: a public helper for waiting in a channel or in a loop.
 //!
 //! ```
 //! use nearcall_channel::{SpinOptions, Spinner};
@@ -147,7 +147,7 @@ impl Spinner {
         }
     }
 
-    /// The clock says whether to go on.
+    /// Checks by the clock whether to go on.
     #[cold]
     fn check_clock(&mut self, plan: &mut SpinPlan) -> bool {
         let now_ns = clock::monotonic_ns();
@@ -191,7 +191,7 @@ fn limit_ns(options: SpinOptions, known: Known) -> u64 {
     match options {
         SpinOptions { cpu_percent: 0, .. } => 0,
         SpinOptions { cpu_percent: 100.., .. } => u64::MAX,
-        // Whoever spins keeps the other end from running.
+        // A spinning end keeps the other one from running.
         _ if known.cpus == 1 => 0,
         SpinOptions { spin_max: Some(max), .. } => {
             u64::try_from(max.as_nanos()).unwrap_or(u64::MAX)

@@ -10,6 +10,9 @@ use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
 pub use nearcall_os::Deadline;
+use thiserror::Error;
+
+use crate::error::debug_as_display;
 
 /// How an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,16 +49,11 @@ impl fmt::Display for WaitPolicy {
 }
 
 /// A word that names no wait policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Error, Clone, PartialEq, Eq)]
+#[error("unknown wait policy `{0}`: use adaptive, spin, block or poll")]
 pub struct UnknownWaitPolicy(pub String);
 
-impl fmt::Display for UnknownWaitPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown wait policy `{}`: use adaptive, spin, block or poll", self.0)
-    }
-}
-
-impl std::error::Error for UnknownWaitPolicy {}
+debug_as_display!(UnknownWaitPolicy);
 
 impl FromStr for WaitPolicy {
     type Err = UnknownWaitPolicy;
@@ -75,7 +73,7 @@ pub enum Interest {
     Send,
 }
 
-/// A descriptor to wait on, and which of its events says that a channel may have become ready.
+/// A descriptor to wait on, and which of its events means that a channel may have become ready.
 #[derive(Debug, Clone, Copy)]
 pub struct Readiness<'a> {
     /// Belongs to the channel: wait on it, never read or close it.

@@ -53,7 +53,7 @@ pub(crate) struct WatchGuard {
 
 struct Watched {
     control: Arc<Control>,
-    /// Tells of the other process's end even if somebody else still holds its end of the line.
+    /// Reports the end of the other process even if another one still holds its end of the line.
     pidfd: Option<Arc<OwnedFd>>,
     liveness: Arc<PeerLiveness>,
     wake: Box<dyn Fn(Cause) + Send>,

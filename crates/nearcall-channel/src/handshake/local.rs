@@ -1,4 +1,4 @@
-//! The handshake over a unix socket: who connected asks for a mechanism, the server opens it.
+//! The handshake over a unix socket: the client asks for a mechanism, the server opens it.
 //!
 //! **Invariants:** the client asks, the server decides; the smaller limit wins; each step has a
 //! deadline; the identity of the other end comes from the kernel; a step that fails leaves nothing
@@ -147,7 +147,7 @@ fn next_packet(
     }
 }
 
-/// Sends a client's packet. A server that has closed may have said why before.
+/// Sends a client's packet. A server that has closed may have sent the reason before.
 fn send_packet(
     control: &Control,
     packet: &Packet,

@@ -23,7 +23,7 @@ pub struct Options {
     /// How long this end spins before it sleeps, where it waits by `adaptive`.
     pub spin: SpinOptions,
     /// For a server in an event loop that sleeps in another connection already: a client that asks
-    /// for an end without a descriptor to wait on is refused, and told so.
+    /// for an end without a descriptor to wait on is refused.
     pub pollable_only: bool,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,

@@ -141,7 +141,7 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
         refusal: 0,
     };
     let refuse = |code: u32| {
-        // As far as it is there to hear it.
+        // A client that has gone does not need it.
         let _ = send(&socket, Greeting { refusal: code, ..ours }.encode(SERVER_MAGIC));
     };
     check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
@@ -160,7 +160,7 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
-/// Tells a client, in place of any answer, that it may not come in.
+/// Refuses a client in place of any answer.
 pub(crate) fn reject(socket: &OwnedFd) {
     let options = Options::default();
     let answer = Greeting {
@@ -169,7 +169,7 @@ pub(crate) fn reject(socket: &OwnedFd) {
         buffer_bytes: options.buffer_bytes,
         refusal: REFUSED_CROWDED,
     };
-    // Who does not hear it sees the stream end.
+    // A client that does not read it sees the stream end.
     let _ = send(socket, answer.encode(SERVER_MAGIC));
 }
 
@@ -181,7 +181,7 @@ fn endpoint(
 ) -> Result<Endpoint, HandshakeError> {
     let mechanism = Mechanism::Tcp;
     let peer = socket::tcp_peer(&socket)?.ok_or(HandshakeError::PeerGone)?;
-    // The watcher hears of the hang-up by a duplicate, which is all that is left of the line.
+    // The watcher notices the hang-up by a duplicate, which replaces the control line.
     let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
     let settings = Settings {
         wait: choose_wait(mechanism, options)?,

@@ -1,7 +1,7 @@
 //! Sleeping until the other end has something, without a lost wake-up and without needless ones.
 //!
 //! ```text
-//! who waits                                who has something
+//! the waiter                               the waker
 //!   takes a epoch
 //!   sleep = number, reason and way           publishes a frame, or room
 //!   fence                                    fence
@@ -19,7 +19,7 @@
 //! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
 //! sleep: a wake-up for each freed frame would cost more than the frame.
 //!
-//! **Invariants:** after `Waiter::begin` and until `Waiter::end`, whoever publishes will ring.
+//! **Invariants:** after `Waiter::begin` and until `Waiter::end`, the end that publishes will ring.
 //! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
 
 use std::io;
@@ -50,12 +50,12 @@ pub(crate) struct Memory {
 
 /// The kernel object that ends a sleep.
 pub(crate) trait Doorbell: Send {
-    /// Whether an end ever sleeps. If not, nobody looks at sleep words.
+    /// Whether an end ever sleeps. If not, no end reads sleep words.
     const SLEEPS: bool = true;
 
     /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
     /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
-    /// none for an end that has said that it only spins.
+    /// none for an end whose flags state that it only spins.
     const LAZY_COMMIT: bool = false;
 
     /// Where this end sleeps when it sleeps in here, not in an event loop.
@@ -84,7 +84,7 @@ pub(crate) trait Doorbell: Send {
     /// Wakes the other end. Never blocks, whatever the other end does.
     fn ring(&self, memory: &Memory) -> io::Result<()>;
 
-    /// As `ring`, for an end that said where it sleeps.
+    /// As `ring`, for an end that has announced where it sleeps.
     #[inline]
     fn ring_for(&self, memory: &Memory, _sleeper: SleepOn) -> io::Result<()> {
         self.ring(memory)
@@ -164,14 +164,14 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// After publishing a frame: whom to ring, if anybody.
+    /// Returns where to ring after publishing a frame, if the other end sleeps for it.
     #[inline]
     pub(crate) fn target_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
         self.target(peer, FOR_MESSAGE)
     }
 
-    /// After freeing room, when there is enough of it: whom to ring, if anybody.
+    /// Returns where to ring after freeing enough room, if the other end sleeps for it.
     #[inline]
     pub(crate) fn target_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);

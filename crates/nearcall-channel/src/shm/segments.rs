@@ -15,12 +15,12 @@
 //! **Not here:** the packets and what is valid (`segment_table.rs`), what lies in a segment, users'
 //! own descriptors on the same line (`control.rs`).
 
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion, RegionError};
+use thiserror::Error;
 
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
@@ -28,31 +28,23 @@ use crate::limits::{PASSED_DESCRIPTORS_KEPT_MAX, SEGMENT_BYTES_PER_END_MAX, SEGM
 use crate::shm::segment_table::{COUNTS, MADE, Outbox, RETIRED, SegmentId, next_free_id};
 
 /// Why no segment was made. The connection is as good as before; do without.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub(crate) enum SegmentError {
     /// This end has as many segments, or as many bytes in them, as one end may have.
+    #[error(
+        "this end has {SEGMENTS_PER_END_MAX} segments or {SEGMENT_BYTES_PER_END_MAX} bytes in them \
+         already"
+    )]
     Limit,
     /// The other end has not taken from the control line what was sent before.
+    #[error("the other end has not taken what was sent before")]
     LineFull,
     /// The kernel has no memory or no descriptor left.
+    #[error("{0}")]
     Region(RegionError),
     /// The control line is of no use any more.
-    Os(io::Error),
-}
-
-impl fmt::Display for SegmentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limit => write!(
-                f,
-                "this end has {SEGMENTS_PER_END_MAX} segments or {SEGMENT_BYTES_PER_END_MAX} bytes \
-                 in them already"
-            ),
-            Self::LineFull => f.write_str("the other end has not taken what was sent before"),
-            Self::Region(error) => error.fmt(f),
-            Self::Os(error) => write!(f, "handing a segment over failed: {error}"),
-        }
-    }
+    #[error("handing a segment over failed: {0}")]
+    Os(#[source] io::Error),
 }
 
 /// Makes segments of this end and hands them over. All handles of one connection count together.
