@@ -17,7 +17,7 @@ use crate::wait::WaitPolicy;
 #[derive(Error)]
 pub enum HandshakeError {
     /// No server listens at the address. Start the server, or wait until it is there.
-    #[error("no server listens at {0}: start it, or wait until it is there")]
+    #[error("nothing listens at {0}: start its server, or wait until it is there")]
     NoListener(Address),
     /// The address is taken by a listener that lives.
     #[error("{0} is in use by another server: stop it, or use another address")]
