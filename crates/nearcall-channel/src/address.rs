@@ -3,9 +3,11 @@
 //! `NAME` is a socket of that name in the runtime directory, `unix:/path` one with that path,
 //! `unix:@name` one in the abstract namespace, which vanishes with its process; `tcp://host:port`
 //! is reached over the network.
-//! Always true: a printed address parses back to the same address.
-//! Not here: listening and connecting over TCP (`remote.rs`); `inproc:`, which the call layer adds;
-//! parameters such as `?via=`.
+//!
+//! **Invariants:** a printed address parses back to the same address.
+//! **Not here:** listening and
+//! connecting over TCP (`handshake/remote.rs`); `inproc:`, which the call layer adds; parameters
+//! such as `?via=`.
 
 use std::fmt;
 use std::io;
@@ -17,14 +19,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nearcall_os::socket::{self, UnixAddress};
+use thiserror::Error;
 
+use crate::error::debug_as_display;
 use crate::runtime_dir;
 
 /// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// Where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A socket of this name in the runtime directory.
     Name(String),
@@ -42,7 +46,8 @@ pub enum Address {
 }
 
 /// Text that is no address, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Error, Clone, PartialEq, Eq)]
+#[error("bad address `{text}`: {why}")]
 pub struct BadAddress {
     text: String,
     why: &'static str,
@@ -55,13 +60,7 @@ impl BadAddress {
     }
 }
 
-impl fmt::Display for BadAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bad address `{}`: {}", self.text, self.why)
-    }
-}
-
-impl std::error::Error for BadAddress {}
+debug_as_display!(Address, BadAddress);
 
 impl FromStr for Address {
     type Err = BadAddress;

@@ -4,11 +4,11 @@
 //! framing that a stranger could attack. It carries the handshake, then descriptors that the
 //! users pass to each other and the segments of shared memory. Its hang-up is how an end learns
 //! that the other is gone.
-//! Users' descriptors and segments come in one order; who looks for one kind keeps the other for
-//! whom it concerns.
-//! Always true: sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
+//! Users' descriptors and segments come in one order; who looks for one kind keeps the other.
+//!
+//! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.
-//! Not here: what the packets of the handshake mean (`handshake.rs`), and those of segments
+//! **Not here:** what the packets of the handshake mean (`handshake.rs`), and those of segments
 //! (`shm/segments.rs`).
 
 use std::collections::VecDeque;
@@ -21,12 +21,12 @@ use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::limits::{
     CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
     PASSED_DESCRIPTORS_MAX,
 };
-use crate::settings::Parts;
-use crate::shm::segments::{self, COUNTS, MADE, Outbox, RETIRED};
+use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
@@ -48,7 +48,7 @@ pub(crate) struct Control {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,
-    pub(crate) segments: segments::Inbox,
+    pub(crate) segments: segment_table::Inbox,
 }
 
 impl Control {
@@ -69,10 +69,10 @@ impl Control {
     /// Waits for one packet with at most `descriptors_max` descriptors.
     pub(crate) fn receive(
         &self,
-        until: Deadline,
+        deadline: Deadline,
         descriptors_max: usize,
-    ) -> Result<Parts, ReceiveError> {
-        if poll_one(self, Interest::Readable, until)?.is_none() {
+    ) -> Result<ChannelFds, ReceiveError> {
+        if poll_one(self, Interest::Readable, deadline)?.is_none() {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
@@ -95,7 +95,7 @@ impl Control {
         if received.bytes == 0 {
             return Err(ReceiveError::PeerGone);
         }
-        Ok(Parts { bytes: buffer[..received.bytes].to_vec(), descriptors: received.fds })
+        Ok(ChannelFds { bytes: buffer[..received.bytes].to_vec(), descriptors: received.fds })
     }
 
     pub(crate) fn pass_descriptors(&self, fds: &[BorrowedFd<'_>]) -> Result<(), SendError> {
@@ -110,7 +110,10 @@ impl Control {
         Ok(())
     }
 
-    pub(crate) fn take_descriptors(&self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+    pub(crate) fn take_descriptors(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Vec<OwnedFd>, ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
             let mut inbox = self.inbox();
             if let Some(fds) = inbox.pop_passed() {
@@ -120,7 +123,7 @@ impl Control {
                 Ok(parts) => inbox.put(parts)?,
                 Err(ReceiveError::Empty) => {
                     drop(inbox);
-                    if poll_one(self, Interest::Readable, until)?.is_none() {
+                    if poll_one(self, Interest::Readable, deadline)?.is_none() {
                         break;
                     }
                 }
@@ -135,7 +138,7 @@ impl Control {
     /// the line counts.
     pub(crate) fn take_packets(
         &self,
-        enough: impl Fn(&segments::Inbox) -> bool,
+        enough: impl Fn(&segment_table::Inbox) -> bool,
     ) -> Result<(), ReceiveError> {
         for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
             let mut inbox = self.inbox();
@@ -157,7 +160,7 @@ impl Control {
         self.inbox().segments.expect();
     }
 
-    /// How many descriptors the users of this end have passed since the beginning.
+    /// Returns how many descriptors the users of this end have passed since the beginning.
     pub(crate) fn passed_descriptors(&self) -> usize {
         self.passed_descriptors.load(Ordering::Relaxed)
     }
@@ -176,7 +179,7 @@ impl Inbox {
         self.passed.pop_front()
     }
 
-    fn put(&mut self, parts: Parts) -> Result<(), ReceiveError> {
+    fn put(&mut self, parts: ChannelFds) -> Result<(), ReceiveError> {
         match parts.bytes[..] {
             [PASSED] => {
                 self.passed.push_back(parts.descriptors);
@@ -187,7 +190,7 @@ impl Inbox {
         }
     }
 
-    /// Whether no more packets may be kept: the next one could bring as many as one may.
+    /// Returns whether no more packets may be kept: the next one could bring as many as one may.
     fn is_full(&self) -> bool {
         let kept: usize = self.passed.iter().map(|fds| fds.len().max(1)).sum();
         kept > PASSED_DESCRIPTORS_KEPT_MAX

@@ -1,21 +1,23 @@
-//! What users hold: one end of a connection, with guards that keep the order of a [`Channel`].
+//! One end of a connection as users hold it, with guards that keep the order of the calls.
 //!
-//! Always true: a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is released.
-//! Not here: how bytes travel (the mechanisms), how the two ends met (`handshake.rs`).
+//! **Invariants:** a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is
+//! released.
+//! **Not here:** how bytes travel (the mechanisms), how the two ends met
+//! (`handshake.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
 ///
@@ -40,42 +42,42 @@ impl Endpoint {
         Self { channel, mechanism, settings, control }
     }
 
-    /// How this connection moves its messages.
+    /// Returns the mechanism that moves this connection's messages.
     pub fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
 
-    /// How this end waits.
+    /// Returns how this end waits.
     pub fn wait_policy(&self) -> WaitPolicy {
         self.settings.wait
     }
 
-    /// The longest message that both ends agreed on, in bytes.
+    /// Returns the longest message that both ends agreed on, in bytes.
     pub fn message_bytes_max(&self) -> usize {
         self.settings.message_bytes_max as usize
     }
 
-    /// The longest message that travels in one fragment on this connection, in bytes.
+    /// Returns the longest message that travels in one fragment on this connection, in bytes.
     pub fn fragment_bytes_max(&self) -> usize {
-        self.channel.fragment_bytes_max()
+        self.channel.transport().fragment_bytes_max()
     }
 
-    /// Room in each direction that was asked for and agreed on, in bytes.
+    /// Returns the room in each direction that was asked for and agreed on, in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.settings.buffer_bytes as usize
     }
 
-    /// Room for messages on their way out as the kernel's object really has it, in bytes: it may
-    /// have given more or less than was agreed on. A system call or two.
+    /// Returns the room for messages on their way out as the kernel's object really has it, in
+    /// bytes: it may be more or less than was agreed on. One or two system calls.
     ///
     /// # Errors
     ///
     /// The kernel's.
     pub fn room_bytes(&self) -> std::io::Result<usize> {
-        self.channel.room_bytes()
+        self.channel.transport().room_bytes()
     }
 
-    /// Who the other end is, as the kernel says.
+    /// Returns the identity of the other end, as the kernel reports it.
     pub fn peer(&self) -> &Peer {
         &self.settings.peer
     }
@@ -87,41 +89,47 @@ impl Endpoint {
     /// [`SendError::Full`]: no room by the deadline; nothing was sent.
     /// [`SendError::TooLarge`]: above [`message_bytes_max`](Self::message_bytes_max).
     #[inline]
-    pub fn claim(&mut self, message_bytes: usize, until: Deadline) -> Result<Claim<'_>, SendError> {
+    pub fn claim(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Claim<'_>, SendError> {
         let message_bytes_max = self.message_bytes_max();
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
-        self.channel.claim(message_bytes, until)?;
+        self.channel.claim(message_bytes, deadline)?;
         let channel = &mut *self.channel;
         Ok(Claim { channel, left_bytes: message_bytes, space_bytes: 0, ended: false })
     }
 
-    /// Sends a copy of `message`. With any deadline but `Never`, a part of it may still be in this
-    /// process afterwards: see [`flush`](Self::flush).
+    /// Sends a copy of `message`. With any deadline but [`Deadline::NEVER`], a part of it may still
+    /// be in this process afterwards: see [`flush`](Self::flush).
     ///
     /// # Errors
     ///
     /// As [`claim`](Self::claim). After any error but `PeerGone`, `PeerBroken` and `Os` the other
     /// end never sees the message.
     #[inline]
-    pub fn send(&mut self, message: &[u8], until: Deadline) -> Result<(), SendError> {
+    pub fn send(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError> {
         let (message_bytes, message_bytes_max) = (message.len(), self.message_bytes_max());
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
-        self.channel.send(message, until)
+        self.channel.send(message, deadline)
     }
 
-    /// Moves on what a message sent with any deadline but `Never` still has in this process.
+    /// Sends what a message with any deadline but [`Deadline::NEVER`] still has in this process.
     ///
     /// The next send, and most receives, do so as well: call it before a pause or the drop.
     ///
     /// # Errors
     ///
     /// [`SendError::Full`]: not all of it by the deadline.
-    pub fn flush(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.channel.flush(until)
+    pub fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        let ChannelParts { outgoing, transport, .. } = self.channel.parts();
+        outgoing.settle(transport, deadline)?;
+        transport.drain(deadline)
     }
 
     /// Receives the next message, still where the mechanism put it.
@@ -131,17 +139,17 @@ impl Endpoint {
     /// [`ReceiveError::Empty`]: none by the deadline.
     /// [`ReceiveError::PeerGone`]: all that was sent has been received, and no more will come.
     #[inline]
-    pub fn receive(&mut self, until: Deadline) -> Result<Message<'_>, ReceiveError> {
-        let message_bytes = self.channel.receive(until)?;
+    pub fn receive(&mut self, deadline: Deadline) -> Result<Message<'_>, ReceiveError> {
+        let message_bytes = self.channel.receive(deadline)?;
         let channel = &mut *self.channel;
         Ok(Message { channel, message_bytes, left_bytes: message_bytes, fragment_bytes: 0 })
     }
 
-    /// Receives the next message into `into` and tells its length.
+    /// Receives the next message into `into` and returns its length.
     ///
-    /// The shortest way for small messages: one copy, and no borrow of the endpoint. With a
-    /// `Deadline::At`, a message that is not there as a whole is collected first, which costs a
-    /// second copy: what has come by then is kept for the next receive.
+    /// The fastest receive for small messages: one copy, and no borrow of the endpoint. With a
+    /// deadline that is a moment, a message that is not there as a whole is reassembled first,
+    /// which costs a second copy: what has come by then is kept for the next receive.
     ///
     /// # Errors
     ///
@@ -151,9 +159,14 @@ impl Endpoint {
     pub fn receive_into(
         &mut self,
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_into(into, until)
+        match self.channel.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.channel.receive_long(ReceiveBuffer::Slice(into), deadline)
+            }
+            outcome => outcome,
+        }
     }
 
     /// As [`receive_into`](Self::receive_into), for small messages only.
@@ -166,66 +179,73 @@ impl Endpoint {
     pub fn receive_small(
         &mut self,
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_small(into, until)
+        self.channel.receive_small(into, deadline)
     }
 
-    /// Receives the next message into `into`, whose length is its room, and tells its length. Each
-    /// byte is copied once, also of a message that comes in parts and by and by.
+    /// Receives the next message into `into`, whose length is its room, and returns the message's
+    /// length. Each byte is copied once, even if the message arrives in fragments over time.
     ///
     /// # Errors
     ///
-    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: it is longer, or comes in
-    /// parts. [`swap_buffer`](Self::swap_buffer) a buffer and call again: with the message `into` and that buffer
-    /// change places. Until then `Empty` says that it is not there as a whole.
+    /// As [`receive`](Self::receive). [`ReceiveError::DoesNotFit`]: the message is longer, or comes
+    /// in fragments. Give a buffer to [`swap_buffer`](Self::swap_buffer) and call again: once the
+    /// message is whole, `into` and that buffer change places; until then the error is `Empty`.
     #[inline]
     pub fn receive_vec(
         &mut self,
         into: &mut Vec<u8>,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.channel.receive_vec(into, until)
+        match self.channel.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.channel.receive_long(ReceiveBuffer::Vec(into), deadline)
+            }
+            outcome => outcome,
+        }
     }
 
-    /// Looks so many times whether a receive might give a message or an error, for who spins over
-    /// several endpoints. Yes may be wrong; after a no, ask again. Over mechanisms that cannot tell
-    /// without a system call it is always yes.
+    /// Polls up to `spins` times whether a receive may return a message or an error, for callers
+    /// that poll several endpoints. May return a false positive; a false negative is only
+    /// temporary. Always true over mechanisms that need a system call to find out.
     #[inline]
     pub fn poll_ready(&mut self, spins: u32) -> bool {
         self.channel.poll_ready(spins)
     }
 
-    /// Lends a buffer for the next message that comes in parts, in exchange for the one that the
-    /// channel has now. Any will do: an empty one grows as the message comes.
+    /// Gives the channel a buffer to reassemble the next message in, in exchange for the one that
+    /// it has now. An empty one grows as the message comes.
     pub fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
-        self.channel.swap_buffer(buffer);
+        self.channel.parts().incoming.swap_buffer(buffer);
     }
 
-    /// The descriptor to wait on in an event loop, where the mechanism has one.
+    /// Returns the descriptor to wait on in an event loop, if the mechanism has one.
     ///
     /// Call [`arm`](Self::arm) each time before sleeping on it.
     pub fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
-        self.channel.readiness(interest)
+        self.channel.transport().readiness(interest)
     }
 
-    /// Announces a sleep on [`readiness`](Self::readiness). False: do not sleep, ask again first.
+    /// Announces a sleep on [`readiness`](Self::readiness). False: do not sleep, try again
+    /// first.
     #[inline]
     pub fn arm(&mut self, interest: Interest) -> bool {
-        self.channel.arm(interest)
+        self.channel.parts().transport.arm(interest)
     }
 
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until
     /// [`Interrupt::rearm`]. What is there is still received. From now on `receive_into` takes a
-    /// message when all of it has come, so that a sender that stalls holds nobody up: one that
-    /// travels in fragments costs a second copy. Committing waits as ever, and so does reading after
-    /// `receive`.
+    /// message only when all of it has come, so that a sender that stalls does not block this
+    /// thread: one that travels in fragments costs a second copy. Committing still waits, and so
+    /// does reading after `receive`.
     ///
     /// For an event loop over a mechanism without [`readiness`](Self::readiness); give it the
     /// loop's epoll. One at a time. It costs nothing while the mechanism does not sleep; over
-    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping for good.
+    /// `sysv-mq` a wait for room then asks again after up to 1 ms instead of sleeping until there
+    /// is room.
     ///
     /// # Errors
     ///
@@ -238,19 +258,18 @@ impl Endpoint {
             let text = format!("a wait of {} needs no interruption: it {why}", self.mechanism);
             return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
         }
-        self.channel.set_whole_messages_only();
-        Interrupt::new(&self.settings.life, fd)
+        self.channel.parts().incoming.set_whole_messages_only();
+        Interrupt::new(&self.settings.liveness, fd)
     }
 
-    /// Has the drop of this endpoint not wait for the other end to read what was sent: it may be
-    /// lost. For a peer that broke the rules, and would only hold this thread up.
+    /// Makes `drop` return at once, discarding unsent data. For a peer that broke the rules.
     pub fn discard_unsent(&mut self) {
-        self.channel.discard_unsent();
+        self.channel.parts().transport.discard_unsent();
     }
 
-    /// Hands descriptors to the other end, beside the messages, over the control line.
+    /// Passes descriptors to the other end, beside the messages, over the control line.
     ///
-    /// Does not wait. The receiver gets duplicates; close yours whenever you like.
+    /// Does not wait. The receiver gets duplicates; yours may be closed at any time.
     ///
     /// # Errors
     ///
@@ -269,9 +288,9 @@ impl Endpoint {
     ///
     /// [`ReceiveError::Empty`]: none by the deadline. Otherwise as
     /// [`pass_descriptors`](Self::pass_descriptors).
-    pub fn take_descriptors(&mut self, until: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
+    pub fn take_descriptors(&mut self, deadline: Deadline) -> Result<Vec<OwnedFd>, ReceiveError> {
         self.has_control_line().map_err(ReceiveError::Os)?;
-        self.control.take_descriptors(until)
+        self.control.take_descriptors(deadline)
     }
 
     fn has_control_line(&self) -> std::io::Result<()> {
@@ -284,9 +303,8 @@ impl Endpoint {
         }
     }
 
-    /// The memory that both ends lend each other, where the mechanism has such a thing: `shm`,
-    /// whose ends all do. Ask once, before the first message. Nothing is made before something is
-    /// lent.
+    /// Returns the memory that both ends lend each other; `None` for mechanisms other than `shm`.
+    /// Call it once, before the first message. No memory is allocated before the first loan.
     pub fn arena(&self) -> Option<(Lender, Borrower)> {
         (self.mechanism == Mechanism::Shm).then(|| {
             let lender = Lender::new(&self.control, self.message_bytes_max());
@@ -294,15 +312,15 @@ impl Endpoint {
         })
     }
 
-    /// What hangs up when the other end is gone, for an event loop that wants to hear of it itself:
-    /// the control line, or over `tcp://` the stream. Wait for the hang-up only.
+    /// Returns the descriptor that hangs up when the other end is gone, for an event loop: the
+    /// control line, or over `tcp://` the stream. Wait for the hang-up only.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 }
 
 /// Room for one message. Write all of it, then [`commit`](Claim::commit).
-#[must_use = "a claim that is dropped gives the message up"]
+#[must_use = "a claim that is dropped aborts the message"]
 pub struct Claim<'a> {
     channel: &'a mut dyn Channel,
     left_bytes: usize,
@@ -317,8 +335,8 @@ impl Claim<'_> {
         self.left_bytes
     }
 
-    /// The next part of the room, to be written in place; tell with [`written`](Self::written) how
-    /// much of it is final. Empty once nothing is left.
+    /// Returns the next part of the room, to be written in place; pass the number of final bytes to
+    /// [`written`](Self::written). Empty once nothing is left.
     ///
     /// Long messages come in several parts, each on its way while the next is written.
     ///
@@ -378,7 +396,7 @@ impl Claim<'_> {
     ///
     /// # Errors
     ///
-    /// [`SendError::Incomplete`]: not all of it was written; it was given up.
+    /// [`SendError::Incomplete`]: not all of it was written; it was aborted.
     #[inline]
     pub fn commit(mut self) -> Result<(), SendError> {
         if self.left_bytes > 0 {
@@ -393,7 +411,8 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.channel.abort();
+            let ChannelParts { outgoing, transport, .. } = self.channel.parts();
+            outgoing.abort(transport);
         }
     }
 }
@@ -413,7 +432,7 @@ impl Message<'_> {
         self.message_bytes
     }
 
-    /// Whether it is a message without bytes.
+    /// Returns whether it is a message without bytes.
     pub fn is_empty(&self) -> bool {
         self.message_bytes == 0
     }
@@ -423,12 +442,12 @@ impl Message<'_> {
         self.left_bytes
     }
 
-    /// Copies the next bytes into `into` and tells how many: all that fit or all that are left.
+    /// Copies the next bytes into `into` and returns how many: all that fit or all that are left.
     ///
     /// # Errors
     ///
     /// The message is lost. [`ReceiveError::Empty`]: the rest did not come by the deadline of
-    /// [`receive`](Endpoint::receive). [`ReceiveError::Aborted`]: the sender gave it up.
+    /// [`receive`](Endpoint::receive). [`ReceiveError::Aborted`]: the sender aborted it.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
         let bytes = into.len().min(self.left_bytes);
@@ -452,25 +471,29 @@ impl Message<'_> {
 
     /// The next bytes where they lie, possibly in memory that the other end can still write.
     ///
-    /// Tell with [`consume`](Self::consume) how many are done with. Empty once none are left.
+    /// Pass the number of bytes that are done with to [`consume`](Self::consume). Empty once none
+    /// are left.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read).
     pub fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
-        let fragment = self.channel.fragment()?;
+        let ChannelParts { incoming, transport, .. } = self.channel.parts();
+        let fragment = incoming.fragment(transport)?;
         self.fragment_bytes = fragment.len();
         Ok(fragment)
     }
 
-    /// The first `bytes` of the last [`fragment`](Self::fragment), at most all of it, are done with.
+    /// The first `bytes` of the last [`fragment`](Self::fragment), at most all of it, are done
+    /// with.
     ///
     /// Once for each fragment: ask for the next before consuming more.
     pub fn consume(&mut self, bytes: usize) {
         let bytes = bytes.min(self.fragment_bytes);
         self.fragment_bytes = 0;
         self.left_bytes -= bytes;
-        self.channel.consume(bytes);
+        let ChannelParts { incoming, transport, .. } = self.channel.parts();
+        incoming.consume(transport, bytes);
     }
 }
 

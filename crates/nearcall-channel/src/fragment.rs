@@ -1,26 +1,25 @@
-//! The 8-byte header of a fragment: how messages of any size travel over ways with a largest unit.
+//! The 8-byte header of a fragment: how messages of any size travel over transports with a largest
+//! unit.
 //!
 //! ```text
-//! | message_bytes: u32 | fragment_bytes: 27 bits, 0, 0, 0, ABORT, LAST | fragment_bytes bytes ... |
+//! | message_bytes: u32 | fragment_bytes: 27 bits, 0, 0, 0, ABORT, LAST | bytes ... |
 //! ```
 //!
-//! A message of up to one fragment is one header and its bytes. A longer one is several fragments that
-//! follow each other; each repeats the length of the whole. The last has `LAST`. `ABORT` ends a
-//! message that the sender gave up; it carries no bytes.
-//! Always true of an [`Reassembly`]: the bytes taken so far are at most the message's length, which
-//! is at most the limit. Whatever else a peer announces is a [`Violation`].
-//! Not here: where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
+//! A message of up to one fragment is one header and its bytes. A longer one is several fragments
+//! that follow each other; each repeats the length of the whole. The last has `LAST`. `ABORT` ends
+//! a message that the sender gave up; it carries no bytes.
+//!
+//! **Invariants** of an [`Reassembly`]: the bytes taken so far are at most the message's length,
+//! which is at most the limit. Whatever else a peer announces is a [`Violation`].
+//! **Not here:**
+//! where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
 
 use crate::error::Violation;
+use crate::shm::layout::{ABORT, LAST, LENGTH, PAD};
 
-/// Size of an encoded header, in bytes.
-pub(crate) const HEADER_BYTES: usize = 8;
+pub(crate) use crate::shm::layout::HEADER_BYTES;
 
-const LAST: u32 = 1 << 31;
-const ABORT: u32 = 1 << 30;
-const LENGTH: u32 = (1 << 27) - 1;
-
-/// What one fragment says of itself.
+/// The header of a fragment, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FragmentHeader {
     /// Length of the whole message, the same in each of its fragments.
@@ -29,7 +28,7 @@ pub(crate) struct FragmentHeader {
     pub(crate) fragment_bytes: u32,
     /// The message is complete after this fragment.
     pub(crate) last: bool,
-    /// The sender gave the message up; nothing more of it comes.
+    /// The sender aborted the message; nothing more of it comes.
     pub(crate) abort: bool,
 }
 
@@ -47,7 +46,7 @@ impl FragmentHeader {
         }
     }
 
-    /// The header that gives up a message.
+    /// The header that aborts a message.
     pub(crate) fn aborted(message_bytes: usize) -> Self {
         Self {
             message_bytes: length_u32(message_bytes),
@@ -80,7 +79,7 @@ impl FragmentHeader {
     /// From both words, the first in the low half, if it is data; a ring's bits are passed over.
     #[inline(always)]
     pub(crate) fn plain(word: u64) -> Option<Self> {
-        const NOT_PLAIN: u64 = (ABORT as u64 | 1 << 29) << 32;
+        const NOT_PLAIN: u64 = (ABORT as u64) << 32 | PAD;
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (message_bytes, second) = (word as u32, (word >> 32) as u32);
         (word & NOT_PLAIN == 0).then_some(Self {
@@ -117,7 +116,7 @@ pub(crate) enum Step {
     More,
     /// The bytes belong to the message and complete it.
     Complete,
-    /// The message is given up.
+    /// The message is aborted.
     Aborted,
 }
 
@@ -168,7 +167,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether the fragment is a whole message by itself, and no other is under way.
+    /// Returns whether the fragment is a whole message by itself, and no other is under way.
     ///
     /// The same judgement as [`handle`](Self::handle), for the commonest case, without a branch to
     /// any other.

@@ -2,7 +2,7 @@
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
 //! are committed there. Not for anybody else.
-//! Not here: stored runs (`nearcall-bench`).
+//! **Not here:** stored runs (`nearcall-bench`).
 
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
 
@@ -11,7 +11,7 @@ use crate::error::Violation;
 use crate::fragment::{FragmentHeader, Reassembly};
 use crate::limits;
 use crate::packet::Packet;
-use crate::shm::bell::Ringer;
+use crate::shm::doorbell::Waker;
 use crate::shm::layout::{
     CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, fragment_range,
 };
@@ -47,11 +47,11 @@ pub fn address(bytes: &[u8]) {
 /// Both ends of the smallest ring that takes pages late, whose other end writes anything into its
 /// memory at any time.
 ///
-/// The bytes are steps of a first byte, which chooses, and what it needs:
-/// `0 place:u8 word:u64` writes a frame's word, `1` reads a fragment, `2 consumed:u64` claims to have
-/// read so far, `3 length:u16` sends a fragment, `4 length:u16` gives a reserved fragment up, `5
-/// length:u16` asks for room for a message, `6 sleep:u32` says how it sleeps. Numbers are
-/// little-endian. An end stops at its first violation, as a channel does.
+/// The bytes are steps of a first byte, which chooses, and what it needs: `0 place:u8 word:u64`
+/// writes a frame's word, `1` reads a fragment, `2 consumed:u64` claims to have read so far, `3
+/// length:u16` sends a fragment, `4 length:u16` gives a reserved fragment up, `5 length:u16` asks
+/// for room for a message, `6 sleep:u32` says how it sleeps. Numbers are little-endian. An end
+/// stops at its first violation, as a channel does.
 ///
 /// # Panics
 ///
@@ -88,7 +88,7 @@ struct Ends {
     hostile: OwnRegion,
     reader: Option<(Consumer, Reassembly)>,
     writer: Option<Producer>,
-    ringer: Ringer,
+    waker: Waker,
 }
 
 impl Ends {
@@ -97,10 +97,10 @@ impl Ends {
         let (own, _) = region_pair_private(capacity.region_bytes());
         let (hostile, peer) = region_pair_private(capacity.region_bytes());
         let reassembly = Reassembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
-        let ringer = Ringer::default();
+        let waker = Waker::default();
         let writer = Some(Producer::new(capacity, Pages::First));
         let reader = Some((Consumer::new(capacity, Pages::First), reassembly));
-        Self { capacity, own, peer, hostile, reader, writer, ringer }
+        Self { capacity, own, peer, hostile, reader, writer, waker }
     }
 
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
@@ -132,8 +132,8 @@ impl Ends {
                 self.hostile.store32(SLEEP, sleep, Ordering::Relaxed);
                 // At most one ring for each word that it writes, whatever that is.
                 let rings = [
-                    self.ringer.owes_for_message(&self.peer),
-                    self.ringer.owes_for_room(&self.peer),
+                    self.waker.target_for_message(&self.peer),
+                    self.waker.target_for_room(&self.peer),
                 ];
                 assert!(rings.iter().flatten().count() <= 1);
             }
@@ -155,7 +155,7 @@ impl Ends {
         };
         let Some((header, place)) = fragment else { return Ok(()) };
         let length = header.fragment_bytes as usize;
-        if plain.is_none() && consumer.is_note() {
+        if plain.is_none() && consumer.is_indirect() {
             // Who takes it judges it in `lane.rs`, outside of the ring.
             let _ = self.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
             reassembly.handle(header)?;

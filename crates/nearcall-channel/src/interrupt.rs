@@ -1,18 +1,22 @@
-//! Calls an end out of a sleep inside its mechanism, for mechanisms that no event loop can wait on.
+//! Interrupts the sleep of an end inside its mechanism, for mechanisms that no event loop can wait
+//! on.
 //!
 //! A futex, a semaphore, a condition variable and a System V queue have no descriptor, so an event
 //! loop has to sleep in the receive itself. What else it waits for is one descriptor, its epoll;
 //! when that becomes readable the receive ends early.
-//! Always true: an interruption ends waits between messages only, so no message is lost by it; one
-//! interruption comes for each arming at most.
-//! Not here: the watching and the waking (`watch.rs`).
+//!
+//! **Invariants:** an interruption ends waits between messages only, so no message is lost by it;
+//! one interruption comes for each arming at most.
+//! **Not here:** the watching and the waking
+//! (`liveness.rs`).
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::watch::{Life, Watcher, watcher};
+use crate::liveness::PeerLiveness;
+use crate::watcher::{Watcher, watcher};
 
 /// Ends waits of its endpoint when a descriptor is readable, until it is dropped.
 ///
@@ -23,25 +27,25 @@ pub struct Interrupt {
     /// Our own duplicate, so that it stays registered as long as we live.
     fd: OwnedFd,
     token: u64,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
 }
 
 impl Interrupt {
-    pub(crate) fn new(life: &Arc<Life>, fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let token = life.token().ok_or(io::ErrorKind::Unsupported)?;
+    pub(crate) fn new(liveness: &Arc<PeerLiveness>, fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let token = liveness.token().ok_or(io::ErrorKind::Unsupported)?;
         let (watcher, fd) = (watcher()?, fd.try_clone_to_owned()?);
-        if !life.begin_interruptions() {
+        if !liveness.begin_interruptions() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         // From here on its drop takes everything back.
-        let interrupt = Self { watcher, fd, token, life: Arc::clone(life) };
+        let interrupt = Self { watcher, fd, token, liveness: Arc::clone(liveness) };
         interrupt.watcher.add_interruption(interrupt.fd.as_fd(), token)?;
         Ok(interrupt)
     }
 
-    /// Whether the interruption has come since the last arming. One load.
+    /// Returns whether the interruption has come since the last arming. One load.
     pub fn has_fired(&self) -> bool {
-        self.life.is_interrupted()
+        self.liveness.is_interrupted()
     }
 
     /// Lets the endpoint wait again, and be interrupted again; at once if the descriptor is still
@@ -51,7 +55,7 @@ impl Interrupt {
     ///
     /// The kernel's.
     pub fn rearm(&mut self) -> io::Result<()> {
-        match self.life.take_interruption() {
+        match self.liveness.take_interruption() {
             true => self.watcher.renew_interruption(self.fd.as_fd(), self.token),
             false => Ok(()),
         }
@@ -60,7 +64,7 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        self.watcher.end_interruptions(self.fd.as_fd(), &self.life);
+        self.watcher.end_interruptions(self.fd.as_fd(), &self.liveness);
     }
 }
 

@@ -1,17 +1,17 @@
 //! Channels through objects of the kernel: bytes or packets that it copies from end to end.
 //!
-//! Always true: under `Deadline::NOW` no call waits, whatever flags the other end may have set on
-//! a file that both share; a wait ends when the other end is gone, because the object tells, or
-//! because the watcher (`watch.rs`) marked the life and woke the sleeper.
-//! Not here: what is a byte stream (`kernel/stream.rs`) and what keeps packets apart
-//! (`kernel/packet.rs`); the objects themselves, one file each.
+//! **Invariants:** under `Deadline::NOW` no call waits, whatever flags the other end may have set
+//! on a file that both share; a wait ends when the other end is gone, because the object reports
+//! it, or because the watcher (`liveness.rs`) marked the life and woke the sleeper. **Not here:**
+//! what is a byte stream (`kernel/stream.rs`) and what keeps packets apart (`kernel/packet.rs`);
+//! the objects themselves, one file each.
 
 use std::io;
 
-use crate::channel::Interest;
 use crate::limits::SPINS_PER_LIFE_CHECK;
+use crate::liveness::PeerLiveness;
+use crate::wait::Interest;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::watch::Life;
 
 pub(crate) mod cma;
 pub(crate) mod fifo;
@@ -28,67 +28,67 @@ pub(crate) mod vmsplice;
 
 /// How one system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Try {
+pub(crate) enum Attempt {
     /// Never waits.
-    Now,
+    NonBlocking,
     /// Waits in the call. May come back with nothing after a wake-up.
     Blocking,
 }
 
 /// A pair of kernel objects that can be waited for.
-pub(crate) trait Line: Send {
+pub(crate) trait FdPair: Send {
     /// Waits until a try for `interest` may succeed or `deadline` has passed. True: it may.
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool>;
 }
 
-/// How an end waits on its line: the policy, and what tells of the other end's death.
-pub(crate) struct Patience {
+/// How an end waits: the policy, and what reports the other end's death.
+pub(crate) struct WaitStrategy {
     pub(crate) wait: WaitPolicy,
-    /// Absent where the kernel object itself tells.
-    pub(crate) life: Option<std::sync::Arc<Life>>,
+    /// Absent where the kernel object itself reports it.
+    pub(crate) liveness: Option<std::sync::Arc<PeerLiveness>>,
 }
 
-impl Patience {
-    /// Whether the other end is known to be gone.
+impl WaitStrategy {
+    /// Returns whether the other end is known to be gone.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.is_gone())
+        self.liveness.as_ref().is_some_and(|liveness| liveness.is_gone())
     }
 
-    /// Whether a wait has to end as if its deadline had passed.
+    /// Returns whether a wait has to end as if its deadline had passed.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.is_interrupted())
+        self.liveness.as_ref().is_some_and(|liveness| liveness.is_interrupted())
     }
 
-    /// Whether waits may be interrupted.
+    /// Returns whether waits may be interrupted.
     #[inline]
     pub(crate) fn may_be_interrupted(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.may_be_interrupted())
+        self.liveness.as_ref().is_some_and(|liveness| liveness.may_be_interrupted())
     }
 
-    /// While deaf, waits are not interrupted.
+    /// Sets whether waits may be interrupted.
     #[inline]
-    pub(crate) fn set_deaf(&self, deaf: bool) {
-        if let Some(life) = &self.life {
-            life.set_deaf(deaf);
+    pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        if let Some(liveness) = &self.liveness {
+            liveness.set_interruptible(interruptible);
         }
     }
 
-    /// Makes `attempt` until it gives something, waiting as the policy and `until` say.
+    /// Repeats `attempt` until it returns something, waiting by the policy and until `deadline`.
     ///
     /// `None`: not by the deadline. `BrokenPipe`: the other end is gone, and a last attempt after
     /// that was known gave nothing.
     #[inline]
-    pub(crate) fn until_done<L: Line, T>(
+    pub(crate) fn until_done<L: FdPair, T>(
         &self,
         line: &mut L,
         interest: Interest,
-        until: Deadline,
-        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
-        match (self.wait, until) {
-            (_, Deadline::NOW) => match attempt(line, Try::Now)? {
+        match (self.wait, deadline) {
+            (_, Deadline::NOW) => match attempt(line, Attempt::NonBlocking)? {
                 None if self.is_gone() => self.last(line, attempt),
                 outcome => Ok(outcome),
             },
@@ -99,17 +99,17 @@ impl Patience {
                 if let Some(done) = self.asleep(line, &mut attempt)? {
                     return Ok(Some(done));
                 }
-                self.sleep(line, interest, until, attempt)
+                self.sleep(line, interest, deadline, attempt)
             }
-            (WaitPolicy::Spin, _) => self.spin(line, until, attempt),
+            (WaitPolicy::Spin, _) => self.spin(line, deadline, attempt),
             (WaitPolicy::Block | WaitPolicy::Poll | WaitPolicy::Adaptive, _) => {
-                // Whoever sends usually finds room; whoever receives usually has to wait.
+                // A sender usually finds room; a receiver usually has to wait.
                 if interest == Interest::Send
-                    && let Some(done) = attempt(line, Try::Now)?
+                    && let Some(done) = attempt(line, Attempt::NonBlocking)?
                 {
                     return Ok(Some(done));
                 }
-                self.sleep(line, interest, until, attempt)
+                self.sleep(line, interest, deadline, attempt)
             }
         }
     }
@@ -119,23 +119,25 @@ impl Patience {
     fn asleep<L, T>(
         &self,
         line: &mut L,
-        attempt: &mut impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+        attempt: &mut impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
-        match &self.life {
-            None => attempt(line, Try::Blocking),
-            Some(life) => life.sleep_with(|| attempt(line, Try::Blocking)).unwrap_or(Ok(None)),
+        match &self.liveness {
+            None => attempt(line, Attempt::Blocking),
+            Some(liveness) => {
+                liveness.sleep_while_alive(|| attempt(line, Attempt::Blocking)).unwrap_or(Ok(None))
+            }
         }
     }
 
     fn spin<L, T>(
         &self,
         line: &mut L,
-        until: Deadline,
-        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
-                if let Some(done) = attempt(line, Try::Now)? {
+                if let Some(done) = attempt(line, Attempt::NonBlocking)? {
                     return Ok(Some(done));
                 }
                 std::hint::spin_loop();
@@ -143,34 +145,35 @@ impl Patience {
             if self.is_gone() {
                 return self.last(line, attempt);
             }
-            if until.has_passed() || self.is_interrupted() {
+            if deadline.has_passed() || self.is_interrupted() {
                 return Ok(None);
             }
         }
     }
 
-    fn sleep<L: Line, T>(
+    fn sleep<L: FdPair, T>(
         &self,
         line: &mut L,
         interest: Interest,
-        until: Deadline,
-        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
         loop {
             if self.is_gone() {
                 return self.last(line, attempt);
             }
-            match &self.life {
-                None => line.wait_for(interest, until)?,
-                Some(life) => {
-                    life.sleep_with(|| line.wait_for(interest, until)).unwrap_or(Ok(true))?
-                }
+            match &self.liveness {
+                None => line.wait_for(interest, deadline)?,
+                Some(liveness) => liveness
+                    .sleep_while_alive(|| line.wait_for(interest, deadline))
+                    .unwrap_or(Ok(true))?,
             };
-            if let Some(done) = attempt(line, Try::Now)? {
+            if let Some(done) = attempt(line, Attempt::NonBlocking)? {
                 return Ok(Some(done));
             }
-            // Also when the line says ready: who says so again and again must not hold us here.
-            if (until.has_passed() || self.is_interrupted()) && !self.is_gone() {
+            // Also when the line is ready: a peer that makes it so again and again must not hold us
+            // here.
+            if (deadline.has_passed() || self.is_interrupted()) && !self.is_gone() {
                 return Ok(None);
             }
         }
@@ -181,9 +184,9 @@ impl Patience {
     fn last<L, T>(
         &self,
         line: &mut L,
-        mut attempt: impl FnMut(&mut L, Try) -> io::Result<Option<T>>,
+        mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
-        match attempt(line, Try::Now)? {
+        match attempt(line, Attempt::NonBlocking)? {
             None => Err(io::ErrorKind::BrokenPipe.into()),
             done => Ok(done),
         }
@@ -192,7 +195,7 @@ impl Patience {
 
 /// Makes "not now" an answer instead of an error.
 #[inline]
-pub(crate) fn not_now<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+pub(crate) fn nonblocking<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -7,22 +7,22 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod channel;
+mod channel;
 mod control;
 pub mod endpoint;
 pub mod error;
+mod fds;
 mod fragment;
-mod fragments;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
 pub mod interrupt;
 mod kernel;
 pub mod limits;
+mod liveness;
 pub mod mechanism;
 mod open;
 mod packet;
-mod remote;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
@@ -30,20 +30,18 @@ pub mod spin;
 mod sync;
 mod transport;
 pub mod wait;
-pub mod watch;
+mod watcher;
 
 pub use address::{Address, BadAddress};
-pub use channel::{Channel, Interest, Readiness};
 pub use endpoint::{Claim, Endpoint, Message};
-pub use error::{ReceiveError, SendError, Violation};
+pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use handshake::{
-    HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
+    BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
 };
 pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
-pub use open::OpenError;
 pub use packet::{Refusal, VERSION, Version};
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
-pub use wait::{Deadline, UnknownWaitPolicy, WaitPolicy};
+pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};

@@ -1,6 +1,9 @@
-//! Every bound of the channel crate: its default, its unit and its reason.
+//! The bounds of the channel crate: each with its default, its unit and its reason.
 //!
-//! A bound that both ends must share travels in the handshake; the smaller value wins.
+//! **Invariants:** a bound that both ends must share travels in the handshake; the smaller value
+//! wins.
+//! **Not here:** the sizes of one mechanism's packets and buffers, which its file has, and shared
+//! memory (`shm/layout.rs`).
 
 use std::time::Duration;
 
@@ -38,7 +41,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
 ///
-/// A process that dies is heard of at once; this is for cables and machines. Longer than a network
+/// A process that dies is noticed at once; this is for cables and machines. Longer than a network
 /// needs to find another way.
 pub const REMOTE_SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -92,3 +95,87 @@ pub const SEGMENT_BYTES_PER_END_MAX: usize = SLOT_BYTES_PER_END_MAX + (8 << 20);
 
 /// How often a spinning waiter looks whether the other end still lives, in rounds.
 pub const SPINS_PER_LIFE_CHECK: u32 = 64;
+
+// ---- Receiving and sending ----
+
+/// Messages that one receive begins and then drops, because their sender aborts them.
+///
+/// A correct sender seldom gives up one; a hostile one could give up one after the other, and keep
+/// a receive that must not wait busy forever.
+pub(crate) const ABORTED_PER_RECEIVE_MAX: u32 = 64;
+
+/// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
+pub(crate) const REASSEMBLY_STEP_BYTES: usize = 16 << 10;
+
+/// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
+/// after sends with `Deadline::NOW` into a full way.
+pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
+
+// ---- Doorbells and lanes ----
+
+/// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
+/// once for each sleep.
+pub(crate) const RINGS_PER_READ: usize = 64;
+
+/// What one read of a flood takes, in bytes.
+pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;
+
+/// Most reads of a flood at once: a socket of the usual size is empty then.
+pub(crate) const FLOOD_READS_MAX: usize = 16;
+
+/// Polls that find nothing between two checks of the other end, for callers that do not wait.
+pub(crate) const EMPTY_POLLS_PER_CHECK: u32 = 16;
+
+/// Between two looks at the bell, which are system calls, in nanoseconds: a death is to be noticed
+/// within 100 ms.
+pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
+
+/// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway.
+/// Above, a second cache line for the note costs less than the ring's frames, which begin anywhere.
+pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
+
+/// How long an unused lane is kept. Making one takes some tens of microseconds, so an end that
+/// needs one each second does not feel it.
+pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
+
+/// How often a reader wakes up to see whether the lane was taken back.
+pub(crate) const LANE_CHECKS_MAX: u32 = 4;
+
+/// Fragments that go through the ring before a lane is asked for again that could not be had.
+pub(crate) const LANE_RETRY_FRAGMENTS: u32 = 64;
+
+// ---- Noticing a death ----
+
+/// The longest single wait: short enough that a death is noticed well within 100 ms, long enough
+/// that a sleeping end costs next to nothing.
+pub(crate) const MONITOR_SLICE: Duration = Duration::from_millis(10);
+
+/// Who is still inside a condition variable so long after the death will not come out by itself.
+pub(crate) const MONITOR_STUCK: Duration = Duration::from_millis(25);
+
+/// How long the watcher leaves a sleeper that did not wake up before it tries again.
+pub(crate) const WAKE_RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+// ---- Spinning ----
+
+/// Looks between two readings of the clock, and before the first one. As many take about a
+/// microsecond: an answer that comes faster never pays for a clock.
+pub(crate) const POLLS_PER_CLOCK: u32 = 64;
+
+/// A spin lasts as long as so many wake-ups. With one, spinning and then sleeping costs at most
+/// twice the better of both. But an answer takes the other end's wake-up and its work, so that an
+/// end that gives up earlier never meets one that is awake; and a wake-up is dearer the longer a
+/// CPU was idle, than it is when it is measured.
+pub(crate) const WAKE_UPS_PER_SPIN: u64 = 5;
+
+/// A twentieth of a CPU, at worst, for waits that cannot be foreseen. What can be foreseen costs
+/// far less, see `spin/budget.rs`.
+pub(crate) const CPU_PERCENT_DEFAULT: u8 = 5;
+
+/// How often a waiter looks whether its CPUs or the cost of a wake-up have changed, in sleeps.
+pub(crate) const SLEEPS_PER_RECALIBRATION: u32 = 16;
+
+// ---- The handshake over TCP ----
+
+/// The shortest time for an attempt to connect, in case the time ran out between two.
+pub(crate) const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);

@@ -1,13 +1,14 @@
 //! The one table of mechanisms: names, what each can do, and how it is opened.
 //!
-//! Always true: a name is stable, since it stands in addresses, command lines and stored runs.
+//! **Invariants:** a name is stable, since it stands in addresses, command lines and stored runs.
 //! The conformance suite runs over this table and checks what each row claims; what a message
 //! costs (`mechanism/costs.rs`) is counted by `nearcall profile`.
-//! Not here: what the mechanisms do (`kernel/`, `shm/`).
+//! **Not here:** what the mechanisms do (`kernel/`, `shm/`).
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::{Unsupported, debug_as_display};
 use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
@@ -105,7 +106,8 @@ pub struct Capabilities {
     pub atomic_message_bytes_max: Option<u32>,
     /// A hostile peer can neither change what we wrote nor hold a lock that we need.
     pub isolation: bool,
-    /// The kernel object itself tells that the other end died; otherwise the control line does.
+    /// The kernel object itself reports the death of the other end; otherwise the control line
+    /// does.
     pub tells_of_death: bool,
     /// All that an end had sent when it was killed can still be received.
     pub delivers_after_death: bool,
@@ -126,8 +128,8 @@ pub(crate) struct Row {
     pub(crate) wake_up: &'static str,
     pub(crate) waits: &'static [WaitPolicy],
     pub(crate) capabilities: Capabilities,
-    /// Whether this kernel can do it now; the text says what is missing.
-    pub(crate) probe: fn() -> Result<(), String>,
+    /// Tries whether this kernel can do it now.
+    pub(crate) probe: fn() -> Result<(), Unsupported>,
     pub(crate) offer: OfferFn,
     pub(crate) accept: AcceptFn,
 }
@@ -177,9 +179,9 @@ impl Mechanism {
     ///
     /// # Errors
     ///
-    /// What is missing, in words that name the limit or the permission.
+    /// What is missing: the text of an [`Unsupported`], which names the limit or the permission.
     pub fn supported(self) -> Result<(), String> {
-        (self.row().probe)()
+        (self.row().probe)().map_err(|reason| reason.to_string())
     }
 }
 
@@ -190,7 +192,7 @@ impl fmt::Display for Mechanism {
 }
 
 /// A word that names no mechanism.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownMechanism {
     /// The word.
     pub word: String,
@@ -210,6 +212,8 @@ impl fmt::Display for UnknownMechanism {
 }
 
 impl std::error::Error for UnknownMechanism {}
+
+debug_as_display!(UnknownMechanism);
 
 impl FromStr for Mechanism {
     type Err = UnknownMechanism;

@@ -8,8 +8,8 @@
 //!                                <--  READY
 //! ```
 //!
-//! Always true: whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
-//! Not here: who sends what when (`handshake.rs`).
+//! **Invariants:** whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
+//! **Not here:** who sends what when (`handshake.rs`).
 
 use crate::error::Violation;
 use crate::limits::HANDSHAKE_PACKET_BYTES_MAX;
@@ -39,7 +39,7 @@ pub(crate) enum Packet {
     Refusal { code: Refusal, text: String },
 }
 
-/// Why one end refuses to go on. The text says it to people, this to programs.
+/// Why one end refuses to go on. The text is for people, this for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The versions do not fit.

@@ -2,7 +2,7 @@
 //!
 //! `$NEARCALL_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/nearcall`, else `/run/nearcall` for root, else
 //! `/tmp/nearcall-UID`. Always true: a directory that is used belongs to this user and nobody
-//! else may enter it, so nobody else can put a socket there.
+//! else may enter it, so no other process can put a socket there.
 
 use std::env;
 use std::io;

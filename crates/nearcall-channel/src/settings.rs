@@ -1,19 +1,18 @@
 //! What both ends agreed on, and what a mechanism may know of its connection.
 //!
-//! Always true: the numbers lie within `limits.rs`, whoever asked for them.
-//! Not here: asking for them (`options` of `handshake.rs`).
+//! **Invariants:** the numbers lie within `limits.rs`, whichever end asked for them.
+//! **Not here:** asking for them (`options` of `handshake.rs`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::control::Control;
-use crate::open::OpenError;
+use crate::liveness::PeerLiveness;
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
-use crate::watch::Life;
 
-/// Who the other end is, as the kernel says; never as the peer says.
+/// The identity of the other end as the kernel reports it, never as the peer does.
 #[derive(Debug, Clone)]
 pub struct PeerIdentity {
     /// Process id, unless the peer lives in a PID namespace that we cannot see.
@@ -26,12 +25,12 @@ pub struct PeerIdentity {
     pub pidfd: Option<Arc<OwnedFd>>,
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Debug, Clone)]
 pub enum Peer {
     /// A process of this machine.
     Process(PeerIdentity),
-    /// Whoever reached us over the network from this address: nobody vouches for more.
+    /// A client that connected over the network from this address; its identity is not verified.
     Remote(SocketAddr),
 }
 
@@ -49,7 +48,7 @@ impl Peer {
         self.process().and_then(|identity| identity.pid)
     }
 
-    /// What refers to it for ever, if the kernel gave it.
+    /// Returns its pidfd, if the kernel has one.
     pub(crate) fn pidfd(&self) -> Option<&Arc<OwnedFd>> {
         self.process().and_then(|identity| identity.pidfd.as_ref())
     }
@@ -69,32 +68,7 @@ pub struct Settings {
     /// The other end.
     pub peer: Peer,
     /// Whether the other end still lives.
-    pub life: Arc<Life>,
+    pub liveness: Arc<PeerLiveness>,
     /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,
-}
-
-/// What one end hands to the other to open a mechanism: a few bytes and descriptors.
-#[derive(Debug, Default)]
-pub struct Parts {
-    /// At most 256 bytes, in a form that only the mechanism knows.
-    pub bytes: Vec<u8>,
-    /// At most [`HANDSHAKE_DESCRIPTORS_MAX`](crate::limits::HANDSHAKE_DESCRIPTORS_MAX).
-    pub descriptors: Vec<OwnedFd>,
-}
-
-impl Parts {
-    /// Exactly `N` descriptors, no more and no fewer.
-    pub(crate) fn take_descriptors<const N: usize>(&mut self) -> Result<[OwnedFd; N], OpenError> {
-        let descriptors = std::mem::take(&mut self.descriptors);
-        descriptors.try_into().map_err(|_| OpenError::bad_parts("another number of descriptors"))
-    }
-
-    /// For who has taken all that it needs: anything left is not for us.
-    pub(crate) fn expect_nothing_more(self) -> Result<(), OpenError> {
-        match self.bytes.is_empty() && self.descriptors.is_empty() {
-            true => Ok(()),
-            false => Err(OpenError::bad_parts("more than this mechanism needs")),
-        }
-    }
 }

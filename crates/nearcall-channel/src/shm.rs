@@ -1,8 +1,8 @@
 //! Channels through shared memory: one ring, one layout, many doorbells.
 //!
-//! Always true: each end writes only its own memory file; whatever the other end wrote is loaded
-//! once and judged; while nobody sleeps, no system call is made.
-//! Not here: the bounded buffer and the queue under a mutex, which have their own structures
+//! **Invariants:** each end writes only its own memory file; whatever the other end wrote is loaded
+//! once and judged; while neither end sleeps, no system call is made.
+//! **Not here:** the bounded buffer and the queue under a mutex, which have their own structures
 //! (`shm/condvar.rs`, `shm/queue.rs`).
 
 use std::os::fd::OwnedFd;
@@ -11,43 +11,49 @@ use std::sync::Arc;
 use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
-use crate::channel::{Interest, Readiness};
+use crate::channel;
+use crate::error::OpenError;
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
-use crate::fragments::FragmentChannel;
-use crate::limits::{FRAGMENT_BYTES, SPINS_PER_LIFE_CHECK};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
-use crate::shm::bell::{Doorbell, Memory, Ringer, SleepOn, Sleeper};
-use crate::shm::lane::{
-    LANE_IDLE, LANE_SLOTS, LaneIn, LaneOut, NOTE_BYTES, RING_FRAGMENT_BYTES_MAX,
+use crate::limits::{
+    BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE,
+    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK,
 };
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
+use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
+use crate::shm::lane::{LaneIn, LaneOut};
+use crate::shm::layout::lane::{INDIRECT_BYTES, LANE_SLOTS};
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::watch::{Life, WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 pub(crate) mod arena;
-pub(crate) mod bell;
 pub(crate) mod condvar;
+pub(crate) mod doorbell;
 pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod monitor;
 pub(crate) mod queue;
 pub(crate) mod ring;
+pub(crate) mod segment_table;
 pub(crate) mod segments;
 
 /// One end: two rings and a doorbell.
-struct ShmWay<D> {
+struct ShmTransport<D> {
     memory: Memory,
     doorbell: D,
     producer: Producer,
     consumer: Consumer,
-    sleeper: Sleeper,
-    ringer: Ringer,
+    waiter: Waiter,
+    waker: Waker,
     /// Whether the other end may ever sleep.
     rings: bool,
     /// Where the reserved fragment begins, and its length.
@@ -65,12 +71,12 @@ struct ShmWay<D> {
     rung_at: u64,
     wait: WaitPolicy,
     spinner: Spinner,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     /// For the watch, if it begins late.
     settings: Settings,
     watch: Option<WatchGuard>,
-    /// Looks in vain that were not allowed to wait, and fragments sent through the lane.
-    vain_looks: u32,
+    /// Polls that found nothing and were not allowed to wait, and fragments sent through the lane.
+    empty_polls: u32,
     /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
 }
@@ -88,9 +94,9 @@ struct Lanes {
 /// What two doorbells need to meet: made by the server, completed by the client.
 pub(crate) trait Meet: Doorbell + Sized + 'static {
     /// The server's doorbell, and what the client needs for its own.
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError>;
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError>;
     /// The client's doorbell.
-    fn accept(settings: &Settings, parts: Parts) -> Result<Self, OpenError>;
+    fn accept(settings: &Settings, parts: ChannelFds) -> Result<Self, OpenError>;
 }
 
 /// Opens the server's end of the ring with doorbell `D`.
@@ -100,13 +106,12 @@ pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
     let (doorbell, mut parts) = D::offer(settings)?;
     parts.descriptors.insert(0, fd);
     let settings = settings.clone();
-    let finish = move |mut answer: Parts| {
+    let finish = move |mut answer: ChannelFds| {
         let [fd] = answer.take_descriptors()?;
         answer.expect_nothing_more()?;
         let peer = layout::open(fd, capacity, pages::<D>())?;
-        let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, &settings)?;
-        let channel = FragmentChannel::new(way, settings.message_bytes_max);
-        Ok(Box::new(channel) as Box<dyn crate::channel::Channel>)
+        let transport = ShmTransport::new(Memory { own, peer }, doorbell, capacity, &settings)?;
+        Ok(channel::over(transport, settings.message_bytes_max))
     };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
@@ -114,7 +119,7 @@ pub(crate) fn offer<D: Meet>(settings: &Settings) -> Result<Offer, OpenError> {
 /// Opens the client's end of the ring with doorbell `D`.
 pub(crate) fn accept<D: Meet>(
     settings: &Settings,
-    mut parts: Parts,
+    mut parts: ChannelFds,
 ) -> Result<Accepted, OpenError> {
     let capacity = Capacity::at_least(settings.buffer_bytes);
     if parts.descriptors.is_empty() {
@@ -123,9 +128,9 @@ pub(crate) fn accept<D: Meet>(
     let peer = layout::open(parts.descriptors.remove(0), capacity, pages::<D>())?;
     let (own, fd) = create::<D>(capacity, settings)?;
     let doorbell = D::accept(settings, parts)?;
-    let way = ShmWay::new(Memory { own, peer }, doorbell, capacity, settings)?;
-    let channel = Box::new(FragmentChannel::new(way, settings.message_bytes_max));
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
+    let transport = ShmTransport::new(Memory { own, peer }, doorbell, capacity, settings)?;
+    let channel = channel::over(transport, settings.message_bytes_max);
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Accepted { parts, channel })
 }
 
@@ -133,28 +138,28 @@ fn create<D: Doorbell>(
     capacity: Capacity,
     settings: &Settings,
 ) -> Result<(OwnRegion, OwnedFd), OpenError> {
-    layout::create(capacity, pages::<D>(), D::THRIFTY && settings.wait == WaitPolicy::Spin)
+    layout::create(capacity, pages::<D>(), D::LAZY_COMMIT && settings.wait == WaitPolicy::Spin)
 }
 
 fn pages<D: Doorbell>() -> Pages {
-    if D::THRIFTY { Pages::First } else { Pages::All }
+    if D::LAZY_COMMIT { Pages::First } else { Pages::All }
 }
 
-impl<D: Doorbell> ShmWay<D> {
+impl<D: Doorbell> ShmTransport<D> {
     fn new(
         memory: Memory,
         doorbell: D,
         capacity: Capacity,
         settings: &Settings,
     ) -> Result<Self, OpenError> {
-        let mut way = Self {
-            rings: !D::THRIFTY || !layout::never_sleeps(&memory.peer),
+        let mut transport = Self {
+            rings: !D::LAZY_COMMIT || !layout::never_sleeps(&memory.peer),
             memory,
             doorbell,
             producer: Producer::new(capacity, pages::<D>()),
             consumer: Consumer::new(capacity, pages::<D>()),
-            sleeper: Sleeper::default(),
-            ringer: Ringer::default(),
+            waiter: Waiter::default(),
+            waker: Waker::default(),
             reserved: (layout::FRAMES, 0),
             current: (0, 0),
             lanes: Lanes::new::<D>(capacity, settings),
@@ -164,22 +169,22 @@ impl<D: Doorbell> ShmWay<D> {
             rung_at: 0,
             wait: settings.wait,
             spinner: Spinner::new(settings.spin),
-            life: Arc::clone(&settings.life),
+            liveness: Arc::clone(&settings.liveness),
             settings: settings.clone(),
             watch: None,
-            vain_looks: 0,
+            empty_polls: 0,
             bell_looked_ns: 0,
         };
-        if !D::THRIFTY {
-            way.watch_over().map_err(OpenError::doing("watching the other end"))?;
+        if !D::LAZY_COMMIT {
+            transport.watch_over().map_err(OpenError::doing("watching the other end"))?;
         }
-        Ok(way)
+        Ok(transport)
     }
 
     /// From now on the death of the other end wakes this one.
     fn watch_over(&mut self) -> std::io::Result<()> {
-        let waker = self.doorbell.waker(&self.memory);
-        self.watch = Some(watch(&self.settings, move |_| waker())?);
+        let local_wake = self.doorbell.local_wake(&self.memory);
+        self.watch = Some(watch(&self.settings, move |_| local_wake())?);
         Ok(())
     }
 
@@ -189,24 +194,24 @@ impl<D: Doorbell> ShmWay<D> {
     fn wait_until(
         &mut self,
         interest: Interest,
-        until: Deadline,
+        deadline: Deadline,
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
-        if self.sleeper.is_announced() {
-            self.come_back();
+        if self.waiter.is_announced() {
+            self.end_announced_sleep();
         }
         match ready(self) {
-            0 if until != Deadline::NOW => self.wait_long(interest, until, ready),
-            0 if D::THRIFTY => self.look_in_vain(),
+            0 if deadline != Deadline::NOW => self.wait_long(interest, deadline, ready),
+            0 if D::LAZY_COMMIT => self.record_empty_poll(),
             word => word,
         }
     }
 
     /// Nothing there for a caller that does not wait: it may be one that spins, and never sleeps.
     #[inline]
-    fn look_in_vain(&mut self) -> u64 {
-        self.vain_looks = self.vain_looks.wrapping_add(1);
-        if self.vain_looks.is_multiple_of(LOOKS_PER_TURN) {
+    fn record_empty_poll(&mut self) -> u64 {
+        self.empty_polls = self.empty_polls.wrapping_add(1);
+        if self.empty_polls.is_multiple_of(EMPTY_POLLS_PER_CHECK) {
             self.look_around();
         }
         0
@@ -216,41 +221,41 @@ impl<D: Doorbell> ShmWay<D> {
     #[cold]
     fn look_around(&mut self) {
         // The other end may sleep for the room that we have made, and have nothing for us before.
-        self.ring_for_room_if_owed(0);
-        if D::THRIFTY && self.watch.is_none() {
-            // By the clock: whoever looks seldom, or for short times, must hear of it as well.
+        self.ring_for_room(0);
+        if D::LAZY_COMMIT && self.watch.is_none() {
+            // By the clock: an end that polls seldom, or for short times, must notice it as well.
             let now_ns = clock::monotonic_ns();
-            if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_INTERVAL_NS {
+            if now_ns.saturating_sub(self.bell_looked_ns) >= BELL_CHECK_INTERVAL_NS {
                 self.bell_looked_ns = now_ns;
-                // Nobody but the bell's hang-up would tell of a death.
-                self.doorbell.silence();
+                // Only the hang-up of the bell reports a death.
+                self.doorbell.clear();
             }
         }
     }
 
     /// An event loop slept on our descriptor and has come back.
     #[cold]
-    fn come_back(&mut self) {
-        self.sleeper.end(&self.memory.own);
-        self.doorbell.silence();
+    fn end_announced_sleep(&mut self) {
+        self.waiter.end(&self.memory.own);
+        self.doorbell.clear();
     }
 
     #[inline(always)]
     fn wait_long(
         &mut self,
         interest: Interest,
-        until: Deadline,
+        deadline: Deadline,
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
         match self.wait {
-            WaitPolicy::Spin => self.spin_until(until, ready),
-            WaitPolicy::Adaptive => self.spin_then_sleep_until(interest, until, ready),
-            WaitPolicy::Block | WaitPolicy::Poll => self.sleep_until(interest, until, ready),
+            WaitPolicy::Spin => self.spin_until(deadline, ready),
+            WaitPolicy::Adaptive => self.spin_then_sleep_until(interest, deadline, ready),
+            WaitPolicy::Block | WaitPolicy::Poll => self.sleep_until(interest, deadline, ready),
         }
     }
 
     #[inline(always)]
-    fn spin_until(&mut self, until: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
+    fn spin_until(&mut self, deadline: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
@@ -259,10 +264,10 @@ impl<D: Doorbell> ShmWay<D> {
                     return word;
                 }
             }
-            if D::THRIFTY {
+            if D::LAZY_COMMIT {
                 self.look_around();
             }
-            if self.life.is_gone() || until.has_passed() {
+            if self.liveness.is_gone() || deadline.has_passed() {
                 return ready(self);
             }
         }
@@ -272,7 +277,7 @@ impl<D: Doorbell> ShmWay<D> {
     fn spin_then_sleep_until(
         &mut self,
         interest: Interest,
-        until: Deadline,
+        deadline: Deadline,
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
         let mut plan = self.spinner.begin();
@@ -285,23 +290,24 @@ impl<D: Doorbell> ShmWay<D> {
             }
             if plan.is_at_clock() {
                 self.look_around();
-                if self.life.is_gone() || until.has_passed() {
+                if self.liveness.is_gone() || deadline.has_passed() {
                     self.spinner.record_timeout(plan);
                     return ready(self);
                 }
             }
         }
-        let word = self.sleep_until(interest, until, ready);
+        let word = self.sleep_until(interest, deadline, ready);
         if word != 0 {
             self.spinner.record_wake(plan);
         }
         word
     }
 
-    /// Where to sleep in here: on the futex only if somebody tells us there of the other's death.
+    /// Chooses where to sleep: on the futex only if the watcher reports the other end's death
+    /// there.
     fn sleeps_on(&mut self) -> SleepOn {
         let on = self.doorbell.sleeps_on();
-        let unwatched = D::THRIFTY && on == SleepOn::Futex && self.watch.is_none();
+        let unwatched = D::LAZY_COMMIT && on == SleepOn::Futex && self.watch.is_none();
         if unwatched && self.watch_over().is_err() { SleepOn::Descriptor } else { on }
     }
 
@@ -309,42 +315,42 @@ impl<D: Doorbell> ShmWay<D> {
     fn sleep_until(
         &mut self,
         interest: Interest,
-        until: Deadline,
+        deadline: Deadline,
         ready: impl Fn(&mut Self) -> u64,
     ) -> u64 {
-        self.ring_for_room_if_owed(0);
+        self.ring_for_room(0);
         let on = self.sleeps_on();
         loop {
-            self.tend_lanes(interest);
+            self.maintain_lanes(interest);
             self.doorbell.prepare(&self.memory);
-            // Before the announcement: a ring for this very sleep must not be in the ticket.
-            let ticket = self.doorbell.ticket(&self.memory);
-            self.sleeper.begin(&self.memory.own, interest, on);
+            // Before the announcement: a ring for this very sleep must not be in the epoch.
+            let epoch = self.doorbell.epoch(&self.memory);
+            self.waiter.begin(&self.memory.own, interest, on);
             let word = ready(self);
             if word != 0 {
-                self.sleeper.end(&self.memory.own);
+                self.waiter.end(&self.memory.own);
                 return word;
             }
             let sleep_end = match &self.lanes {
-                Some(lanes) if lanes.out.is_held() || lanes.incoming.is_worth_a_look() => {
-                    until.min(Deadline::after(LANE_IDLE))
+                Some(lanes) if lanes.out.is_held() || lanes.incoming.may_be_retired() => {
+                    deadline.min(Deadline::after(LANE_IDLE))
                 }
-                _ => until,
+                _ => deadline,
             };
-            let slept = self.life.sleep_with(|| match on {
-                SleepOn::Futex => self.doorbell.sleep(&self.memory, ticket, sleep_end),
+            let slept = self.liveness.sleep_while_alive(|| match on {
+                SleepOn::Futex => self.doorbell.sleep(&self.memory, epoch, sleep_end),
                 SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(sleep_end),
             });
-            self.sleeper.end(&self.memory.own);
+            self.waiter.end(&self.memory.own);
             let word = ready(self);
             if word != 0 {
                 return word;
             }
-            // `None`: gone or interrupted, and of the interruption we may not hear any more.
+            // `None`: gone or interrupted, and the mark of the interruption may be gone again.
             if slept.is_none()
-                || self.life.is_gone()
-                || self.life.is_interrupted()
-                || until.has_passed()
+                || self.liveness.is_gone()
+                || self.liveness.is_interrupted()
+                || deadline.has_passed()
             {
                 return ready(self);
             }
@@ -353,16 +359,21 @@ impl<D: Doorbell> ShmWay<D> {
 
     /// Reserves after a look at the consumer, a wait, a pad or an early wrap.
     #[inline(never)]
-    fn reserve_long(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if self.life.is_gone() {
+    fn reserve_long(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        if self.liveness.is_gone() {
             return Err(SendError::PeerGone);
         }
-        let ready =
-            |way: &mut Self| way.producer.may_reserve(&way.memory.peer, fragment_bytes).into();
-        if self.wait_until(Interest::Send, until, ready) == 0 {
-            return Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full });
+        let ready = |transport: &mut Self| {
+            transport.producer.may_reserve(&transport.memory.peer, fragment_bytes).into()
+        };
+        if self.wait_until(Interest::Send, deadline, ready) == 0 {
+            return Err(if self.liveness.is_gone() {
+                SendError::PeerGone
+            } else {
+                SendError::Full
+            });
         }
-        if D::THRIFTY {
+        if D::LAZY_COMMIT {
             // Who only sends comes by here once in a window.
             self.look_around();
         }
@@ -377,22 +388,23 @@ impl<D: Doorbell> ShmWay<D> {
     fn reserve_in_lane(
         &mut self,
         fragment_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Option<Result<(), SendError>> {
         let lanes = self.lanes.as_mut()?;
-        if self.life.is_gone() {
+        if self.liveness.is_gone() {
             return Some(Err(SendError::PeerGone));
         }
         if !lanes.out.open() {
             return None;
         }
         lanes.wants_slot = false;
-        let ready = |way: &mut Self| {
-            let may = way.producer.may_reserve(&way.memory.peer, NOTE_BYTES) && way.has_slot();
+        let ready = |transport: &mut Self| {
+            let may = transport.producer.may_reserve(&transport.memory.peer, INDIRECT_BYTES)
+                && transport.has_slot();
             u64::from(may)
         };
-        if self.wait_until(Interest::Send, until, ready) == 0 {
-            if self.life.is_gone() {
+        if self.wait_until(Interest::Send, deadline, ready) == 0 {
+            if self.liveness.is_gone() {
                 return Some(Err(SendError::PeerGone));
             }
             if let Some(lanes) = &mut self.lanes {
@@ -400,9 +412,9 @@ impl<D: Doorbell> ShmWay<D> {
             }
             return Some(Err(SendError::Full));
         }
-        self.look_in_vain();
+        self.record_empty_poll();
         let Memory { own, peer } = &self.memory;
-        let place = match self.producer.try_reserve(own, peer, NOTE_BYTES) {
+        let place = match self.producer.try_reserve(own, peer, INDIRECT_BYTES) {
             Ok(place) => place,
             Err(violation) => return Some(Err(violation.into())),
         };
@@ -412,35 +424,35 @@ impl<D: Doorbell> ShmWay<D> {
         Some(Ok(()))
     }
 
-    /// Whether the next slot of our lane is free, or the other end lies about it.
+    /// Returns whether the next slot of our lane is free, or the other end lies about it.
     fn has_slot(&mut self) -> bool {
         let free_at = self.lanes.as_ref().map_or(0, |lanes| lanes.out.free_at());
-        self.producer.was_read(&self.memory.peer, free_at).unwrap_or(true)
+        self.producer.is_read_to(&self.memory.peer, free_at).unwrap_or(true)
     }
 
     /// Before a sleep.
     #[inline]
-    fn tend_lanes(&mut self, interest: Interest) {
+    fn maintain_lanes(&mut self, interest: Interest) {
         if let Some(lanes) = &mut self.lanes
             && lanes.are_held()
         {
-            // Whoever waits for room is about to use it.
+            // An end that waits for room is about to use it.
             if interest == Interest::Receive && !self.reserved_in_lane {
-                let _ = self.producer.was_read(&self.memory.peer, lanes.out.busy_until());
-                lanes.out.tend(self.producer.consumed());
+                let _ = self.producer.is_read_to(&self.memory.peer, lanes.out.busy_until());
+                lanes.out.maintain(self.producer.consumed());
             }
             if !self.current_in_lane {
-                lanes.incoming.tend();
+                lanes.incoming.maintain();
             }
         }
     }
 
-    /// Whether what an event loop waits for is there.
+    /// Returns whether what an event loop waits for is there.
     #[inline]
     fn is_ready(&mut self, interest: Interest) -> bool {
         match interest {
             Interest::Receive => self.consumer.look(&self.memory.peer) != 0,
-            // The largest frame: whoever waits for less finds room even earlier.
+            // The largest frame: a waiter for less finds room even earlier.
             Interest::Send => {
                 let frame = frame_bytes(self.producer.fragment_bytes_max());
                 self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
@@ -452,22 +464,23 @@ impl<D: Doorbell> ShmWay<D> {
 
     /// After reading: lets a sender that sleeps for room go on, once that is worth it.
     #[inline(always)]
-    fn ring_for_room_if_owed(&mut self, worth: u64) {
+    fn ring_for_room(&mut self, worth: u64) {
         let read = self.consumer.head();
         if D::SLEEPS && self.rings && read - self.rung_at >= worth.max(1) {
             self.rung_at = read;
-            if let Some(sleeper) = self.ringer.owes_for_room(&self.memory.peer) {
+            if let Some(waiter) = self.waker.target_for_room(&self.memory.peer) {
                 // A bell that cannot be rung belongs to an end that is going away.
-                let _ = self.doorbell.ring_for(&self.memory, sleeper);
+                let _ = self.doorbell.ring_for(&self.memory, waiter);
             }
         }
     }
 }
 
 impl Lanes {
-    /// Lanes for a ring of fragments of the usual length; whoever asked for a smaller one has it.
+    /// Lanes for a ring of fragments of the usual length; a connection with a smaller ring has
+    /// none.
     fn new<D: Doorbell>(capacity: Capacity, settings: &Settings) -> Option<Self> {
-        let has_lanes = D::THRIFTY && capacity.fragment_bytes_max() == FRAGMENT_BYTES;
+        let has_lanes = D::LAZY_COMMIT && capacity.fragment_bytes_max() == FRAGMENT_BYTES;
         has_lanes.then(|| Self {
             out: LaneOut::new(&settings.control),
             incoming: LaneIn::new(&settings.control),
@@ -481,14 +494,14 @@ impl Lanes {
     }
 }
 
-impl<D: Doorbell> ShmWay<D> {
+impl<D: Doorbell> ShmTransport<D> {
     #[inline(never)]
     fn publish_in_lane(&mut self, header: FragmentHeader) {
         self.reserved_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return };
-        let note = fragment_range(self.reserved.0, NOTE_BYTES);
-        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.note().to_le_bytes());
-        let busy_until = self.producer.publish_note(&self.memory.own, header);
+        let note = fragment_range(self.reserved.0, INDIRECT_BYTES);
+        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.indirect_word().to_le_bytes());
+        let busy_until = self.producer.publish_indirect(&self.memory.own, header);
         lanes.out.used(busy_until);
     }
 
@@ -508,7 +521,7 @@ impl<D: Doorbell> ShmWay<D> {
     #[inline(always)]
     fn memory_of_current(&self) -> &PeerRegion {
         match &self.lanes {
-            Some(lanes) if D::THRIFTY && self.current_in_lane => {
+            Some(lanes) if D::LAZY_COMMIT && self.current_in_lane => {
                 lanes.incoming.region().unwrap_or(&self.memory.peer)
             }
             _ => &self.memory.peer,
@@ -528,7 +541,7 @@ impl<D: Doorbell> ShmWay<D> {
     }
 }
 
-impl<D: Doorbell> Transport for ShmWay<D> {
+impl<D: Doorbell> Transport for ShmTransport<D> {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(self.producer.capacity_bytes())
     }
@@ -544,36 +557,37 @@ impl<D: Doorbell> Transport for ShmWay<D> {
             let fragments = message_bytes.div_ceil(FRAGMENT_BYTES);
             let busy_until = lanes.out.busy_until();
             // Notes, and a last fragment that is short enough for the ring.
-            let frames = fragments * frame_bytes(NOTE_BYTES) + frame_bytes(RING_FRAGMENT_BYTES_MAX);
+            let frames =
+                fragments * frame_bytes(INDIRECT_BYTES) + frame_bytes(RING_FRAGMENT_BYTES_MAX);
             let (producer, peer) = (&mut self.producer, &self.memory.peer);
             return fragments <= LANE_SLOTS
-                && producer.was_read(peer, busy_until).unwrap_or(false)
+                && producer.is_read_to(peer, busy_until).unwrap_or(false)
                 && producer.has_room(peer, 2 * frames as u64).unwrap_or(false);
         }
         self.producer.has_room_for(&self.memory.peer, message_bytes).unwrap_or(false)
     }
 
     #[inline(always)]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if D::THRIFTY
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        if D::LAZY_COMMIT
             && fragment_bytes > RING_FRAGMENT_BYTES_MAX
-            && let Some(outcome) = self.reserve_in_lane(fragment_bytes, until)
+            && let Some(outcome) = self.reserve_in_lane(fragment_bytes, deadline)
         {
             return outcome;
         }
         match self.producer.reserve_plain(fragment_bytes) {
-            Some(place) if !self.life.is_gone() && !self.sleeper.is_announced() => {
+            Some(place) if !self.liveness.is_gone() && !self.waiter.is_announced() => {
                 self.reserved = (place, fragment_bytes);
                 Ok(())
             }
-            _ => self.reserve_long(fragment_bytes, until),
+            _ => self.reserve_long(fragment_bytes, deadline),
         }
     }
 
     #[inline(always)]
     fn room(&mut self) -> &mut [u8] {
         let (place, fragment_bytes) = self.reserved;
-        if D::THRIFTY
+        if D::LAZY_COMMIT
             && self.reserved_in_lane
             && let Some(lanes) = &mut self.lanes
         {
@@ -584,15 +598,15 @@ impl<D: Doorbell> Transport for ShmWay<D> {
 
     #[inline(always)]
     fn publish(&mut self, header: FragmentHeader, _until: Deadline) -> Result<(), SendError> {
-        match D::THRIFTY && self.reserved_in_lane {
+        match D::LAZY_COMMIT && self.reserved_in_lane {
             true => self.publish_in_lane(header),
             false => self.producer.publish(&self.memory.own, header),
         }
         if D::SLEEPS
             && self.rings
-            && let Some(sleeper) = self.ringer.owes_for_message(&self.memory.peer)
+            && let Some(waiter) = self.waker.target_for_message(&self.memory.peer)
         {
-            self.doorbell.ring_for(&self.memory, sleeper)?;
+            self.doorbell.ring_for(&self.memory, waiter)?;
         }
         Ok(())
     }
@@ -600,18 +614,18 @@ impl<D: Doorbell> Transport for ShmWay<D> {
     fn unreserve(&mut self) {
         // The word of the frame was never written, so nothing was published.
         match std::mem::take(&mut self.reserved_in_lane) {
-            true => self.producer.forget(NOTE_BYTES),
+            true => self.producer.forget(INDIRECT_BYTES),
             false => self.producer.forget(self.reserved.1),
         }
     }
 
     #[inline(always)]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         loop {
-            let ready = |way: &mut Self| way.consumer.look(&way.memory.peer);
-            let word = self.wait_until(Interest::Receive, until, ready);
+            let ready = |transport: &mut Self| transport.consumer.look(&transport.memory.peer);
+            let word = self.wait_until(Interest::Receive, deadline, ready);
             if word == 0 {
-                if !self.life.is_gone() {
+                if !self.liveness.is_gone() {
                     return Err(ReceiveError::Empty);
                 }
                 // It may have published between our last look and its end.
@@ -629,7 +643,7 @@ impl<D: Doorbell> Transport for ShmWay<D> {
             // Nothing, although something was there: that was a pad before a frame to come.
             if let Some((header, place)) = self.consumer.try_next(own, peer)? {
                 self.current = (fragment_range(place, 0).start, header.fragment_bytes as usize);
-                if D::THRIFTY && self.consumer.is_note() {
+                if D::LAZY_COMMIT && self.consumer.is_indirect() {
                     self.find_in_lane(place, header.fragment_bytes as usize)?;
                 }
                 return Ok(header);
@@ -639,7 +653,7 @@ impl<D: Doorbell> Transport for ShmWay<D> {
 
     #[inline]
     fn poll_ready(&mut self, spins: u32) -> bool {
-        if self.sleeper.is_announced() {
+        if self.waiter.is_announced() {
             return true;
         }
         for look in 0..spins {
@@ -650,10 +664,10 @@ impl<D: Doorbell> Transport for ShmWay<D> {
                 return true;
             }
         }
-        if D::THRIFTY {
-            self.look_in_vain();
+        if D::LAZY_COMMIT {
+            self.record_empty_poll();
         }
-        self.life.is_gone()
+        self.liveness.is_gone()
     }
 
     #[inline(always)]
@@ -685,51 +699,44 @@ impl<D: Doorbell> Transport for ShmWay<D> {
     #[inline(always)]
     fn finish(&mut self) {
         self.consumer.finish(&self.memory.own);
-        let worth = match D::THRIFTY && self.current_in_lane {
+        let worth = match D::LAZY_COMMIT && self.current_in_lane {
             true => self.finish_in_lane(),
             false => self.room_worth_ringing,
         };
-        self.ring_for_room_if_owed(worth);
+        self.ring_for_room(worth);
     }
 
-    fn set_deaf(&mut self, deaf: bool) {
-        self.life.set_deaf(deaf);
+    fn set_interruptible(&mut self, interruptible: bool) {
+        self.liveness.set_interruptible(interruptible);
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
-        if D::THRIFTY && self.wait == WaitPolicy::Spin {
+        if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
             return None;
         }
         self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
     }
 
     fn arm(&mut self, interest: Interest) -> bool {
-        if D::THRIFTY && self.wait == WaitPolicy::Spin {
-            // The other end was told that we never sleep.
+        if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
+            // The flags of our memory file state that we never sleep.
             return false;
         }
-        if !self.sleeper.is_announced() && self.is_ready(interest) {
+        if !self.waiter.is_announced() && self.is_ready(interest) {
             // Amid a stream: no sleep to announce, and no wake-up for the room of a few messages.
             return false;
         }
-        self.ring_for_room_if_owed(0);
-        self.tend_lanes(interest);
+        self.ring_for_room(0);
+        self.maintain_lanes(interest);
         self.doorbell.prepare(&self.memory);
-        self.sleeper.begin(&self.memory.own, interest, SleepOn::Descriptor);
+        self.waiter.begin(&self.memory.own, interest, SleepOn::Descriptor);
         let ready = self.is_ready(interest);
-        if ready || self.life.is_gone() {
-            self.sleeper.end(&self.memory.own);
+        if ready || self.liveness.is_gone() {
+            self.waiter.end(&self.memory.own);
         }
-        self.sleeper.is_announced()
+        self.waiter.is_announced()
     }
 }
-
-/// Looks in vain between two looks around, for callers that do not wait.
-const LOOKS_PER_TURN: u32 = 16;
-
-/// Between two looks at the bell, which are system calls, in nanoseconds: a death is to be noticed
-/// within 100 ms.
-const BELL_INTERVAL_NS: u64 = 10_000_000;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

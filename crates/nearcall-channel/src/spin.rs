@@ -1,4 +1,4 @@
-//! How long to spin before a sleep: a public helper for whoever waits, in a channel or in a loop.
+//! How long to spin before a sleep: a public helper for waiting in a channel or in a loop.
 //!
 //! ```
 //! use nearcall_channel::{SpinOptions, Spinner};
@@ -21,21 +21,26 @@
 //! }
 //! ```
 //!
-//! Always true: what is found in the first looks costs no clock and no system call; spinning in
+//! **Invariants:** what is found in the first looks costs no clock and no system call; spinning in
 //! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
 //! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
 //! what an end may use says nothing of where the other one runs.
-//! Not here: what was learned (`spin/learn.rs`), what a wake-up costs (`spin/wake_up.rs`), looking
-//! and sleeping (whoever waits).
+//! **Not here:** what was learned
+//! (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`), looking and sleeping (whoever
+//! waits).
 
 use std::time::Duration;
 
 use nearcall_os::clock;
 
-use learn::Learner;
+use budget::SpinBudget;
 use wake_up::Known;
 
-mod learn;
+use crate::limits::{
+    CPU_PERCENT_DEFAULT, POLLS_PER_CLOCK, SLEEPS_PER_RECALIBRATION, WAKE_UPS_PER_SPIN,
+};
+
+mod budget;
 pub mod tuning;
 mod wake_up;
 
@@ -44,8 +49,8 @@ pub use wake_up::{measure_wake_up_cost, wake_up_cost};
 /// How much a waiter may spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpinOptions {
-    /// The share of its time that an end may spend on spinning in vain, in percent: spinning after
-    /// which it had to sleep all the same. 0: it never spins. 100 or more: it spins for ever.
+    /// The share of its time that an end may spend on spinning without result, in percent: spinning
+    /// after which it had to sleep all the same. 0: it never spins. 100 or more: it spins forever.
     pub cpu_percent: u8,
     /// The longest spin before a sleep. `None`: what is stored of this machine (see [`tuning`]),
     /// else a few times what a wake-up costs, see [`wake_up_cost`].
@@ -60,12 +65,12 @@ impl Default for SpinOptions {
 
 /// Decides for one waiter how long it spins before it sleeps, from how its waits ended lately.
 ///
-/// It spins while that has found something; it stops once that was in vain, and tries again now
-/// and then when waits have become short.
+/// It spins while that has found something; it stops once that was without result, and tries again
+/// now and then when waits have become short.
 #[derive(Debug, Clone)]
 pub struct Spinner {
     options: SpinOptions,
-    learner: Learner,
+    budget: SpinBudget,
     sleeps: u32,
 }
 
@@ -85,16 +90,16 @@ impl Spinner {
     #[must_use]
     pub fn new(options: SpinOptions) -> Self {
         let limit_ns = limit_ns(options, wake_up::known());
-        Self { options, learner: Learner::new(limit_ns, options.cpu_percent), sleeps: 0 }
+        Self { options, budget: SpinBudget::new(limit_ns, options.cpu_percent), sleeps: 0 }
     }
 
     /// Begins a wait. No clock is read.
     #[must_use]
     #[inline]
     pub fn begin(&mut self) -> SpinPlan {
-        let limit_ns = self.learner.limit_ns();
+        let limit_ns = self.budget.limit_ns();
         // Without a spin the first question already is about the sleep.
-        let looks = if limit_ns == 0 { LOOKS_PER_CLOCK - 1 } else { 0 };
+        let looks = if limit_ns == 0 { POLLS_PER_CLOCK - 1 } else { 0 };
         SpinPlan { looks, limit_ns, started_ns: 0 }
     }
 
@@ -102,8 +107,8 @@ impl Spinner {
     #[inline]
     pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
-            0 => self.learner.was_short(),
-            _ => self.learner.paid(),
+            0 => self.budget.was_short(),
+            _ => self.budget.paid(),
         }
     }
 
@@ -114,12 +119,12 @@ impl Spinner {
             let waited_ns = clock::monotonic_ns().saturating_sub(plan.started_ns);
             // Part of it was our own wake-up, which a spinning end would not have needed.
             if waited_ns
-                <= self.learner.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
+                <= self.budget.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
             {
-                self.learner.was_short();
+                self.budget.was_short();
             }
         }
-        if self.sleeps.is_multiple_of(SLEEPS_PER_LOOK_AROUND) {
+        if self.sleeps.is_multiple_of(SLEEPS_PER_RECALIBRATION) {
             self.look_around();
         }
     }
@@ -129,7 +134,7 @@ impl Spinner {
     pub fn record_timeout(&mut self, plan: SpinPlan) {
         if plan.limit_ns != 0 && plan.started_ns != 0 {
             let now_ns = clock::monotonic_ns();
-            self.learner.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
+            self.budget.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
         }
     }
 
@@ -138,24 +143,24 @@ impl Spinner {
     fn look_around(&mut self) {
         // Whoever sleeps so often lives long enough for it to be worth the while.
         if wake_up::measure_beside() {
-            self.learner.set_limit_ns(limit_ns(self.options, wake_up::known()));
+            self.budget.set_limit_ns(limit_ns(self.options, wake_up::known()));
         }
     }
 
-    /// The clock says whether to go on.
+    /// Checks by the clock whether to go on.
     #[cold]
-    fn may_go_on(&mut self, plan: &mut SpinPlan) -> bool {
+    fn check_clock(&mut self, plan: &mut SpinPlan) -> bool {
         let now_ns = clock::monotonic_ns();
         if plan.started_ns == 0 {
             plan.started_ns = now_ns;
-            self.learner.earn(now_ns);
+            self.budget.credit(now_ns);
         }
         let spun_ns = now_ns.saturating_sub(plan.started_ns);
         if spun_ns < plan.limit_ns {
             return true;
         }
         if plan.limit_ns != 0 {
-            self.learner.was_in_vain(now_ns, spun_ns);
+            self.budget.was_in_vain(now_ns, spun_ns);
         }
         false
     }
@@ -169,24 +174,24 @@ impl SpinPlan {
     #[inline]
     pub fn should_spin(&mut self, spinner: &mut Spinner) -> bool {
         self.looks = self.looks.wrapping_add(1);
-        !self.is_at_clock() || spinner.may_go_on(self)
+        !self.is_at_clock() || spinner.check_clock(self)
     }
 
-    /// Whether the clock was read for the last look: the time for things that are looked at less
-    /// often, such as whether the other end still lives.
+    /// Returns whether the clock was read for the last look: the time for things that are looked at
+    /// less often, such as whether the other end still lives.
     #[must_use]
     #[inline]
     pub fn is_at_clock(&self) -> bool {
-        self.looks.is_multiple_of(LOOKS_PER_CLOCK)
+        self.looks.is_multiple_of(POLLS_PER_CLOCK)
     }
 }
 
-/// How long a spin may be, in nanoseconds.
+/// Returns how long a spin may be, in nanoseconds.
 fn limit_ns(options: SpinOptions, known: Known) -> u64 {
     match options {
         SpinOptions { cpu_percent: 0, .. } => 0,
         SpinOptions { cpu_percent: 100.., .. } => u64::MAX,
-        // Whoever spins keeps the other end from running.
+        // A spinning end keeps the other one from running.
         _ if known.cpus == 1 => 0,
         SpinOptions { spin_max: Some(max), .. } => {
             u64::try_from(max.as_nanos()).unwrap_or(u64::MAX)
@@ -196,23 +201,6 @@ fn limit_ns(options: SpinOptions, known: Known) -> u64 {
         }
     }
 }
-
-/// Looks between two readings of the clock, and before the first one. As many take about a
-/// microsecond: an answer that comes faster never pays for a clock.
-const LOOKS_PER_CLOCK: u32 = 64;
-
-/// A spin lasts as long as so many wake-ups. With one, spinning and then sleeping costs at most
-/// twice the better of both. But an answer takes the other end's wake-up and its work, so that an
-/// end that gives up earlier never meets one that is awake; and a wake-up is dearer the longer a
-/// CPU was idle, than it is when it is measured.
-const WAKE_UPS_PER_SPIN: u64 = 5;
-
-/// A twentieth of a CPU, at worst, for waits that nobody can foresee. What can be foreseen costs
-/// far less, see `spin/learn.rs`.
-const CPU_PERCENT_DEFAULT: u8 = 5;
-
-/// How often a waiter looks whether its CPUs or the cost of a wake-up have changed, in sleeps.
-const SLEEPS_PER_LOOK_AROUND: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +228,7 @@ mod tests {
     fn a_short_spin_reads_no_clock() {
         let mut spinner = Spinner::new(SpinOptions::default());
         let mut plan = spinner.begin();
-        for _ in 1..LOOKS_PER_CLOCK {
+        for _ in 1..POLLS_PER_CLOCK {
             assert!(plan.should_spin(&mut spinner));
         }
         assert_eq!(plan.started_ns, 0);

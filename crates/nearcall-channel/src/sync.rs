@@ -2,7 +2,7 @@
 //!
 //! The ring and the bell reach shared words through [`Own`] and [`Peer`], so that loom can put its
 //! own words there. Always true: what is written through `Own` is written by this end only.
-//! Not here: the words' places (`shm/layout.rs`).
+//! **Not here:** the words' places (`shm/layout.rs`).
 
 use std::ops::Range;
 

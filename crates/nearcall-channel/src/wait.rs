@@ -1,13 +1,18 @@
 //! How a channel waits: the policy that a user chooses and the deadline of one operation.
 //!
-//! Always true: a policy is fixed when a channel opens, because it decides whether descriptors
+//! **Invariants:** a policy is fixed when a channel opens, because it decides whether descriptors
 //! are blocking; a deadline belongs to one operation.
-//! Not here: being woken (`shm/bell.rs` and the kernel's own objects), noticing death (`watch.rs`).
+//! **Not here:** being woken (`shm/doorbell.rs`
+//! and the kernel's own objects), noticing death (`liveness.rs`).
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
 pub use nearcall_os::Deadline;
+use thiserror::Error;
+
+use crate::error::debug_as_display;
 
 /// How an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,16 +49,11 @@ impl fmt::Display for WaitPolicy {
 }
 
 /// A word that names no wait policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Error, Clone, PartialEq, Eq)]
+#[error("unknown wait policy `{0}`: use adaptive, spin, block or poll")]
 pub struct UnknownWaitPolicy(pub String);
 
-impl fmt::Display for UnknownWaitPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown wait policy `{}`: use adaptive, spin, block or poll", self.0)
-    }
-}
-
-impl std::error::Error for UnknownWaitPolicy {}
+debug_as_display!(UnknownWaitPolicy);
 
 impl FromStr for WaitPolicy {
     type Err = UnknownWaitPolicy;
@@ -62,4 +62,22 @@ impl FromStr for WaitPolicy {
         let policy = Self::ALL.into_iter().find(|policy| policy.name() == word);
         policy.ok_or_else(|| UnknownWaitPolicy(word.to_owned()))
     }
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interest {
+    /// A message.
+    Receive,
+    /// Room for a message, or for the rest of the one that is on its way.
+    Send,
+}
+
+/// A descriptor to wait on, and which of its events means that a channel may have become ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
+    /// Belongs to the channel: wait on it, never read or close it.
+    pub fd: BorrowedFd<'a>,
+    /// Wait for writability instead of readability.
+    pub writable: bool,
 }

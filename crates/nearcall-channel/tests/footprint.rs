@@ -47,7 +47,7 @@ fn touched() -> Vec<usize> {
     touched
 }
 
-/// How many lanes this process has mapped, as owner or as reader.
+/// Returns how many lanes this process has mapped, as owner or as reader.
 fn lanes() -> usize {
     fs::read_to_string("/proc/self/maps").unwrap().matches("/memfd:nearcall-segment").count()
 }

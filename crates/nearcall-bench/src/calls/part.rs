@@ -99,8 +99,7 @@ fn protocol(job: &Job) -> Result<Measured, Failure> {
     while let Some(head) = server.poll_transmit() {
         client.handle_message(now, &head, head.len()).map_err(Failure::other)?;
     }
-    let request =
-        Request { object: 7, method: 3, deadline: Time::NEVER, payload: Lengths::EMPTY };
+    let request = Request { object: 7, method: 3, deadline: Time::NEVER, payload: Lengths::EMPTY };
     batches(job, || {
         let (ours, head) = client.start_call(now, black_box(&request)).map_err(Failure::other)?;
         let head = black_box(head);

@@ -73,7 +73,8 @@ fn an_unknown_method_is_refused() {
     let client = Client::default();
     client.register(ThermostatDispatcher::new(Room::default()));
     let object = crate::ObjectRef::new(&client, ThermostatCaller::INTERFACE, "here").unwrap();
-    let answer: Result<(), Status> = object.call(&OTHER, &(), &CallOptions::new(), |(): &(), _| Ok(()));
+    let answer: Result<(), Status> =
+        object.call(&OTHER, &(), &CallOptions::new(), |(): &(), _| Ok(()));
     assert_eq!(answer, Err(Status("unknown method")));
 }
 

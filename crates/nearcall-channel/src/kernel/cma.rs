@@ -11,12 +11,13 @@
 //! Frees are reported when a quarter of the sender's room has come together. A sender then always
 //! finds room while the receiver has nothing to do: the rest, even cut in two by a fragment that
 //! reaches over the end, has space for the largest fragment, which is a quarter.
-//! Always true: what is announced is not written before its free came back; an offset is judged
+//!
+//! **Invariants:** what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
 //! they came from is still the peer.
 //! The bytes stay with the sender until they are read. If its process ends, what it had sent and
 //! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
-//! Not here: telling the address and trying it (`cma/meet.rs`), whole messages (`fragments.rs`).
+//! **Not here:** telling the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,15 +29,16 @@ use nearcall_os::pages::Pages;
 use nearcall_os::region::SharedBytes;
 use nearcall_os::{cma, process};
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::FragmentHeader;
-use crate::kernel::cma::line::{Line, Record};
+use crate::kernel::cma::line::{FdPair, Record};
 use crate::kernel::cma::room::Room;
+use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
-use crate::watch::{Life, WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 mod line;
 mod linger;
@@ -46,8 +48,8 @@ mod room;
 pub(crate) use meet::{accept, offer, probe};
 
 /// One end.
-struct CmaWay {
-    line: Line,
+struct CmaTransport {
+    line: FdPair,
     /// `None` only after the drop has passed them on.
     pages: Option<Pages>,
     room: Room,
@@ -59,7 +61,7 @@ struct CmaWay {
     current: Current,
     /// Read and not reported yet: fragments, and the bytes that they took.
     freed: (u16, usize),
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     pidfd: Option<Arc<OwnedFd>>,
     /// Closing waits for nobody.
     abandoned: bool,
@@ -86,7 +88,7 @@ struct Current {
     takes_bytes: usize,
 }
 
-impl CmaWay {
+impl CmaTransport {
     fn new(
         socket: OwnedFd,
         pages: Pages,
@@ -100,7 +102,7 @@ impl CmaWay {
         let pidfd = settings.peer.pidfd().cloned();
         let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {
-            line: Line::new(socket, settings.wait),
+            line: FdPair::new(socket, settings.wait),
             room: Room::new(pages.len(), FRAGMENTS_MAX),
             pages: Some(pages),
             reserved: (0, 0),
@@ -113,7 +115,7 @@ impl CmaWay {
                 takes_bytes: 0,
             },
             freed: (0, 0),
-            life: Arc::clone(&settings.life),
+            liveness: Arc::clone(&settings.liveness),
             pidfd,
             abandoned: false,
             _watch: guard,
@@ -122,8 +124,8 @@ impl CmaWay {
 
     /// Waits for records and takes all that have come.
     #[inline]
-    fn hear(&mut self, until: Deadline) -> Result<(), ReceiveError> {
-        match self.line.receive(until) {
+    fn hear(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
+        match self.line.receive(deadline) {
             Ok(()) => {}
             Err(ReceiveError::PeerGone) => {
                 // A closing peer keeps its pages until it hears what was read.
@@ -176,10 +178,11 @@ impl CmaWay {
         Err(error)
     }
 
-    /// Whether the process that we met is no more. One load as long as the other end is open.
+    /// Returns whether the process that we met is no more. One load as long as the other end is
+    /// open.
     #[inline]
     fn has_died(&self) -> bool {
-        self.life.is_gone() && !self.peer_lives()
+        self.liveness.is_gone() && !self.peer_lives()
     }
 
     #[cold]
@@ -192,7 +195,7 @@ impl CmaWay {
         }
     }
 
-    /// Whether the number still belongs to the process that we met.
+    /// Returns whether the number still belongs to the process that we met.
     #[cold]
     fn peer_lives(&self) -> bool {
         let dead = self
@@ -202,25 +205,25 @@ impl CmaWay {
         dead == Some(false)
     }
 
-    /// Whether so much was read that the sender should hear of it.
+    /// Returns whether so much was read that the sender should hear of it.
     #[inline]
     fn owes_frees(&self) -> bool {
         let (fragments, bytes) = self.freed;
         usize::from(fragments) >= FRAGMENTS_MAX / 4 || bytes >= self.peer.bytes / 4
     }
 
-    fn report_frees(&mut self, until: Deadline) -> Result<(), SendError> {
+    fn report_frees(&mut self, deadline: Deadline) -> Result<(), SendError> {
         if self.freed.0 == 0 {
             return Ok(());
         }
-        self.line.drain(until)?;
+        self.line.drain(deadline)?;
         let (freed, _) = std::mem::take(&mut self.freed);
         self.line.queue(Record { freed, fragment: None });
-        self.line.drain(until)
+        self.line.drain(deadline)
     }
 }
 
-impl Transport for CmaWay {
+impl Transport for CmaTransport {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(self.pages.as_ref().map_or(0, |pages| pages.len()))
     }
@@ -235,17 +238,17 @@ impl Transport for CmaWay {
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if self.line.has_ended() || self.life.is_gone() {
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        if self.line.has_ended() || self.liveness.is_gone() {
             return Err(SendError::PeerGone);
         }
-        self.line.drain(until)?;
+        self.line.drain(deadline)?;
         loop {
             if let Some(offset) = self.room.place(fragment_bytes) {
                 self.reserved = (offset, fragment_bytes);
                 return Ok(());
             }
-            self.hear(until).map_err(to_send_error)?;
+            self.hear(deadline).map_err(to_send_error)?;
         }
     }
 
@@ -259,12 +262,12 @@ impl Transport for CmaWay {
     }
 
     #[inline]
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         let (offset, bytes) = self.reserved;
         self.room.take(offset, bytes);
         let (freed, _) = std::mem::take(&mut self.freed);
         self.line.queue(Record { freed, fragment: Some((header, offset)) });
-        match self.line.drain(until) {
+        match self.line.drain(deadline) {
             // The record waits here and goes out before the next one.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
@@ -275,12 +278,12 @@ impl Transport for CmaWay {
         self.reserved = (0, 0);
     }
 
-    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.line.drain(until)
+    fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.line.drain(deadline)
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.has_died() {
             return self.judge(Ok(())).and(Err(ReceiveError::PeerGone));
         }
@@ -294,9 +297,9 @@ impl Transport for CmaWay {
             }
             if self.owes_frees() {
                 // The socket was full when they were due, which no correct peer lets happen.
-                let _ = self.report_frees(until);
+                let _ = self.report_frees(deadline);
             }
-            self.hear(until)?;
+            self.hear(deadline)?;
         }
     }
 
@@ -366,7 +369,7 @@ impl Transport for CmaWay {
     }
 }
 
-impl Drop for CmaWay {
+impl Drop for CmaTransport {
     /// Closes, and keeps the pages as long as the other end may still want to read them.
     ///
     /// A peer in another process gets up to [`linger::BLOCKING_MAX`] in this call; after that a
@@ -383,9 +386,9 @@ impl Drop for CmaWay {
         }
         if self.peer.pid != process::pid() {
             self.line.wait_by(WaitPolicy::Block);
-            let until = Deadline::after(linger::BLOCKING_MAX);
+            let deadline = Deadline::after(linger::BLOCKING_MAX);
             while !self.room.is_all_free() {
-                match self.hear(until) {
+                match self.hear(deadline) {
                     Ok(()) => self.announced.clear(),
                     Err(ReceiveError::Empty) => break,
                     Err(_) => return,

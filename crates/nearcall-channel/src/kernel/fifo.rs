@@ -2,8 +2,9 @@
 //!
 //! The server makes both in the runtime directory, takes hold of them and removes their names;
 //! the client gets what it holds. Each end opens its own ends, so the open files are its own.
-//! Always true: no name is left once `offer` returns. A kill inside it can leave one.
-//! Not here: fragments (`stream.rs`), reading and writing (`pipe.rs`).
+//!
+//! **Invariants:** no name is left once `offer` returns. A kill inside it can leave one.
+//! **Not here:** fragments (`stream.rs`), reading and writing (`pipe.rs`).
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,17 +12,18 @@ use std::os::unix::fs::FileTypeExt;
 
 use nearcall_os::pipe::{End, create_unlinked_fifo, fifo_open};
 
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::kernel::pipe::{HowNow, ask_for_size, channel};
-use crate::open::{Accepted, Offer, OpenError};
+use crate::open::{Accepted, Offer};
 use crate::runtime_dir;
-use crate::settings::{Parts, Settings};
+use crate::settings::Settings;
 use crate::wait::WaitPolicy;
 
-/// Whether FIFOs can be made.
-pub(crate) fn probe() -> Result<(), String> {
-    runtime_dir::create().map(|_| ()).map_err(|error| {
-        format!("no FIFO can be made in {}: {error}", runtime_dir::path().display())
-    })
+/// Returns whether FIFOs can be made.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let refused = |error| Unsupported::RuntimeDir { directory: runtime_dir::path(), error };
+    runtime_dir::create().map(drop).map_err(refused)
 }
 
 /// Opens the server's end.
@@ -33,9 +35,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let read = open(&to_server, End::Read)?;
     ask_for_size(&read, settings);
     let keep = duplicate(to_client.as_fd())?;
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         // The client has opened its reading end before it answered; if not, this fails.
         let write = open(&keep, End::Write)?;
@@ -46,7 +48,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [to_client, to_server]: [OwnedFd; 2] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     for fifo in [&to_client, &to_server] {
@@ -55,7 +57,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
     let read = open(&to_client, End::Read)?;
     let write = open(&to_server, End::Write)?;
     let channel = channel(read, write, settings, how_now(settings.wait))?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// Opening something else by its descriptor could wait, or touch a device.

@@ -1,23 +1,24 @@
 //! Fragments over packets: what all objects share that keep messages apart.
 //!
 //! One fragment is one packet with the header in front, written and read in private buffers.
-//! Always true: a packet that the kernel has not taken yet stays in the buffer, and nothing is
+//!
+//! **Invariants:** a packet that the kernel has not taken yet stays in the buffer, and nothing is
 //! written over it; the length of a packet must be what its header says, else the peer is broken.
-//! Not here: the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
+//! **Not here:** the objects (`unix.rs`, `udp.rs`, `posix_mq.rs`, `sysv_mq.rs`), the judgement of
 //! what the headers mean for a message (`fragment.rs`).
 
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::kernel::{Line, Patience, Try};
+use crate::kernel::{Attempt, FdPair, WaitStrategy};
+use crate::limits::PENDING_INTERVAL;
 use crate::transport::Transport;
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
 
 /// What a receive brought.
 pub(crate) enum Received {
@@ -32,16 +33,16 @@ pub(crate) enum Received {
 }
 
 /// The kernel objects of packets, both ways, with their buffers.
-pub(crate) trait PacketLine: Line {
+pub(crate) trait PacketSocket: FdPair {
     /// The buffer of the packet to send, as long as the longest packet.
     fn outgoing(&mut self) -> &mut [u8];
     /// The buffer of what was received.
     fn incoming(&self) -> &[u8];
     /// Sends the first `packet_bytes` of the outgoing buffer as one packet.
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>>;
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>>;
     /// Receives one packet into the incoming buffer.
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>>;
-    /// Whether a packet could be sent now.
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>>;
+    /// Returns whether a packet could be sent now.
     fn has_room(&mut self) -> io::Result<bool> {
         self.wait_for(Interest::Send, Deadline::NOW)
     }
@@ -49,16 +50,16 @@ pub(crate) trait PacketLine: Line {
     fn room_bytes(&self) -> io::Result<usize>;
     /// What an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
-    /// Whether a sleep on `readiness` makes sense.
+    /// Returns whether a sleep on `readiness` makes sense.
     fn arm(&mut self, _interest: Interest) -> bool {
         true
     }
 }
 
 /// One end of a way for packets.
-pub(crate) struct PacketWay<P> {
+pub(crate) struct PacketTransport<P> {
     line: P,
-    patience: Patience,
+    strategy: WaitStrategy,
     packet_bytes_max: usize,
     /// Length of the reserved fragment.
     fragment_bytes: usize,
@@ -68,12 +69,12 @@ pub(crate) struct PacketWay<P> {
     current: Range<usize>,
 }
 
-impl<P: PacketLine> PacketWay<P> {
-    pub(crate) fn new(mut line: P, patience: Patience) -> Self {
+impl<P: PacketSocket> PacketTransport<P> {
+    pub(crate) fn new(mut line: P, strategy: WaitStrategy) -> Self {
         let packet_bytes_max = line.outgoing().len();
         Self {
             line,
-            patience,
+            strategy,
             packet_bytes_max,
             fragment_bytes: 0,
             pending_bytes: 0,
@@ -83,13 +84,13 @@ impl<P: PacketLine> PacketWay<P> {
 
     /// Hands the pending packet to the kernel.
     #[inline]
-    fn push(&mut self, until: Deadline) -> Result<(), SendError> {
+    fn push(&mut self, deadline: Deadline) -> Result<(), SendError> {
         let packet_bytes = self.pending_bytes;
         if packet_bytes == 0 {
             return Ok(());
         }
         let attempt = |line: &mut P, how| line.send(packet_bytes, how);
-        let sent = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
+        let sent = self.strategy.until_done(&mut self.line, Interest::Send, deadline, attempt);
         sent.map_err(send_error)?.ok_or(SendError::Full)?;
         self.pending_bytes = 0;
         Ok(())
@@ -97,24 +98,24 @@ impl<P: PacketLine> PacketWay<P> {
 
     /// Receives one packet into the incoming buffer.
     #[inline]
-    fn pull(&mut self, until: Deadline) -> Result<Range<usize>, ReceiveError> {
+    fn pull(&mut self, deadline: Deadline) -> Result<Range<usize>, ReceiveError> {
         loop {
             // The other end may wait for just this before it sends what we wait for.
             let until_now = match self.pending_bytes > 0 {
-                true => self.push_aside(until),
-                false => until,
+                true => self.push_aside(deadline),
+                false => deadline,
             };
             let attempt = |line: &mut P, how| line.receive(how);
             let interest = Interest::Receive;
-            let received = self.patience.until_done(&mut self.line, interest, until_now, attempt);
+            let received = self.strategy.until_done(&mut self.line, interest, until_now, attempt);
             match received? {
                 Some(Received::Packet(range)) => return Ok(range),
                 Some(Received::End) => return Err(ReceiveError::PeerGone),
-                Some(Received::WakeUp) if self.patience.is_gone() => {}
+                Some(Received::WakeUp) if self.strategy.is_gone() => {}
                 Some(Received::WakeUp) => return Err(Violation::BadHeader.into()),
                 Some(Received::Nonsense(violation)) => return Err(violation.into()),
-                None if self.patience.is_interrupted() => return Err(ReceiveError::Empty),
-                None if self.pending_bytes > 0 && !until.has_passed() => {}
+                None if self.strategy.is_interrupted() => return Err(ReceiveError::Empty),
+                None if self.pending_bytes > 0 && !deadline.has_passed() => {}
                 None => return Err(ReceiveError::Empty),
             }
         }
@@ -122,17 +123,17 @@ impl<P: PacketLine> PacketWay<P> {
 
     /// Tries to send what is pending. Until when to receive before the next such try.
     #[cold]
-    fn push_aside(&mut self, until: Deadline) -> Deadline {
+    fn push_aside(&mut self, deadline: Deadline) -> Deadline {
         // An error will be met again by the next send, or shows as the end of what is received.
         let _ = self.push(Deadline::NOW);
-        match (self.pending_bytes > 0, until) {
-            (false, _) | (_, Deadline::NOW) => until,
-            (true, _) => until.min(Deadline::after(PENDING_INTERVAL)),
+        match (self.pending_bytes > 0, deadline) {
+            (false, _) | (_, Deadline::NOW) => deadline,
+            (true, _) => deadline.min(Deadline::after(PENDING_INTERVAL)),
         }
     }
 }
 
-impl<P: PacketLine> Transport for PacketWay<P> {
+impl<P: PacketSocket> Transport for PacketTransport<P> {
     fn room_bytes(&self) -> io::Result<usize> {
         self.line.room_bytes()
     }
@@ -147,16 +148,16 @@ impl<P: PacketLine> Transport for PacketWay<P> {
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if self.patience.is_gone() {
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        if self.strategy.is_gone() {
             return Err(SendError::PeerGone);
         }
-        self.push(until)?;
-        let interruptible = until == Deadline::NEVER && self.patience.may_be_interrupted();
-        if until.is_moment() || interruptible {
+        self.push(deadline)?;
+        let interruptible = deadline == Deadline::NEVER && self.strategy.may_be_interrupted();
+        if deadline.is_moment() || interruptible {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut P, _| Ok(line.has_room()?.then_some(()));
-            let room = self.patience.until_done(&mut self.line, Interest::Send, until, attempt);
+            let room = self.strategy.until_done(&mut self.line, Interest::Send, deadline, attempt);
             room.map_err(send_error)?.ok_or(SendError::Full)?;
         }
         self.fragment_bytes = fragment_bytes;
@@ -170,13 +171,13 @@ impl<P: PacketLine> Transport for PacketWay<P> {
     }
 
     #[inline]
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         self.line.outgoing()[..HEADER_BYTES].copy_from_slice(&header.encode());
         self.pending_bytes = HEADER_BYTES + self.fragment_bytes;
         self.fragment_bytes = 0;
-        self.patience.set_deaf(true);
-        let pushed = self.push(until);
-        self.patience.set_deaf(false);
+        self.strategy.set_interruptible(false);
+        let pushed = self.push(deadline);
+        self.strategy.set_interruptible(true);
         match pushed {
             // It goes out before anything else.
             Err(SendError::Full) => Ok(()),
@@ -188,13 +189,13 @@ impl<P: PacketLine> Transport for PacketWay<P> {
         self.fragment_bytes = 0;
     }
 
-    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.push(until)
+    fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.push(deadline)
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
-        let packet = self.pull(until)?;
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
+        let packet = self.pull(deadline)?;
         let bytes = &self.line.incoming()[packet.clone()];
         let Some((header, fragment)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(Violation::BadHeader.into());
@@ -227,8 +228,8 @@ impl<P: PacketLine> Transport for PacketWay<P> {
         self.current = 0..0;
     }
 
-    fn set_deaf(&mut self, deaf: bool) {
-        self.patience.set_deaf(deaf);
+    fn set_interruptible(&mut self, interruptible: bool) {
+        self.strategy.set_interruptible(interruptible);
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
@@ -237,7 +238,7 @@ impl<P: PacketLine> Transport for PacketWay<P> {
 
     #[inline]
     fn arm(&mut self, interest: Interest) -> bool {
-        !self.patience.is_gone() && self.line.arm(interest)
+        !self.strategy.is_gone() && self.line.arm(interest)
     }
 }
 
@@ -252,7 +253,3 @@ fn send_error(error: io::Error) -> SendError {
         None => error.into(),
     }
 }
-
-/// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
-/// after sends with `Deadline::NOW` into a full way.
-const PENDING_INTERVAL: Duration = Duration::from_millis(1);

@@ -1,9 +1,9 @@
 //! Two anonymous pipes, one for each direction.
 //!
-//! Always true: each end holds one reading and one writing descriptor and nothing of the other's,
-//! so the end of file tells of the other end's death.
-//! Not here: fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
-//! (`vmsplice.rs`).
+//! **Invariants:** each end holds one reading and one writing descriptor and nothing of the
+//! other's, so the end of file tells of the other end's death.
+//! **Not here:** fragments
+//! (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies (`vmsplice.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,12 +12,14 @@ use nearcall_os::descriptor::set_nonblocking;
 use nearcall_os::pipe;
 use nearcall_os::poll::{Interest, poll_one};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
-use crate::kernel::stream::{ByteLine, StreamWay};
-use crate::kernel::{Try, not_now};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::kernel::stream::{ByteStream, StreamTransport};
+use crate::kernel::{Attempt, nonblocking};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
 
 /// One end's descriptors of two pipes or FIFOs.
@@ -48,40 +50,40 @@ impl PipeLine {
     }
 }
 
-impl ByteLine for PipeLine {
+impl ByteStream for PipeLine {
     fn room_bytes(&self) -> io::Result<usize> {
         pipe::size_bytes(&self.write)
     }
 
     #[inline]
-    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+    fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>> {
         match (how, self.now) {
-            (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
-                not_now(pipe::read(&self.read, into))
+            (Attempt::Blocking, _) | (Attempt::NonBlocking, HowNow::NeverBlocks) => {
+                nonblocking(pipe::read(&self.read, into))
             }
-            (Try::Now, HowNow::NoWait) => pipe::try_read(&self.read, into),
-            (Try::Now, HowNow::AskFirst) => {
+            (Attempt::NonBlocking, HowNow::NoWait) => pipe::try_read(&self.read, into),
+            (Attempt::NonBlocking, HowNow::AskFirst) => {
                 match poll_one(&self.read, Interest::Readable, Deadline::NOW)? {
                     None => Ok(None),
-                    Some(_) => not_now(pipe::read(&self.read, into)),
+                    Some(_) => nonblocking(pipe::read(&self.read, into)),
                 }
             }
         }
     }
 
     #[inline]
-    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+    fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>> {
         match (how, self.now) {
-            (Try::Blocking, _) | (Try::Now, HowNow::NeverBlocks) => {
-                not_now(pipe::write(&self.write, bytes))
+            (Attempt::Blocking, _) | (Attempt::NonBlocking, HowNow::NeverBlocks) => {
+                nonblocking(pipe::write(&self.write, bytes))
             }
-            (Try::Now, HowNow::NoWait) => pipe::try_write(&self.write, bytes),
-            (Try::Now, HowNow::AskFirst) => {
+            (Attempt::NonBlocking, HowNow::NoWait) => pipe::try_write(&self.write, bytes),
+            (Attempt::NonBlocking, HowNow::AskFirst) => {
                 let bytes = &bytes[..bytes.len().min(pipe::ATOMIC_BYTES_MAX)];
                 match poll_one(&self.write, Interest::Writable, Deadline::NOW)? {
                     None => Ok(None),
-                    // A FIFO that is writable takes so much at once, and nobody else writes.
-                    Some(_) => not_now(pipe::write(&self.write, bytes)),
+                    // A FIFO that is writable takes so much at once, and no other process writes.
+                    Some(_) => nonblocking(pipe::write(&self.write, bytes)),
                 }
             }
         }
@@ -104,9 +106,10 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     for end in [&to_server.write, &to_client.write] {
         ask_for_size(end, settings);
     }
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client.read, to_server.write] };
+    let parts =
+        ChannelFds { bytes: Vec::new(), descriptors: vec![to_client.read, to_server.write] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         // The server may have kept the client's open files, so neither end trusts their flags.
         channel(to_server.read, to_client.write, &settings, HowNow::NoWait)
@@ -115,14 +118,14 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [read, write] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     for end in [&read, &write] {
         pipe::size_bytes(end).map_err(|_| OpenError::bad_parts("no pipe"))?;
     }
     let channel = channel(read, write, settings, HowNow::NoWait)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// A channel over two pipes or FIFOs.
@@ -133,8 +136,8 @@ pub(crate) fn channel(
     now: HowNow,
 ) -> Result<Box<dyn Channel>, OpenError> {
     let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
-    let way = StreamWay::new(line, settings.wait);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let transport = StreamTransport::new(line, settings.wait);
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Sizes a pipe as agreed. Where the kernel refuses (pipe-max-size, the user's pages in pipes),

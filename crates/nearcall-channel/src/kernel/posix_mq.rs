@@ -3,10 +3,12 @@
 //! A queue cannot tell that the other end is gone. Then the watcher puts an empty message into our
 //! receiving queue, which wakes a sleeping receiver (if the queue is full nobody sleeps there),
 //! and takes one out of our sending queue, which wakes a sleeping sender.
-//! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
-//! sends one is broken. O_NONBLOCK of the shared open file is never relied on.
-//! Both ends can read and write both queues: a hostile peer can take back or forge what it likes.
-//! Not here: fragments (`packet.rs`).
+//!
+//! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
+//! and sends one is broken. O_NONBLOCK of the shared open file is never relied on. Both ends can
+//! read and write both queues: a hostile peer can take back or forge what it likes.
+//! **Not here:**
+//! fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +17,18 @@ use std::sync::Arc;
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received};
-use crate::kernel::{Line, Patience, Try, poll_interest};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
+use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
-use crate::watch::{WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct MqLine {
@@ -34,7 +39,7 @@ struct MqLine {
     _watch: WatchGuard,
 }
 
-impl Line for MqLine {
+impl FdPair for MqLine {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let queue = match interest {
             Interest::Receive => &self.inward,
@@ -44,7 +49,7 @@ impl Line for MqLine {
     }
 }
 
-impl PacketLine for MqLine {
+impl PacketSocket for MqLine {
     fn room_bytes(&self) -> io::Result<usize> {
         let queue = mqueue::attributes(&self.outward)?;
         Ok(queue.messages_max * queue.message_bytes_max)
@@ -61,13 +66,13 @@ impl PacketLine for MqLine {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let packet = &self.outgoing[..packet_bytes];
         Ok(mqueue::send_timeout(&*self.outward, packet, deadline(how))?.then_some(()))
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let bytes = mqueue::receive_timeout(&*self.inward, &mut self.incoming, deadline(how))?;
         Ok(bytes.map(|bytes| match bytes {
             0 => Received::WakeUp,
@@ -83,18 +88,20 @@ impl PacketLine for MqLine {
     }
 }
 
-fn deadline(how: Try) -> Deadline {
+fn deadline(how: Attempt) -> Deadline {
     match how {
-        Try::Now => Deadline::NOW,
-        Try::Blocking => Deadline::NEVER,
+        Attempt::NonBlocking => Deadline::NOW,
+        Attempt::Blocking => Deadline::NEVER,
     }
 }
 
-/// Whether a pair of queues can be made now.
-pub(crate) fn probe() -> Result<(), String> {
+/// Returns whether a pair of queues can be made now.
+pub(crate) fn probe() -> Result<(), Unsupported> {
     let (messages, bytes) = queue_size(crate::limits::BUFFER_BYTES_DEFAULT);
     let make = || mqueue::create_unlinked(messages, bytes);
-    make().and_then(|first| make().map(|second| drop((first, second)))).map_err(|e| e.to_string())
+    make()
+        .and_then(|first| make().map(|second| drop((first, second))))
+        .map_err(Unsupported::PosixQueue)
 }
 
 /// Opens the server's end.
@@ -106,9 +113,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         nearcall_os::descriptor::duplicate(queue).map_err(OpenError::doing("keeping a queue"))
     };
     let (outward, inward) = (keep(&to_client)?, keep(&to_server)?);
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![to_client, to_server] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         channel(outward, inward, &settings)
     };
@@ -116,11 +123,11 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [to_client, to_server] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let channel = channel(to_server, to_client, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 fn channel(
@@ -146,12 +153,13 @@ fn channel(
     let guard =
         watch(settings, move |_| wake()).map_err(OpenError::doing("watching the other end"))?;
     let line = MqLine { outward, inward, outgoing, incoming, _watch: guard };
-    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
-    let way = PacketWay::new(line, patience);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let strategy =
+        WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
+    let transport = PacketTransport::new(line, strategy);
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
-/// How many messages of how many bytes, within this machine's limits.
+/// Returns how many messages of how many bytes, within this machine's limits.
 fn queue_size(buffer_bytes: u32) -> (usize, usize) {
     let limits = mqueue::limits();
     let number = |limit: Option<u64>, unknown| {
@@ -166,7 +174,7 @@ fn queue_size(buffer_bytes: u32) -> (usize, usize) {
 fn refused(error: CreateError) -> OpenError {
     match error {
         CreateError::Os(error) => OpenError::Os { doing: "making a queue", error },
-        limit => OpenError::Unsupported(limit.to_string()),
+        limit => OpenError::Unsupported(Unsupported::PosixQueue(limit)),
     }
 }
 

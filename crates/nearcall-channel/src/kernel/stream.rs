@@ -2,11 +2,12 @@
 //!
 //! A fragment is its header and its bytes, contiguous in a private buffer, so that one system call
 //! sends both. The receiver reads ahead into a private buffer: one system call takes a header with
-//! its small fragment and as many following messages as are there. The rest of a large fragment goes
-//! from the kernel straight into the caller's memory.
-//! Always true: `pending` is the part of a published fragment that the kernel has not taken yet;
+//! its small fragment and as many following messages as are there. The rest of a large fragment
+//! goes from the kernel straight into the caller's memory.
+//!
+//! **Invariants:** `pending` is the part of a published fragment that the kernel has not taken yet;
 //! nothing else is sent before it. What is read ahead is private, so a peer cannot change it.
-//! Not here: the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
+//! **Not here:** the objects (`pipe.rs`, `fifo.rs`, `unix.rs`, `tcp.rs`), the judgement of headers
 //! (`fragment.rs`).
 
 use std::io;
@@ -17,33 +18,33 @@ use nearcall_os::pipe::queued_bytes;
 use nearcall_os::poll::{PollFd, PollFlags, poll, poll_one};
 use nearcall_os::region::SharedBytes;
 
-use crate::channel::{Interest, Readiness};
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::kernel::{Line, Patience, Try, poll_interest};
+use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// The kernel objects of a stream, both ways.
-pub(crate) trait ByteLine: Send {
+pub(crate) trait ByteStream: Send {
     /// Reads what is there, at most `into.len()` bytes, in one system call where the object allows
     /// it. Zero: the other end has closed.
-    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>>;
+    fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>>;
     /// Writes, perhaps less than all.
-    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>>;
+    fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>>;
     /// What the object has room for, read back.
     fn room_bytes(&self) -> io::Result<usize>;
     /// What becomes readable.
     fn reader(&self) -> BorrowedFd<'_>;
     /// What becomes writable.
     fn writer(&self) -> BorrowedFd<'_>;
-    /// Whether the other end is known to be gone although a write would still succeed.
+    /// Returns whether the other end is known to be gone although a write would still succeed.
     fn is_gone(&self) -> bool {
         false
     }
 }
 
-impl<B: ByteLine> Line for B {
+impl<B: ByteStream> FdPair for B {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let fd = match interest {
             Interest::Receive => self.reader(),
@@ -54,9 +55,9 @@ impl<B: ByteLine> Line for B {
 }
 
 /// One end of a stream.
-pub(crate) struct StreamWay<B> {
+pub(crate) struct StreamTransport<B> {
     line: B,
-    patience: Patience,
+    strategy: WaitStrategy,
     outbox: Outbox,
     inbox: Inbox,
 }
@@ -79,11 +80,11 @@ struct Inbox {
     skip_bytes: usize,
 }
 
-impl<B: ByteLine> StreamWay<B> {
+impl<B: ByteStream> StreamTransport<B> {
     pub(crate) fn new(line: B, wait: WaitPolicy) -> Self {
         Self {
             line,
-            patience: Patience { wait, life: None },
+            strategy: WaitStrategy { wait, liveness: None },
             outbox: Outbox {
                 buffer: vec![0; STREAM_FRAGMENT_BYTES].into_boxed_slice(),
                 fragment_bytes: 0,
@@ -100,13 +101,13 @@ impl<B: ByteLine> StreamWay<B> {
 
     /// Hands the pending bytes to the kernel. `Full`: not all of them by the deadline.
     #[inline]
-    fn push(&mut self, until: Deadline) -> Result<(), SendError> {
+    fn push(&mut self, deadline: Deadline) -> Result<(), SendError> {
         let Outbox { buffer, pending, .. } = &mut self.outbox;
         while pending.start < pending.end {
             let rest = &buffer[pending.clone()];
             let attempt = |line: &mut B, how| line.write(rest, how);
             let line = &mut self.line;
-            match self.patience.until_done(line, Interest::Send, until, attempt)? {
+            match self.strategy.until_done(line, Interest::Send, deadline, attempt)? {
                 Some(bytes) => pending.start += bytes,
                 None => return Err(SendError::Full),
             }
@@ -116,7 +117,7 @@ impl<B: ByteLine> StreamWay<B> {
 
     /// Reads once into the buffer behind what is there, at most `bytes_max`.
     #[inline]
-    fn fill(&mut self, bytes_max: usize, until: Deadline) -> Result<(), ReceiveError> {
+    fn fill(&mut self, bytes_max: usize, deadline: Deadline) -> Result<(), ReceiveError> {
         let Inbox { buffer, filled, .. } = &mut self.inbox;
         if filled.start == filled.end {
             *filled = 0..0;
@@ -126,17 +127,17 @@ impl<B: ByteLine> StreamWay<B> {
         }
         let end = filled.end.saturating_add(bytes_max).min(buffer.len());
         let into = &mut buffer[filled.end..end];
-        let bytes = read_once(&mut self.line, &self.patience, &mut self.outbox, into, until)?;
+        let bytes = read_once(&mut self.line, &self.strategy, &mut self.outbox, into, deadline)?;
         filled.end += bytes;
         Ok(())
     }
 
     /// Throws away what is left of fragments that were finished before their end.
     #[cold]
-    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+    fn skip(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
         while self.inbox.skip_bytes > 0 {
             if self.inbox.filled.is_empty() {
-                self.fill(AHEAD_BYTES, until)?;
+                self.fill(AHEAD_BYTES, deadline)?;
             }
             let bytes = self.inbox.filled.len().min(self.inbox.skip_bytes);
             self.inbox.filled.start += bytes;
@@ -146,20 +147,20 @@ impl<B: ByteLine> StreamWay<B> {
     }
 }
 
-/// Reads once. Waits as `until` says; never gives zero.
+/// Reads once. Waits as `deadline` says; never gives zero.
 #[inline]
-fn read_once<B: ByteLine>(
+fn read_once<B: ByteStream>(
     line: &mut B,
-    patience: &Patience,
+    strategy: &WaitStrategy,
     outbox: &mut Outbox,
     into: &mut [u8],
-    until: Deadline,
+    deadline: Deadline,
 ) -> Result<usize, ReceiveError> {
     if !outbox.pending.is_empty() {
-        return read_while_sending(line, outbox, into, until);
+        return read_while_sending(line, outbox, into, deadline);
     }
     let attempt = |line: &mut B, how| line.read(into, how);
-    match patience.until_done(line, Interest::Receive, until, attempt)? {
+    match strategy.until_done(line, Interest::Receive, deadline, attempt)? {
         Some(0) => Err(ReceiveError::PeerGone),
         Some(bytes) => Ok(bytes),
         None => Err(ReceiveError::Empty),
@@ -169,17 +170,17 @@ fn read_once<B: ByteLine>(
 /// Reads once, and moves on what earlier sends left here: the other end may wait for just that
 /// before it sends what we wait for.
 #[cold]
-fn read_while_sending<B: ByteLine>(
+fn read_while_sending<B: ByteStream>(
     line: &mut B,
     outbox: &mut Outbox,
     into: &mut [u8],
-    until: Deadline,
+    deadline: Deadline,
 ) -> Result<usize, ReceiveError> {
     loop {
         // An end that has closed still has to be read out; reading will tell.
         let mut flags = PollFlags::IN;
         if !outbox.pending.is_empty() {
-            match line.write(&outbox.buffer[outbox.pending.clone()], Try::Now) {
+            match line.write(&outbox.buffer[outbox.pending.clone()], Attempt::NonBlocking) {
                 Ok(bytes) => {
                     outbox.pending.start += bytes.unwrap_or(0);
                     flags |= PollFlags::OUT;
@@ -187,10 +188,10 @@ fn read_while_sending<B: ByteLine>(
                 Err(_) => outbox.pending = 0..0,
             }
         }
-        match line.read(into, Try::Now)? {
+        match line.read(into, Attempt::NonBlocking)? {
             Some(0) => return Err(ReceiveError::PeerGone),
             Some(bytes) => return Ok(bytes),
-            None if until.has_passed() => return Err(ReceiveError::Empty),
+            None if deadline.has_passed() => return Err(ReceiveError::Empty),
             None => {}
         }
         let mut both = [
@@ -198,11 +199,11 @@ fn read_while_sending<B: ByteLine>(
             PollFd::from_borrowed_fd(line.writer(), flags & PollFlags::OUT),
         ];
         let fds = if outbox.pending.is_empty() { &mut both[..1] } else { &mut both[..] };
-        poll(fds, until)?;
+        poll(fds, deadline)?;
     }
 }
 
-impl<B: ByteLine> Transport for StreamWay<B> {
+impl<B: ByteStream> Transport for StreamTransport<B> {
     fn room_bytes(&self) -> io::Result<usize> {
         self.line.room_bytes()
     }
@@ -217,18 +218,19 @@ impl<B: ByteLine> Transport for StreamWay<B> {
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
         if self.line.is_gone() {
             return Err(SendError::PeerGone);
         }
-        self.push(until)?;
-        if until.is_moment() {
+        self.push(deadline)?;
+        if deadline.is_moment() {
             // So that a claim fails where nothing could go out in time, rather than stay here.
             let attempt = |line: &mut B, _| {
                 let ready = line.wait_for(Interest::Send, Deadline::NOW)?;
                 Ok(ready.then_some(()))
             };
-            let ready = self.patience.until_done(&mut self.line, Interest::Send, until, attempt)?;
+            let ready =
+                self.strategy.until_done(&mut self.line, Interest::Send, deadline, attempt)?;
             ready.ok_or(SendError::Full)?;
         }
         self.outbox.fragment_bytes = fragment_bytes;
@@ -241,11 +243,11 @@ impl<B: ByteLine> Transport for StreamWay<B> {
     }
 
     #[inline]
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         self.outbox.buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
         self.outbox.pending = 0..HEADER_BYTES + self.outbox.fragment_bytes;
         self.outbox.fragment_bytes = 0;
-        match self.push(until) {
+        match self.push(deadline) {
             // The fragment is under way: the rest goes out before anything else.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
@@ -256,17 +258,17 @@ impl<B: ByteLine> Transport for StreamWay<B> {
         self.outbox.fragment_bytes = 0;
     }
 
-    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.push(until)
+    fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.push(deadline)
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.inbox.skip_bytes > 0 {
-            self.skip(until)?;
+            self.skip(deadline)?;
         }
         while self.inbox.filled.len() < HEADER_BYTES {
-            self.fill(HEADER_READ_BYTES, until)?;
+            self.fill(HEADER_READ_BYTES, deadline)?;
         }
         let start = self.inbox.filled.start;
         let mut header = [0; HEADER_BYTES];
@@ -285,9 +287,9 @@ impl<B: ByteLine> Transport for StreamWay<B> {
     }
 
     #[inline]
-    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+    fn bytes(&mut self, deadline: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         if self.inbox.filled.is_empty() {
-            self.fill(AHEAD_BYTES, until)?;
+            self.fill(AHEAD_BYTES, deadline)?;
         }
         let Inbox { buffer, filled, left_bytes, .. } = &self.inbox;
         let bytes = filled.len().min(*left_bytes);
@@ -301,7 +303,7 @@ impl<B: ByteLine> Transport for StreamWay<B> {
     }
 
     #[inline]
-    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+    fn read(&mut self, into: &mut [u8], deadline: Deadline) -> Result<(), ReceiveError> {
         let mut rest = into;
         loop {
             let Inbox { buffer, filled, left_bytes, .. } = &mut self.inbox;
@@ -315,26 +317,26 @@ impl<B: ByteLine> Transport for StreamWay<B> {
                 return Ok(());
             }
             if rest.len() < DIRECT_READ_BYTES_MIN {
-                self.fill(HEADER_READ_BYTES, until)?;
+                self.fill(HEADER_READ_BYTES, deadline)?;
                 continue;
             }
             let outbox = &mut self.outbox;
-            let bytes = read_once(&mut self.line, &self.patience, outbox, rest, until)?;
+            let bytes = read_once(&mut self.line, &self.strategy, outbox, rest, deadline)?;
             self.inbox.left_bytes -= bytes;
             rest = &mut rest[bytes..];
         }
     }
 
-    fn read_some(&mut self, into: &mut [u8], until: Deadline) -> Result<usize, ReceiveError> {
-        let Self { line, patience, outbox, inbox, .. } = self;
+    fn read_some(&mut self, into: &mut [u8], deadline: Deadline) -> Result<usize, ReceiveError> {
+        let Self { line, strategy, outbox, inbox, .. } = self;
         if !inbox.filled.is_empty() || into.len() < DIRECT_READ_BYTES_MIN {
-            let here = self.bytes(until)?;
+            let here = self.bytes(deadline)?;
             let bytes = here.len().min(into.len());
             here.slice(0..bytes).copy_to(&mut into[..bytes]);
             self.consume(bytes);
             return Ok(bytes);
         }
-        let bytes = read_once(line, patience, outbox, into, until)?;
+        let bytes = read_once(line, strategy, outbox, into, deadline)?;
         inbox.left_bytes -= bytes;
         Ok(bytes)
     }

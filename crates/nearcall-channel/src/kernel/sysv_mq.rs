@@ -8,9 +8,11 @@
 //! When the other end dies the watcher puts an empty message into our receiving queue, behind what
 //! was sent before (if the queue is full nobody sleeps there), and removes the sending queue.
 //! To interrupt a receive the watcher puts an empty message there, too; these are counted.
-//! Always true: an empty message only ends a sleep; what counts is the life. A peer that lives and
-//! sends one is broken. Both ends can read, write and remove both queues.
-//! Not here: fragments (`packet.rs`).
+//!
+//! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
+//! and sends one is broken. Both ends can read, write and remove both queues.
+//! **Not here:**
+//! fragments (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +24,20 @@ use nearcall_os::poll::{self, poll_one};
 use nearcall_os::process;
 use nearcall_os::sysv::{self, MessageBuffer, OwnedQueue};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::control::Control;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received};
-use crate::kernel::{Line, Patience, Try};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
+use crate::kernel::{Attempt, FdPair, WaitStrategy};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
-use crate::watch::{Cause, Life, WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{Cause, WatchGuard, watch};
 
 /// One end.
 struct SysvLine {
@@ -42,7 +48,7 @@ struct SysvLine {
     pause: Duration,
     /// Empty messages that the watcher has put into our receiving queue to interrupt a receive.
     calls: Arc<AtomicU32>,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     // Last, so that it ends after the queues were removed.
     _watch: WatchGuard,
 }
@@ -67,7 +73,7 @@ impl Drop for Queues {
     }
 }
 
-impl Line for SysvLine {
+impl FdPair for SysvLine {
     fn wait_for(&mut self, _interest: Interest, deadline: Deadline) -> io::Result<bool> {
         clock::pause(deadline.remaining().map_or(self.pause, |left| left.min(self.pause)));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -75,7 +81,7 @@ impl Line for SysvLine {
     }
 }
 
-impl PacketLine for SysvLine {
+impl PacketSocket for SysvLine {
     fn room_bytes(&self) -> io::Result<usize> {
         let bytes_max = sysv::stat(self.queues.outward)?.bytes_max;
         Ok(usize::try_from(bytes_max).unwrap_or(usize::MAX))
@@ -92,11 +98,11 @@ impl PacketLine for SysvLine {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let (queue, message) = (self.queues.outward, &mut self.outgoing);
         let sent = match how {
-            Try::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
-            Try::Now => sysv::try_send(queue, KIND, message, packet_bytes),
+            Attempt::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
+            Attempt::NonBlocking => sysv::try_send(queue, KIND, message, packet_bytes),
         };
         let sent = sent.map_err(gone)?;
         if sent {
@@ -106,18 +112,18 @@ impl PacketLine for SysvLine {
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let (queue, message) = (self.queues.inward, &mut self.incoming);
         loop {
             let received = match how {
-                Try::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
-                Try::Now => sysv::try_receive(queue, ANY_KIND, message),
+                Attempt::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
+                Attempt::NonBlocking => sysv::try_receive(queue, ANY_KIND, message),
             };
             let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
             self.pause = PAUSE_MIN;
             match bytes {
                 0 if !take_call(&self.calls) => return Ok(Some(Received::WakeUp)),
-                0 if how == Try::Blocking && self.life.is_interrupted() => return Ok(None),
+                0 if how == Attempt::Blocking && self.liveness.is_interrupted() => return Ok(None),
                 // It came too late for the sleep that it was for.
                 0 => {}
                 _ => return Ok(Some(Received::Packet(0..bytes))),
@@ -148,12 +154,9 @@ fn gone(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether a pair of queues can be made now.
-pub(crate) fn probe() -> Result<(), String> {
-    create().and_then(|first| create().map(|second| drop((first, second)))).map_err(|error| {
-        let limit = sysv::limits().queues_max.map_or("unknown".into(), |max| max.to_string());
-        format!("no System V queue can be made (kernel.msgmni is {limit}): {error}")
-    })
+/// Returns whether a pair of queues can be made now.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    create().and_then(|first| create().map(|second| drop((first, second))))
 }
 
 /// Opens the server's end.
@@ -161,25 +164,23 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let me = process::user_id();
     let them = user_id(settings)?;
     if me != them {
-        let text = format!("queues are for one user only: this is {me}, the other end {them}");
-        return Err(OpenError::Unsupported(text));
+        return Err(Unsupported::OtherUser { own_uid: me, peer_uid: them }.into());
     }
-    let make = || create().map_err(|error| OpenError::Unsupported(error.to_string()));
-    let (to_client, to_server) = (make()?, make()?);
+    let (to_client, to_server) = (create()?, create()?);
     let bytes = [to_client.id(), to_server.id()].map(i32::to_le_bytes).concat();
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         let channel = channel(to_client.id(), to_server.id(), &settings)?;
         // From here on the channel removes them.
         std::mem::forget((to_client, to_server));
         Ok(channel)
     };
-    Ok(Offer { parts: Parts { bytes, descriptors: Vec::new() }, finish: Box::new(finish) })
+    Ok(Offer { parts: ChannelFds { bytes, descriptors: Vec::new() }, finish: Box::new(finish) })
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let bytes = std::mem::take(&mut parts.bytes);
     parts.expect_nothing_more()?;
     let queues = bytes.split_first_chunk::<4>().and_then(|(first, rest)| {
@@ -200,18 +201,18 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
         }
     }
     let channel = channel(to_server, to_client, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// Whose process the other end is.
 fn user_id(settings: &Settings) -> Result<u32, OpenError> {
     let process = settings.peer.process();
-    let elsewhere = || OpenError::Unsupported("queues do not reach another machine".to_owned());
-    Ok(process.ok_or_else(elsewhere)?.uid)
+    Ok(process.ok_or(Unsupported::OtherMachine)?.uid)
 }
 
-fn create() -> io::Result<OwnedQueue> {
-    OwnedQueue::create()
+fn create() -> Result<OwnedQueue, Unsupported> {
+    let queues_max = || sysv::limits().queues_max;
+    OwnedQueue::create().map_err(|error| Unsupported::SysvQueue { queues_max: queues_max(), error })
 }
 
 fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
@@ -221,8 +222,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
     let bytes = message_bytes.min(queue_bytes.bytes_max / 2).min(MESSAGE_BYTES_MAX);
     let bytes = usize::try_from(bytes).unwrap_or(0);
     if bytes <= HEADER_BYTES {
-        let text = format!("kernel.msgmax or kernel.msgmnb allow only {bytes} bytes in a message");
-        return Err(OpenError::Unsupported(text));
+        return Err(Unsupported::SysvMessage { message_bytes: bytes }.into());
     }
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
@@ -252,12 +252,13 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
         incoming: MessageBuffer::with_capacity(usize::try_from(MESSAGE_BYTES_MAX).unwrap_or(0)),
         pause: PAUSE_MIN,
         calls,
-        life: Arc::clone(&settings.life),
+        liveness: Arc::clone(&settings.liveness),
         _watch: guard,
     };
-    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
-    let way = PacketWay::new(line, patience);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let strategy =
+        WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
+    let transport = PacketTransport::new(line, strategy);
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.

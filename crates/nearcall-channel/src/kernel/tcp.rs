@@ -1,12 +1,13 @@
 //! TCP, over the loopback interface or from machine to machine.
 //!
 //! On one machine the server connects both ends itself and hands one over, so no port stays open;
-//! over `tcp://` (`remote.rs`) the stream on which the two ends met becomes the channel.
-//! Always true: Nagle's delay is off. The first send after the other end has closed succeeds as
+//! over `tcp://` (`handshake/remote.rs`) the stream on which the two ends met becomes the channel.
+//!
+//! **Invariants:** Nagle's delay is off. The first send after the other end has closed succeeds as
 //! far as TCP knows, so the watcher tells of that. An end that closes in order reads what is still
 //! there first, because the kernel would answer unread bytes with a reset that overtakes what was
 //! sent. An end that is killed with unread bytes may still lose the last of what it sent that way.
-//! Not here: fragments (`stream.rs`), the system calls (`unix.rs`).
+//! **Not here:** fragments (`stream.rs`), the system calls (`unix.rs`).
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,34 +15,37 @@ use std::sync::Arc;
 
 use nearcall_os::socket::{self, Half};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
-use crate::kernel::Try;
-use crate::kernel::stream::{ByteLine, StreamWay};
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
+use crate::kernel::Attempt;
+use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::unix::SocketLine;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
-use crate::watch::{Life, WatchGuard, watch};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct TcpLine {
     socket: SocketLine,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     _watch: WatchGuard,
 }
 
-impl ByteLine for TcpLine {
+impl ByteStream for TcpLine {
     fn room_bytes(&self) -> io::Result<usize> {
         self.socket.room_bytes()
     }
 
     #[inline]
-    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+    fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>> {
         self.socket.read(into, how)
     }
 
     #[inline]
-    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+    fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>> {
         self.socket.write(bytes, how)
     }
 
@@ -55,7 +59,7 @@ impl ByteLine for TcpLine {
 
     #[inline]
     fn is_gone(&self) -> bool {
-        self.life.is_gone()
+        self.liveness.is_gone()
     }
 }
 
@@ -64,7 +68,7 @@ impl Drop for TcpLine {
         let _ = socket::shutdown(self.socket.writer(), Half::Send);
         let mut nowhere = [0; 4 << 10];
         for _ in 0..UNREAD_READS_MAX {
-            match self.socket.read(&mut nowhere, Try::Now) {
+            match self.socket.read(&mut nowhere, Attempt::NonBlocking) {
                 Ok(Some(1..)) => {}
                 _ => return,
             }
@@ -72,9 +76,9 @@ impl Drop for TcpLine {
     }
 }
 
-/// Whether the loopback interface is there and up.
-pub(crate) fn probe() -> Result<(), String> {
-    socket::tcp_pair().map(drop).map_err(|error| format!("no TCP over 127.0.0.1: {error}"))
+/// Returns whether the loopback interface is there and up.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    socket::tcp_pair().map(drop).map_err(Unsupported::doing("connecting over TCP to 127.0.0.1"))
 }
 
 /// Opens the server's end.
@@ -85,20 +89,20 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         socket::set_buffer_bytes(end, bytes, bytes).map_err(OpenError::doing("sizing a socket"))?;
     }
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         channel(ours, &settings)
     };
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![theirs] };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [socket] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
-    Ok(Accepted { parts: Parts::default(), channel: channel(socket, settings)? })
+    Ok(Accepted { parts: ChannelFds::default(), channel: channel(socket, settings)? })
 }
 
 /// Makes a channel of the stream on which two ends met.
@@ -111,10 +115,10 @@ pub(crate) fn over(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Chann
 fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
     // Whoever sleeps on the socket is woken by the kernel.
     let guard = watch(settings, |_| ()).map_err(OpenError::doing("watching the other end"))?;
-    let life = Arc::clone(&settings.life);
-    let line = TcpLine { socket: SocketLine::new(socket), life, _watch: guard };
-    let way = StreamWay::new(line, settings.wait);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let liveness = Arc::clone(&settings.liveness);
+    let line = TcpLine { socket: SocketLine::new(socket), liveness, _watch: guard };
+    let transport = StreamTransport::new(line, settings.wait);
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Smallest buffers that are asked for, in bytes. The loopback interface has segments of 64 KiB;

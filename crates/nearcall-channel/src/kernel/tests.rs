@@ -51,29 +51,29 @@ fn message(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 + at / 251 + seed).to_le_bytes()[0]).collect()
 }
 
-fn echo(mut server: Endpoint, until: fn() -> Deadline) {
+fn echo(mut server: Endpoint, deadline: fn() -> Deadline) {
     let (mechanism, wait) = (server.mechanism(), server.wait_policy());
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match server.receive(until()) {
+        match server.receive(deadline()) {
             Ok(mut message) => message.read_to_end(&mut bytes).unwrap(),
             Err(ReceiveError::PeerGone) => return,
             Err(error) => panic!("{mechanism} {wait} {error}"),
         }
-        server.send(&bytes, until()).unwrap();
+        server.send(&bytes, deadline()).unwrap();
     }
 }
 
-fn check_echo(buffer_bytes: u32, until: fn() -> Deadline) {
+fn check_echo(buffer_bytes: u32, deadline: fn() -> Deadline) {
     each(|mechanism, wait| {
         let (server, mut client) = pair(mechanism, wait, buffer_bytes);
-        let server = thread::spawn(move || echo(server, until));
+        let server = thread::spawn(move || echo(server, deadline));
         for (seed, bytes) in SIZES.into_iter().enumerate() {
             let sent = message(bytes, seed);
             let mut received = Vec::new();
-            client.send(&sent, until()).unwrap();
-            client.receive(until()).unwrap().read_to_end(&mut received).unwrap();
+            client.send(&sent, deadline()).unwrap();
+            client.receive(deadline()).unwrap().read_to_end(&mut received).unwrap();
             assert!(sent == received, "{mechanism} {wait} {bytes}");
         }
         drop(client);
@@ -171,8 +171,8 @@ fn what_was_sent_before_the_end_arrives_then_the_end() {
             other.receive(Deadline::NEVER).unwrap().read_to_end(&mut bytes).unwrap();
             assert!(bytes == message(100, at), "{mechanism} {wait} {at}");
         }
-        for until in [Deadline::NEVER, Deadline::NOW, soon()] {
-            let end = other.receive(until).err();
+        for deadline in [Deadline::NEVER, Deadline::NOW, soon()] {
+            let end = other.receive(deadline).err();
             assert!(matches!(end, Some(ReceiveError::PeerGone)), "{mechanism} {wait} {end:?}");
         }
         let end = other.send(&[1], Deadline::NEVER);
@@ -184,9 +184,9 @@ fn what_was_sent_before_the_end_arrives_then_the_end() {
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_sleeping_end_wakes_up_when_the_other_closes() {
     each(|mechanism, wait| {
-        for until in [|| Deadline::NEVER, soon] {
+        for deadline in [|| Deadline::NEVER, soon] {
             let (one, mut other) = pair(mechanism, wait, 64 << 10);
-            let asleep = thread::spawn(move || other.receive(until()).err());
+            let asleep = thread::spawn(move || other.receive(deadline()).err());
             clock::pause(Duration::from_millis(2));
             drop(one);
             let end = asleep.join().unwrap();
@@ -195,7 +195,7 @@ fn a_sleeping_end_wakes_up_when_the_other_closes() {
             let (one, mut other) = pair(mechanism, wait, 64 << 10);
             let asleep = thread::spawn(move || {
                 loop {
-                    if let Err(error) = other.send(&[0; 5000], until()) {
+                    if let Err(error) = other.send(&[0; 5000], deadline()) {
                         return error;
                     }
                 }

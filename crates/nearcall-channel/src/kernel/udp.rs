@@ -11,9 +11,10 @@
 //! ([`cost`]), and the sender keeps what is on its way below half of the receiver's real buffer.
 //! The receiver acknowledges each quarter of that window: fewer packets than one each, and before
 //! the sender, who has three quarters left, can run out. An idle connection sends nothing.
-//! Always true: acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
+//!
+//! **Invariants:** acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
 //! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
-//! Not here: fragments (`packet.rs`).
+//! **Not here:** fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,17 +23,20 @@ use std::sync::Arc;
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
 use crate::error::Violation;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received, found_while_sending};
-use crate::kernel::{Line, Patience, Try, not_now};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received, found_while_sending};
+use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking};
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
-use crate::watch::{WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end.
 struct UdpLine {
@@ -81,7 +85,7 @@ impl Outward {
         self.sent - self.acknowledged + cost(packet_bytes) <= self.window
     }
 
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let packet_bytes = PREFIX_BYTES + packet_bytes;
         while !self.has_credit_for(packet_bytes) {
             if self.take_acknowledgement(how)?.is_none() {
@@ -92,8 +96,8 @@ impl Outward {
         packet[..PREFIX_BYTES].copy_from_slice(&self.next_sequence.to_le_bytes());
         // The other end takes it from us at once, so our send buffer never fills.
         let sent = match how {
-            Try::Blocking => not_now(socket::send(&*self.socket, packet)),
-            Try::Now => socket::try_send(&*self.socket, packet),
+            Attempt::Blocking => nonblocking(socket::send(&*self.socket, packet)),
+            Attempt::NonBlocking => socket::try_send(&*self.socket, packet),
         };
         if sent?.is_none() {
             return Ok(None);
@@ -103,11 +107,11 @@ impl Outward {
         Ok(Some(()))
     }
 
-    fn take_acknowledgement(&mut self, how: Try) -> io::Result<Option<()>> {
+    fn take_acknowledgement(&mut self, how: Attempt) -> io::Result<Option<()>> {
         let mut word = [0; PREFIX_BYTES];
         let received = match how {
-            Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut word)),
-            Try::Now => socket::try_recv_message(&*self.socket, &mut word),
+            Attempt::Blocking => nonblocking(socket::recv_message(&*self.socket, &mut word)),
+            Attempt::NonBlocking => socket::try_recv_message(&*self.socket, &mut word),
         };
         match received? {
             // Closed by our watcher.
@@ -126,7 +130,7 @@ impl Outward {
 }
 
 impl Inward {
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let Some(bytes) = self.receive_bytes(how)? else { return Ok(None) };
         if bytes == 0 {
             return Ok(Some(Received::WakeUp));
@@ -153,10 +157,10 @@ impl Inward {
         Ok(Some(Received::Packet(PREFIX_BYTES..bytes)))
     }
 
-    fn receive_bytes(&mut self, how: Try) -> io::Result<Option<usize>> {
+    fn receive_bytes(&mut self, how: Attempt) -> io::Result<Option<usize>> {
         let received = match how {
-            Try::Blocking => not_now(socket::recv_message(&*self.socket, &mut self.buffer)),
-            Try::Now => socket::try_recv_message(&*self.socket, &mut self.buffer),
+            Attempt::Blocking => nonblocking(socket::recv_message(&*self.socket, &mut self.buffer)),
+            Attempt::NonBlocking => socket::try_recv_message(&*self.socket, &mut self.buffer),
         };
         match received {
             // Told once, and before the packets that are still there. The watcher ends the wait.
@@ -168,7 +172,7 @@ impl Inward {
     }
 }
 
-impl Line for UdpLine {
+impl FdPair for UdpLine {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         let socket = match interest {
             Interest::Receive => &self.inward.socket,
@@ -179,7 +183,7 @@ impl Line for UdpLine {
     }
 }
 
-impl PacketLine for UdpLine {
+impl PacketSocket for UdpLine {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(usize::try_from(self.outward.window).unwrap_or(usize::MAX))
     }
@@ -195,18 +199,18 @@ impl PacketLine for UdpLine {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         self.outward.send(packet_bytes, how)
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         self.inward.receive(how)
     }
 
     fn has_room(&mut self) -> io::Result<bool> {
         while !self.outward.has_credit_for(self.outward.buffer.len()) {
-            if self.outward.take_acknowledgement(Try::Now)?.is_none() {
+            if self.outward.take_acknowledgement(Attempt::NonBlocking)?.is_none() {
                 return Ok(false);
             }
         }
@@ -226,9 +230,9 @@ impl PacketLine for UdpLine {
     }
 }
 
-/// Whether the loopback interface is there and up.
-pub(crate) fn probe() -> Result<(), String> {
-    socket::udp_pair().map(drop).map_err(|error| format!("no UDP over 127.0.0.1: {error}"))
+/// Returns whether the loopback interface is there and up.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    socket::udp_pair().map(drop).map_err(Unsupported::doing("connecting over UDP to 127.0.0.1"))
 }
 
 /// Opens the server's end.
@@ -243,9 +247,9 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     };
     let (client_window, server_window) = (window(&from_server)?, window(&from_client)?);
     let bytes = [client_window, server_window].map(u64::to_le_bytes).concat();
-    let parts = Parts { bytes, descriptors: vec![from_server, to_server] };
+    let parts = ChannelFds { bytes, descriptors: vec![from_server, to_server] };
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         channel((to_client, client_window), (from_client, server_window), &settings)
     };
@@ -253,7 +257,7 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [from_server, to_server] = parts.take_descriptors()?;
     let bytes = std::mem::take(&mut parts.bytes);
     parts.expect_nothing_more()?;
@@ -272,7 +276,7 @@ pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, 
         socket::buffer_bytes(socket).map_err(|_| OpenError::bad_parts("no socket"))?;
     }
     let channel = channel((to_server, server_window), (from_server, client_window), settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 fn channel(
@@ -308,9 +312,10 @@ fn channel(
         },
         _watch: guard,
     };
-    let patience = Patience { wait: settings.wait, life: Some(Arc::clone(&settings.life)) };
-    let way = PacketWay::new(line, patience);
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let strategy =
+        WaitStrategy { wait: settings.wait, liveness: Some(Arc::clone(&settings.liveness)) };
+    let transport = PacketTransport::new(line, strategy);
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// The sequence number in front of each packet, in bytes; also an acknowledgement.

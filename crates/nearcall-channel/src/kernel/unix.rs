@@ -1,10 +1,10 @@
 //! Pairs of unix sockets: a stream, packets over a connection, and datagrams.
 //!
-//! Always true: the server makes the pair and hands one end over; whatever file flags the other
+//! **Invariants:** the server makes the pair and hands one end over; whatever file flags the other
 //! end may set, a call that must not wait says so itself (MSG_DONTWAIT).
 //! A datagram socket does not tell its receiver that the other end is gone; there the watcher
 //! closes our own socket for reading, which ends every sleep on it.
-//! Not here: fragments (`stream.rs`, `packet.rs`).
+//! **Not here:** fragments (`stream.rs`, `packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,17 +13,20 @@ use std::sync::Arc;
 use nearcall_os::poll::poll_one;
 use nearcall_os::socket::{self, Half, Kind};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
+use crate::error::OpenError;
 use crate::error::Violation;
+use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
-use crate::fragments::FragmentChannel;
-use crate::kernel::packet::{PacketLine, PacketWay, Received};
-use crate::kernel::stream::{ByteLine, StreamWay};
-use crate::kernel::{Line, Patience, Try, not_now, poll_interest};
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
+use crate::kernel::stream::{ByteStream, StreamTransport};
+use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking, poll_interest};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::wait::Deadline;
-use crate::watch::{WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{WatchGuard, watch};
 
 /// One end of a stream socket, unix or TCP.
 pub(crate) struct SocketLine {
@@ -36,24 +39,24 @@ impl SocketLine {
     }
 }
 
-impl ByteLine for SocketLine {
+impl ByteStream for SocketLine {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(socket::buffer_bytes(&self.socket)?.send)
     }
 
     #[inline]
-    fn read(&self, into: &mut [u8], how: Try) -> io::Result<Option<usize>> {
+    fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>> {
         match how {
-            Try::Blocking => not_now(socket::recv(&self.socket, into)),
-            Try::Now => socket::try_recv(&self.socket, into),
+            Attempt::Blocking => nonblocking(socket::recv(&self.socket, into)),
+            Attempt::NonBlocking => socket::try_recv(&self.socket, into),
         }
     }
 
     #[inline]
-    fn write(&self, bytes: &[u8], how: Try) -> io::Result<Option<usize>> {
+    fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>> {
         match how {
-            Try::Blocking => not_now(socket::send(&self.socket, bytes)),
-            Try::Now => socket::try_send(&self.socket, bytes),
+            Attempt::Blocking => nonblocking(socket::send(&self.socket, bytes)),
+            Attempt::NonBlocking => socket::try_send(&self.socket, bytes),
         }
     }
 
@@ -102,13 +105,13 @@ impl UnixPackets {
     }
 }
 
-impl Line for UnixPackets {
+impl FdPair for UnixPackets {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool> {
         Ok(poll_one(&*self.socket, poll_interest(interest), deadline)?.is_some())
     }
 }
 
-impl PacketLine for UnixPackets {
+impl PacketSocket for UnixPackets {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(socket::buffer_bytes(&self.socket)?.send)
     }
@@ -124,21 +127,21 @@ impl PacketLine for UnixPackets {
     }
 
     #[inline]
-    fn send(&mut self, packet_bytes: usize, how: Try) -> io::Result<Option<()>> {
+    fn send(&mut self, packet_bytes: usize, how: Attempt) -> io::Result<Option<()>> {
         let packet = &self.outgoing[..packet_bytes];
         let sent = match how {
-            Try::Blocking => not_now(socket::send(&*self.socket, packet)),
-            Try::Now => socket::try_send(&*self.socket, packet),
+            Attempt::Blocking => nonblocking(socket::send(&*self.socket, packet)),
+            Attempt::NonBlocking => socket::try_send(&*self.socket, packet),
         };
         Ok(sent?.map(drop))
     }
 
     #[inline]
-    fn receive(&mut self, how: Try) -> io::Result<Option<Received>> {
+    fn receive(&mut self, how: Attempt) -> io::Result<Option<Received>> {
         let into = &mut self.incoming;
         let received = match how {
-            Try::Blocking => not_now(socket::recv_message(&*self.socket, into)),
-            Try::Now => socket::try_recv_message(&*self.socket, into),
+            Attempt::Blocking => nonblocking(socket::recv_message(&*self.socket, into)),
+            Attempt::NonBlocking => socket::try_recv_message(&*self.socket, into),
         };
         let received = match received {
             // An end that left something unread is told of once, before the packets still here.
@@ -168,7 +171,7 @@ pub(crate) fn offer_stream(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end of a stream.
-pub(crate) fn accept_stream(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept_stream(settings: &Settings, parts: ChannelFds) -> Result<Accepted, OpenError> {
     accept(Kind::Stream, settings, parts)
 }
 
@@ -178,7 +181,10 @@ pub(crate) fn offer_seqpacket(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end of connected packets.
-pub(crate) fn accept_seqpacket(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept_seqpacket(
+    settings: &Settings,
+    parts: ChannelFds,
+) -> Result<Accepted, OpenError> {
     accept(Kind::Seqpacket, settings, parts)
 }
 
@@ -188,7 +194,7 @@ pub(crate) fn offer_dgram(settings: &Settings) -> Result<Offer, OpenError> {
 }
 
 /// Opens the client's end of datagrams.
-pub(crate) fn accept_dgram(settings: &Settings, parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept_dgram(settings: &Settings, parts: ChannelFds) -> Result<Accepted, OpenError> {
     accept(Kind::Datagram, settings, parts)
 }
 
@@ -201,19 +207,19 @@ fn offer(kind: Kind, settings: &Settings) -> Result<Offer, OpenError> {
             .map_err(OpenError::doing("sizing a socket"))?;
     }
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         channel(kind, ours, &settings)
     };
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![theirs] };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
 
-fn accept(kind: Kind, settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+fn accept(kind: Kind, settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [socket] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     socket::buffer_bytes(&socket).map_err(|_| OpenError::bad_parts("no socket"))?;
-    Ok(Accepted { parts: Parts::default(), channel: channel(kind, socket, settings)? })
+    Ok(Accepted { parts: ChannelFds::default(), channel: channel(kind, socket, settings)? })
 }
 
 fn channel(
@@ -222,13 +228,13 @@ fn channel(
     settings: &Settings,
 ) -> Result<Box<dyn Channel>, OpenError> {
     if kind == Kind::Stream {
-        let way = StreamWay::new(SocketLine::new(socket), settings.wait);
-        return Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)));
+        let transport = StreamTransport::new(SocketLine::new(socket), settings.wait);
+        return Ok(channel::over(transport, settings.message_bytes_max));
     }
     let line = UnixPackets::new(socket, kind, settings)?;
-    let life = (kind == Kind::Datagram).then(|| Arc::clone(&settings.life));
-    let way = PacketWay::new(line, Patience { wait: settings.wait, life });
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let liveness = (kind == Kind::Datagram).then(|| Arc::clone(&settings.liveness));
+    let transport = PacketTransport::new(line, WaitStrategy { wait: settings.wait, liveness });
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Longest packet with its header, in bytes; also the receive buffer. The kernel takes nearly as

@@ -2,10 +2,12 @@
 //!
 //! A blocking send or receive of a small message is one `io_uring_enter`. Spinning looks at the
 //! completion queue, and makes a system call only when the kernel has work for this thread.
-//! Always true: one send and one receive are under way at most; a buffer that the kernel uses is
-//! not touched; what came in is judged in our own buffer. A fragment that did not go out in time stays
-//! under way, and nothing else is sent before it is done.
-//! Not here: the ring and its memory (`nearcall_os::uring`), whole messages (`fragments.rs`).
+//!
+//! **Invariants:** one send and one receive are under way at most; a buffer that the kernel uses is
+//! not touched; what came in is judged in our own buffer. A fragment that did not go out in time
+//! stays under way, and nothing else is sent before it is done.
+//! **Not here:** the ring and its
+//! memory (`nearcall_os::uring`), whole messages (`channel.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -17,18 +19,21 @@ use nearcall_os::region::SharedBytes;
 use nearcall_os::uring::{Direction, Refusal, StreamRing};
 use nearcall_os::{eventfd, poll, socket, uring};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
 use crate::error::{ReceiveError, SendError};
+use crate::fds::ChannelFds;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::fragments::FragmentChannel;
 use crate::limits::SPINS_PER_LIFE_CHECK;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// One end.
-struct UringWay {
+struct UringTransport {
     ring: StreamRing,
     /// Counts completions, for whoever sleeps on a descriptor. Made when first asked for.
     bell: OnceLock<OwnedFd>,
@@ -47,9 +52,9 @@ struct UringWay {
     ended: bool,
 }
 
-/// Whether this kernel lets us use io_uring.
-pub(crate) fn probe() -> Result<(), String> {
-    uring::probe().map_err(|refusal| refusal.to_string())
+/// Returns whether this kernel lets us use io_uring.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    uring::probe().map_err(Unsupported::Uring)
 }
 
 /// Makes the server's end.
@@ -62,26 +67,26 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
             .map_err(OpenError::doing("sizing the socket's buffers"))?;
     }
     let channel = open(here, settings)?;
-    let finish = move |answer: Parts| answer.expect_nothing_more().map(|()| channel);
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![there] };
+    let finish = move |answer: ChannelFds| answer.expect_nothing_more().map(|()| channel);
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![there] };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
 
 /// Makes the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [socket] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let channel = open(socket, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
     let ring = StreamRing::create(socket, HEADER_BYTES + FRAGMENT_BYTES_MAX, RECEIVE_BYTES);
     let ring = ring.map_err(|refusal| match refusal {
         Refusal::Os(error) => OpenError::Os { doing: "making an io_uring", error },
-        refusal => OpenError::Unsupported(refusal.to_string()),
+        refusal => Unsupported::Uring(refusal).into(),
     })?;
-    let way = UringWay {
+    let transport = UringTransport {
         ring,
         bell: OnceLock::new(),
         wait: settings.wait,
@@ -93,12 +98,12 @@ fn open(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenEr
         ended: false,
     };
     if settings.wait == WaitPolicy::Poll {
-        way.bell().map_err(OpenError::doing("making an eventfd for an io_uring"))?;
+        transport.bell().map_err(OpenError::doing("making an eventfd for an io_uring"))?;
     }
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
-impl UringWay {
+impl UringTransport {
     /// The eventfd that the kernel rings at each completion.
     fn bell(&self) -> io::Result<&OwnedFd> {
         if let Some(bell) = self.bell.get() {
@@ -111,24 +116,24 @@ impl UringWay {
 
     /// Submits what is queued and waits until `direction` is done; false when not in time.
     #[inline]
-    fn complete(&mut self, direction: Direction, until: Deadline) -> io::Result<bool> {
+    fn complete(&mut self, direction: Direction, deadline: Deadline) -> io::Result<bool> {
         if self.ring.is_done(direction) {
             return Ok(true);
         }
         match self.wait {
-            WaitPolicy::Block if until != Deadline::NOW => {
-                return self.ring.wait(direction, until);
+            WaitPolicy::Block if deadline != Deadline::NOW => {
+                return self.ring.wait(direction, deadline);
             }
             _ => self.ring.submit()?,
         }
         match self.wait {
-            _ if until == Deadline::NOW => Ok(self.ring.is_done(direction)),
-            WaitPolicy::Spin => Ok(self.spin(direction, until)),
-            _ => self.sleep(direction, until),
+            _ if deadline == Deadline::NOW => Ok(self.ring.is_done(direction)),
+            WaitPolicy::Spin => Ok(self.spin(direction, deadline)),
+            _ => self.sleep(direction, deadline),
         }
     }
 
-    fn spin(&mut self, direction: Direction, until: Deadline) -> bool {
+    fn spin(&mut self, direction: Direction, deadline: Deadline) -> bool {
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 if self.ring.is_done(direction) {
@@ -136,20 +141,20 @@ impl UringWay {
                 }
                 std::hint::spin_loop();
             }
-            if until.has_passed() {
+            if deadline.has_passed() {
                 return self.ring.is_done(direction);
             }
         }
     }
 
-    fn sleep(&mut self, direction: Direction, until: Deadline) -> io::Result<bool> {
+    fn sleep(&mut self, direction: Direction, deadline: Deadline) -> io::Result<bool> {
         loop {
             // Completions from now on ring again; those before are seen by the look below.
             self.silence()?;
             if self.ring.is_done(direction) {
                 return Ok(true);
             }
-            if poll_one(self.bell()?, poll::Interest::Readable, until)?.is_none() {
+            if poll_one(self.bell()?, poll::Interest::Readable, deadline)?.is_none() {
                 return Ok(self.ring.is_done(direction));
             }
         }
@@ -162,7 +167,7 @@ impl UringWay {
         }
     }
 
-    /// Whether an operation in `direction` is queued, under way, or done and not taken.
+    /// Returns whether an operation in `direction` is queued, under way, or done and not taken.
     #[inline]
     fn has_begun(&mut self, direction: Direction) -> bool {
         self.ring.is_under_way(direction) || self.ring.is_done(direction)
@@ -193,7 +198,7 @@ impl UringWay {
 
     /// Receives until `want_bytes` are buffered, which is at most a header.
     #[inline]
-    fn fill(&mut self, want_bytes: usize, until: Deadline) -> Result<(), ReceiveError> {
+    fn fill(&mut self, want_bytes: usize, deadline: Deadline) -> Result<(), ReceiveError> {
         while self.buffered.len() < want_bytes {
             if self.ended {
                 return Err(ReceiveError::PeerGone);
@@ -201,7 +206,7 @@ impl UringWay {
             if !self.has_begun(Direction::Receive) {
                 self.queue_receive();
             }
-            if !self.complete(Direction::Receive, until)? {
+            if !self.complete(Direction::Receive, deadline)? {
                 return Err(ReceiveError::Empty);
             }
             match self.outcome(Direction::Receive) {
@@ -219,9 +224,9 @@ impl UringWay {
         Ok(())
     }
 
-    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+    fn skip(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
         while self.skip_bytes > 0 {
-            self.fill(1, until)?;
+            self.fill(1, deadline)?;
             let bytes = self.buffered.len().min(self.skip_bytes);
             self.buffered.start += bytes;
             self.skip_bytes -= bytes;
@@ -253,12 +258,12 @@ impl UringWay {
 
     /// Has the socket take what it has not taken yet.
     #[inline]
-    fn send_rest(&mut self, until: Deadline) -> Result<(), SendError> {
+    fn send_rest(&mut self, deadline: Deadline) -> Result<(), SendError> {
         while !self.unsent.is_empty() {
             if !self.has_begun(Direction::Send) {
                 self.ring.queue_send(self.unsent.clone());
             }
-            if !self.complete(Direction::Send, until)? {
+            if !self.complete(Direction::Send, deadline)? {
                 return Err(SendError::Full);
             }
             match self.outcome(Direction::Send) {
@@ -273,7 +278,7 @@ impl UringWay {
     }
 }
 
-impl Transport for UringWay {
+impl Transport for UringTransport {
     fn room_bytes(&self) -> io::Result<usize> {
         Ok(socket::buffer_bytes(self.ring.socket())?.send)
     }
@@ -288,8 +293,8 @@ impl Transport for UringWay {
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        self.send_rest(until)?;
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        self.send_rest(deadline)?;
         self.reserved_bytes = fragment_bytes;
         Ok(())
     }
@@ -305,7 +310,7 @@ impl Transport for UringWay {
     }
 
     #[inline]
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         if let Some(buffer) = self.ring.send_buffer() {
             buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
         }
@@ -316,7 +321,7 @@ impl Transport for UringWay {
             // An answer is likely: its receive goes to the kernel in the system call of this send.
             self.queue_receive();
         }
-        match self.send_rest(until) {
+        match self.send_rest(deadline) {
             // It is under way and goes out when there is room.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
@@ -327,14 +332,14 @@ impl Transport for UringWay {
         self.reserved_bytes = 0;
     }
 
-    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.send_rest(until)
+    fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.send_rest(deadline)
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
-        self.skip(until)?;
-        self.fill(HEADER_BYTES, until)?;
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
+        self.skip(deadline)?;
+        self.fill(HEADER_BYTES, deadline)?;
         let start = self.buffered.start;
         let header = self.ring.receive_buffer().and_then(|buffer| {
             let (header, _) = buffer[start..].split_first_chunk::<HEADER_BYTES>()?;
@@ -351,8 +356,8 @@ impl Transport for UringWay {
     }
 
     #[inline]
-    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
-        self.fill(1, until)?;
+    fn bytes(&mut self, deadline: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+        self.fill(1, deadline)?;
         let end = self.buffered.start + self.buffered.len().min(self.fragment_left_bytes);
         let here = self.ring.receive_buffer().map(|buffer| &buffer[self.buffered.start..end]);
         Ok(SharedBytes::from_slice(here.ok_or(ReceiveError::Empty)?))

@@ -11,8 +11,9 @@
 //! Each frame takes one of the pipe's slots for each page that it touches. A buffer holds more than
 //! all slots can refer to, so when the second is full, nothing of the first is queued any more;
 //! all waiting is for a slot.
-//! Always true: bytes that are queued are never written.
-//! Not here: the pages (`nearcall_os::vmsplice`), whole messages (`fragments.rs`).
+//!
+//! **Invariants:** bytes that are queued are never written.
+//! **Not here:** the pages (`nearcall_os::vmsplice`), whole messages (`channel.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -23,18 +24,21 @@ use nearcall_os::region::SharedBytes;
 use nearcall_os::vmsplice::SpliceBuffer;
 use nearcall_os::{pipe, poll};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::channel::Channel;
+use crate::error::{OpenError, Unsupported};
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::fragments::FragmentChannel;
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Interest, Readiness};
 
 /// One end.
-struct SpliceWay {
+struct SpliceTransport {
     sender: Sender,
     receiver: Receiver,
 }
@@ -64,38 +68,38 @@ struct Receiver {
     skip_bytes: usize,
 }
 
-/// Whether pages can be handed to a pipe here.
-pub(crate) fn probe() -> Result<(), String> {
-    let pipe = pipe::create().map_err(|error| format!("making a pipe failed: {error}"))?;
+/// Returns whether pages can be handed to a pipe here.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let pipe = pipe::create().map_err(Unsupported::doing("making a pipe"))?;
     let buffer = SpliceBuffer::create(HEADER_BYTES);
-    let mut buffer = buffer.map_err(|error| format!("no memory for pages: {error}"))?;
+    let mut buffer = buffer.map_err(Unsupported::doing("taking pages"))?;
     let spliced = buffer.try_splice(&pipe.write, 0..HEADER_BYTES);
     spliced.map(drop).map_err(|error| match error.kind() {
-        io::ErrorKind::Unsupported => "this kernel has no vmsplice".to_owned(),
+        io::ErrorKind::Unsupported => Unsupported::Missing("this kernel has no vmsplice"),
         io::ErrorKind::PermissionDenied => {
-            "vmsplice is forbidden here, probably by seccomp".to_owned()
+            Unsupported::Missing("vmsplice is forbidden here, probably by seccomp")
         }
-        _ => format!("vmsplice failed: {error}"),
+        _ => Unsupported::Os { doing: "vmsplice", error },
     })
 }
 
 /// Makes the server's end.
 pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
-    probe().map_err(OpenError::Unsupported)?;
+    probe()?;
     let (to_client, to_server) = (make_pipe(settings)?, make_pipe(settings)?);
     let channel = open(to_server.read, to_client.write, settings)?;
-    let finish = move |answer: Parts| answer.expect_nothing_more().map(|()| channel);
+    let finish = move |answer: ChannelFds| answer.expect_nothing_more().map(|()| channel);
     let descriptors = vec![to_client.read, to_server.write];
-    Ok(Offer { parts: Parts { bytes: Vec::new(), descriptors }, finish: Box::new(finish) })
+    Ok(Offer { parts: ChannelFds { bytes: Vec::new(), descriptors }, finish: Box::new(finish) })
 }
 
 /// Makes the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
-    probe().map_err(OpenError::Unsupported)?;
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
+    probe()?;
     let [read, write] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let channel = open(read, write, settings)?;
-    Ok(Accepted { parts: Parts::default(), channel })
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// A pipe with as many slots as the connection's room has pages, or as many as the limits allow.
@@ -113,7 +117,7 @@ fn make_pipe(settings: &Settings) -> Result<pipe::Pipe, OpenError> {
 }
 
 fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, OpenError> {
-    // Reading something else could wait for ever, whatever becomes of the other end.
+    // Reading something else could wait forever, whatever becomes of the other end.
     pipe::size_bytes(&read).map_err(|_| OpenError::bad_parts("no pipe"))?;
     let queue_bytes = pipe::size_bytes(&write).map_err(|_| OpenError::bad_parts("no pipe"))?;
     if queue_bytes > BUFFER_BYTES_MAX as usize {
@@ -124,7 +128,7 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
     let buffer = || SpliceBuffer::create(buffer_bytes);
     let buffers = [buffer(), buffer()];
     let [first, second] = buffers.map(|buffer| buffer.map_err(OpenError::doing("taking pages")));
-    let way = SpliceWay {
+    let transport = SpliceTransport {
         sender: Sender {
             pipe: write,
             wait: settings.wait,
@@ -142,7 +146,7 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
             skip_bytes: 0,
         },
     };
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 impl Sender {
@@ -169,27 +173,27 @@ impl Sender {
 
     /// Has the pipe take what it has not taken yet.
     #[inline]
-    fn send_rest(&mut self, until: Deadline) -> Result<(), SendError> {
+    fn send_rest(&mut self, deadline: Deadline) -> Result<(), SendError> {
         while !self.unsent.is_empty() {
             let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
-            let taken = match (self.wait, until) {
+            let taken = match (self.wait, deadline) {
                 (WaitPolicy::Block, Deadline::NEVER) => Some(buffer.splice(&self.pipe, range)?),
                 _ => buffer.try_splice(&self.pipe, range)?,
             };
             match taken {
                 Some(bytes) => self.unsent.start += bytes,
-                None => self.wait_for_slot(until)?,
+                None => self.wait_for_slot(deadline)?,
             }
         }
         Ok(())
     }
 
-    fn wait_for_slot(&self, until: Deadline) -> Result<(), SendError> {
-        if self.wait == WaitPolicy::Spin || until == Deadline::NOW {
+    fn wait_for_slot(&self, deadline: Deadline) -> Result<(), SendError> {
+        if self.wait == WaitPolicy::Spin || deadline == Deadline::NOW {
             std::hint::spin_loop();
-            return if until.has_passed() { Err(SendError::Full) } else { Ok(()) };
+            return if deadline.has_passed() { Err(SendError::Full) } else { Ok(()) };
         }
-        match poll_one(&self.pipe, poll::Interest::Writable, until)? {
+        match poll_one(&self.pipe, poll::Interest::Writable, deadline)? {
             Some(_) => Ok(()),
             None => Err(SendError::Full),
         }
@@ -203,9 +207,9 @@ impl Receiver {
         pipe: &OwnedFd,
         wait: WaitPolicy,
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        if wait == WaitPolicy::Block && until == Deadline::NEVER {
+        if wait == WaitPolicy::Block && deadline == Deadline::NEVER {
             match pipe::read(pipe, into) {
                 Ok(0) => return Err(ReceiveError::PeerGone),
                 Ok(bytes) => return Ok(bytes),
@@ -215,14 +219,14 @@ impl Receiver {
             }
         }
         loop {
-            if wait != WaitPolicy::Spin && until != Deadline::NOW {
-                let ready = poll_one(pipe, poll::Interest::Readable, until)?;
+            if wait != WaitPolicy::Spin && deadline != Deadline::NOW {
+                let ready = poll_one(pipe, poll::Interest::Readable, deadline)?;
                 ready.ok_or(ReceiveError::Empty)?;
             }
             match pipe::try_read(pipe, into)? {
                 Some(0) => return Err(ReceiveError::PeerGone),
                 Some(bytes) => return Ok(bytes),
-                None if until.has_passed() => return Err(ReceiveError::Empty),
+                None if deadline.has_passed() => return Err(ReceiveError::Empty),
                 None => std::hint::spin_loop(),
             }
         }
@@ -230,21 +234,21 @@ impl Receiver {
 
     /// Reads until `want_bytes` are buffered, which is at most a header.
     #[inline]
-    fn fill(&mut self, want_bytes: usize, until: Deadline) -> Result<(), ReceiveError> {
+    fn fill(&mut self, want_bytes: usize, deadline: Deadline) -> Result<(), ReceiveError> {
         while self.buffered.len() < want_bytes {
             if self.buffered.start > 0 {
                 self.buffer.copy_within(self.buffered.clone(), 0);
                 self.buffered = 0..self.buffered.len();
             }
             let free = &mut self.buffer[self.buffered.end..];
-            self.buffered.end += Self::read_some(&self.pipe, self.wait, free, until)?;
+            self.buffered.end += Self::read_some(&self.pipe, self.wait, free, deadline)?;
         }
         Ok(())
     }
 
-    fn skip(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+    fn skip(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
         while self.skip_bytes > 0 {
-            self.fill(1, until)?;
+            self.fill(1, deadline)?;
             let bytes = self.buffered.len().min(self.skip_bytes);
             self.buffered.start += bytes;
             self.skip_bytes -= bytes;
@@ -263,7 +267,7 @@ impl Receiver {
     }
 }
 
-impl Transport for SpliceWay {
+impl Transport for SpliceTransport {
     fn room_bytes(&self) -> io::Result<usize> {
         pipe::size_bytes(&self.sender.pipe)
     }
@@ -278,8 +282,8 @@ impl Transport for SpliceWay {
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        self.sender.send_rest(until)?;
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        self.sender.send_rest(deadline)?;
         let frame_bytes = HEADER_BYTES + fragment_bytes;
         let capacity = self.sender.buffers[self.sender.filling].capacity();
         if frame_bytes > capacity - self.sender.at() {
@@ -297,14 +301,14 @@ impl Transport for SpliceWay {
     }
 
     #[inline]
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         let sender = &mut self.sender;
         let start = sender.at();
         let place = sender.buffers[sender.filling].slice_mut(start..start + HEADER_BYTES);
         place.copy_from_slice(&header.encode());
         sender.unsent = start..start + HEADER_BYTES + sender.reserved_bytes;
         sender.reserved_bytes = 0;
-        match sender.send_rest(until) {
+        match sender.send_rest(deadline) {
             // The rest stays in our pages and goes out before the next fragment.
             Err(SendError::Full) => Ok(()),
             outcome => outcome,
@@ -315,14 +319,14 @@ impl Transport for SpliceWay {
         self.sender.reserved_bytes = 0;
     }
 
-    fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
-        self.sender.send_rest(until)
+    fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.sender.send_rest(deadline)
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
-        self.receiver.skip(until)?;
-        self.receiver.fill(HEADER_BYTES, until)?;
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
+        self.receiver.skip(deadline)?;
+        self.receiver.fill(HEADER_BYTES, deadline)?;
         let mut header = [0; HEADER_BYTES];
         self.receiver.take_buffered(&mut header);
         let header = FragmentHeader::decode(header)?;
@@ -334,9 +338,9 @@ impl Transport for SpliceWay {
         fragment_bytes <= self.receiver.buffered.len()
     }
 
-    fn bytes(&mut self, until: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
+    fn bytes(&mut self, deadline: Deadline) -> Result<SharedBytes<'_>, ReceiveError> {
         let receiver = &mut self.receiver;
-        receiver.fill(1, until)?;
+        receiver.fill(1, deadline)?;
         let Range { start, .. } = receiver.buffered;
         let end = start + receiver.buffered.len().min(receiver.fragment_left_bytes);
         Ok(SharedBytes::from_slice(&receiver.buffer[start..end]))
@@ -348,16 +352,16 @@ impl Transport for SpliceWay {
     }
 
     #[inline]
-    fn read(&mut self, into: &mut [u8], until: Deadline) -> Result<(), ReceiveError> {
+    fn read(&mut self, into: &mut [u8], deadline: Deadline) -> Result<(), ReceiveError> {
         let receiver = &mut self.receiver;
         let mut done = receiver.take_buffered(into);
         receiver.fragment_left_bytes -= done;
         while done < into.len() {
             let rest = &mut into[done..];
             let bytes = match rest.len() >= DIRECT_BYTES_MIN {
-                true => Receiver::read_some(&receiver.pipe, receiver.wait, rest, until)?,
+                true => Receiver::read_some(&receiver.pipe, receiver.wait, rest, deadline)?,
                 false => {
-                    receiver.fill(1, until)?;
+                    receiver.fill(1, deadline)?;
                     receiver.take_buffered(rest)
                 }
             };

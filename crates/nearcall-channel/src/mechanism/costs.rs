@@ -23,7 +23,7 @@ pub struct Calls {
     pub name: &'static str,
     /// Fewer are not needed: a sleep that the other end made unnecessary is none.
     pub least: f64,
-    /// More only when something is tried in vain.
+    /// More only when something is tried without result.
     pub most: f64,
 }
 

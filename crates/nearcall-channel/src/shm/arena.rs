@@ -14,10 +14,12 @@
 //!
 //! The borrower's page is handed over with the first message that names a place, so a connection
 //! that lends nothing has no page, no slot and no cost.
-//! Always true: a slot is written only while no handle of it lives here and the peer has said that
-//! it is done with it; a place is judged before it is used; a peer that lies about what it is done
-//! with sees other bytes than it was sent, and nothing else happens.
-//! Not here: how a place travels in a message (`nearcall-wire`), who is trusted (`nearcall`).
+//!
+//! **Invariants:** a slot is written only while no handle of it lives here and the peer has said
+//! that it is done with it; a place is judged before it is used; a peer that lies about what it is
+//! done with sees other bytes than it was sent, and nothing else happens.
+//! **Not here:** how a place
+//! travels in a message (`nearcall-wire`), who is trusted (`nearcall`).
 
 mod borrower;
 mod lender;
@@ -37,14 +39,6 @@ pub struct Place {
     /// How many they are.
     pub bytes: u32,
 }
-
-/// Where in the borrower's page it counts how often it was done with a slot.
-pub(crate) const fn counter_at(slot: u16) -> usize {
-    slot as usize * size_of::<u32>()
-}
-
-/// Bytes of the borrower's page: one word for each slot.
-pub(crate) const COUNTS_BYTES: usize = crate::limits::SLOTS_PER_END_MAX * size_of::<u32>();
 
 #[cfg(test)]
 mod tests;

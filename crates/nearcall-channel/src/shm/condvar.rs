@@ -1,10 +1,11 @@
 //! `shm-condvar`: the bounded buffer of the textbooks, a ring of bytes under a mutex.
 //!
-//! A fragment lies there as its 8-byte header and its bytes, wrapped around at the end. Both positions
-//! are counted from the start, each end stores its own, all under the lock.
-//! Always true: this end's position is its own number; the other's is judged at each look, because
-//! the memory may hold anything.
-//! What condition variables do when a process is killed, and what is done about it: `monitor.rs`.
+//! A fragment lies there as its 8-byte header and its bytes, wrapped around at the end. Both
+//! positions are counted from the start, each end stores its own, all under the lock.
+//!
+//! **Invariants:** this end's position is its own number; the other's is judged at each look,
+//! because the memory may hold anything. What condition variables do when a process is killed, and
+//! what is done about it: `monitor.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,8 @@ use nearcall_os::region::SharedRegion;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::shm::layout::Capacity;
-use crate::shm::monitor::way::Buffer;
+use crate::shm::layout::bounded_buffer::{BYTES, PUT, TAKEN};
+use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct BoundedBuffer {
@@ -79,7 +81,7 @@ impl Buffer for BoundedBuffer {
     }
 
     #[inline]
-    fn had_room(&self, message_bytes: usize) -> bool {
+    fn has_known_room(&self, message_bytes: usize) -> bool {
         let fragments = message_bytes.div_ceil(self.fragment_bytes_max()).max(1);
         let bytes = message_bytes + fragments * HEADER_BYTES;
         self.own + bytes as u64 <= self.other + self.capacity.bytes() as u64
@@ -128,13 +130,6 @@ impl Buffer for BoundedBuffer {
     }
 }
 
-/// How much the sender has put in.
-const PUT: usize = 0;
-/// How much the receiver has taken out.
-const TAKEN: usize = 8;
-/// Where the bytes begin.
-const BYTES: usize = 64;
-
 #[cfg(test)]
 mod tests {
     use nearcall_os::region::Backing;
@@ -159,7 +154,7 @@ mod tests {
             let fragment = vec![turn; 100 + usize::from(turn)];
             let header = FragmentHeader::data(fragment.len(), fragment.len(), 0);
             sender.look().unwrap();
-            assert!(sender.had_room(fragment.len()));
+            assert!(sender.has_known_room(fragment.len()));
             sender.put(header, &fragment).unwrap();
             assert_eq!(receiver.take(&mut into), Ok(Some(header)));
             assert_eq!(into[..fragment.len()], fragment);

@@ -1,61 +1,36 @@
 //! The lane: where the fragments of long messages lie, so that the ring stays as small as short
 //! messages need it.
 //!
-//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one fragment each. A fragment in it is
-//! a note in the ring, a frame of one cache line that says where the fragment lies:
+//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one fragment each. A fragment in
+//! it is a note in the ring, a frame of one cache line that says where the fragment lies:
 //!
 //! ```text
 //! | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
 //! ```
 //!
 //! Slots go round. One is free again when the other end has read the ring past its note, so the
-//! lane needs no word of its own.
-//! The sender makes its lane with the first long fragment; where there is no memory or no room on the
-//! control line, fragments go through the ring as ever. It takes the lane back when it was not used
-//! for [`LANE_IDLE`], at a sleep after that. A thread that sleeps in its call wakes once for it; an
-//! event loop does not, it does so when it next goes to sleep. The reader lets go in the same way.
-//! Always true: a note is judged before anything of it is used; an end without a lane works.
-//! Not here: waiting for a slot (`shm.rs`), the ring (`ring.rs`).
+//! lane needs no word of its own. The sender makes its lane with the first long fragment; where
+//! there is no memory or no room on the control line, fragments go through the ring as ever. It
+//! takes the lane back when it was not used for [`LANE_IDLE`], at a sleep after that. A thread that
+//! sleeps in its call wakes once for it; an event loop does not, it does so when it next goes to
+//! sleep. The reader lets go in the same way.
+//!
+//! **Invariants:** a note is judged before anything of it is used; an end without a lane works.
+//! **Not here:** waiting for a slot (`shm.rs`), the ring (`ring.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
-use crate::limits::FRAGMENT_BYTES;
-use crate::shm::segments::{OwnSegments, PeerSegments, SegmentId};
-
-/// Fragments in flight: the reader copies one out while the next are written, and neither waits.
-pub(crate) const LANE_SLOTS: usize = 8;
-
-/// Where the first slot begins. Half a page off the users' buffers, which usually begin at a page
-/// or just behind: a copy between places that agree in their lower 12 bits took six times as long,
-/// since the processor takes its own stores for what it loads.
-const SLOTS_AT: usize = 2 << 10;
-
-/// Size of a lane, in bytes.
-const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
-
-/// Bytes of a note in the ring, behind the word.
-pub(crate) const NOTE_BYTES: usize = 8;
-
-/// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway. Above,
-/// a second cache line for the note costs less than the ring's frames, which begin anywhere.
-pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
-
-/// How long a lane is kept that nobody uses. Making one takes some tens of microseconds, so who
-/// needs one each second does not feel it.
-pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
-
-/// How often a reader wakes up to see whether the lane was taken back.
-const LOOKS_MAX: u32 = 4;
-
-/// Fragments that go through the ring before a lane is asked for again that could not be had.
-const FRAGMENTS_BEFORE_RETRY: u32 = 64;
+use crate::limits::{FRAGMENT_BYTES, LANE_CHECKS_MAX, LANE_IDLE, LANE_RETRY_FRAGMENTS};
+use crate::shm::layout::lane::{LANE_BYTES, LANE_SLOTS, indirect_place, indirect_word, slot_at};
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, PeerSegments};
 
 /// When a lane was last seen in use. The clock is read at sleeps only.
 #[derive(Debug, Default)]
@@ -97,7 +72,7 @@ impl LaneOut {
         Self { segments: OwnSegments::new(control), lane: None, fragments_until_retry: 0 }
     }
 
-    /// Whether a fragment may go through the lane; makes it if there is none. Never waits.
+    /// Returns whether a fragment may go through the lane; makes it if there is none. Never waits.
     #[inline]
     pub(crate) fn open(&mut self) -> bool {
         self.lane.is_some() || self.make()
@@ -110,7 +85,7 @@ impl LaneOut {
             return false;
         }
         let Ok((id, region)) = self.segments.create(LANE_BYTES) else {
-            self.fragments_until_retry = FRAGMENTS_BEFORE_RETRY;
+            self.fragments_until_retry = LANE_RETRY_FRAGMENTS;
             return false;
         };
         let (busy_until, next, rest) = ([0; LANE_SLOTS], 0, Rest::default());
@@ -118,21 +93,22 @@ impl LaneOut {
         true
     }
 
-    /// How far the other end must have read for the next slot to be free; zero without a lane.
+    /// Returns how far the other end must have read for the next slot to be free; zero without a
+    /// lane.
     #[inline]
     pub(crate) fn free_at(&self) -> u64 {
         self.lane.as_ref().map_or(0, |lane| lane.busy_until[lane.next])
     }
 
-    /// How far the other end must have read for all slots to be free.
+    /// Returns how far the other end must have read for all slots to be free.
     pub(crate) fn busy_until(&self) -> u64 {
         self.lane.as_ref().map_or(0, |lane| lane.busy_until.into_iter().max().unwrap_or(0))
     }
 
-    /// The note that names the next slot.
+    /// Returns the word of the indirect frame that names the next slot.
     #[inline]
-    pub(crate) fn note(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| u64::from(lane.id.0) | (lane.next as u64) << 16)
+    pub(crate) fn indirect_word(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| indirect_word(lane.id.0, lane.next))
     }
 
     /// The first `bytes` of the next slot, which is free.
@@ -140,7 +116,7 @@ impl LaneOut {
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         match &mut self.lane {
             Some(lane) => {
-                let start = SLOTS_AT + lane.next * FRAGMENT_BYTES;
+                let start = slot_at(lane.next);
                 lane.region.slice_mut(start..start + bytes)
             }
             None => &mut [],
@@ -163,9 +139,9 @@ impl LaneOut {
     }
 
     /// At a sleep, with what the other end has read: takes a lane back that rested long enough.
-    pub(crate) fn tend(&mut self, consumed: u64) {
+    pub(crate) fn maintain(&mut self, consumed: u64) {
         let Some(lane) = &mut self.lane else { return };
-        let all_free = lane.busy_until.iter().all(|until| *until <= consumed);
+        let all_free = lane.busy_until.iter().all(|deadline| *deadline <= consumed);
         if lane.rest.is_over(clock::now()) && all_free {
             self.segments.retire(lane.id);
             self.lane = None;
@@ -188,16 +164,17 @@ impl LaneIn {
         Self { segments: PeerSegments::new(control), lane: None, rest: Rest::default(), looks: 0 }
     }
 
-    /// Where the fragment of `fragment_bytes` lies that `note` names: one load of the note, given here.
+    /// Where the fragment of `fragment_bytes` lies that `note` names: one load of the note, given
+    /// here.
     #[inline]
     pub(crate) fn find(
         &mut self,
-        note: u64,
+        word: u64,
         fragment_bytes: usize,
     ) -> Result<Range<usize>, ReceiveError> {
-        #[allow(clippy::cast_possible_truncation, reason = "the two fields of the note")]
-        let (id, slot) = (SegmentId(note as u16), usize::from((note >> 16) as u16));
-        if note >> 32 != 0 || slot >= LANE_SLOTS || fragment_bytes > FRAGMENT_BYTES {
+        let (id, slot) = indirect_place(word).ok_or(Violation::BadSegment)?;
+        let id = SegmentId(id);
+        if fragment_bytes > FRAGMENT_BYTES {
             return Err(Violation::BadSegment.into());
         }
         if self.lane.as_ref().is_none_or(|(known, _)| *known != id) {
@@ -208,7 +185,7 @@ impl LaneIn {
             self.lane = Some((id, Arc::clone(region)));
         }
         (self.rest.used, self.looks) = (true, 0);
-        let start = SLOTS_AT + slot * FRAGMENT_BYTES;
+        let start = slot_at(slot);
         Ok(start..start + fragment_bytes)
     }
 
@@ -218,11 +195,11 @@ impl LaneIn {
         self.lane.as_ref().map(|(_, region)| &**region)
     }
 
-    /// Whether a sleep should end for it: not for ever, since the other end may be a loop that
-    /// sleeps and keeps its lane.
+    /// Returns whether a sleep should end for it: not forever, since the other end may be a loop
+    /// that sleeps and keeps its lane.
     #[inline]
-    pub(crate) fn is_worth_a_look(&self) -> bool {
-        self.lane.is_some() && self.looks < LOOKS_MAX
+    pub(crate) fn may_be_retired(&self) -> bool {
+        self.lane.is_some() && self.looks < LANE_CHECKS_MAX
     }
 
     #[inline]
@@ -231,7 +208,7 @@ impl LaneIn {
     }
 
     /// At a sleep: lets go of a lane that the other end has taken back.
-    pub(crate) fn tend(&mut self) {
+    pub(crate) fn maintain(&mut self) {
         let Some((id, _)) = &self.lane else { return };
         if !self.rest.is_over(clock::now()) {
             return;
@@ -239,7 +216,7 @@ impl LaneIn {
         // Look again after as long; a broken line is met by whoever needs it.
         self.rest = Rest::default();
         self.looks = self.looks.saturating_add(1);
-        let told = self.segments.tend();
+        let told = self.segments.maintain();
         if told.is_err() || self.segments.get(*id).is_err() {
             self.lane = None;
         }

@@ -1,9 +1,11 @@
-//! Every byte that two processes share: the picture, the struct, the version, the assertions.
+//! Every word of memory that two processes share: the pictures, the structs, the version, the
+//! assertions.
 //!
-//! Each end has one such memory file. It alone writes it; the other end maps it read-only.
+//! **The ring.** Each end has one such memory file. It alone writes it; the other end maps it
+//! read-only.
 //!
 //! ```text
-//! byte    0  header    magic, version, ring, habits           written once, before it is sent
+//! byte    0  header    magic, version, ring, flags            written once, before it is sent
 //!       128  sleep     how the owner waits now, its thread    by the owner, when it waits
 //!       256  bell      goes up when the owner wakes the peer  by the owner, when it rings
 //!       384  consumed  what the owner has read of the PEER's ring, counted from the start
@@ -15,12 +17,21 @@
 //! ```text
 //! | word: u64 | fragment_bytes bytes | up to the next multiple of 64 |
 //!   word: bits 0..32 length of the message, 32..59 of the fragment, 59 LAP, 60 READY, 61 PAD,
-//!         62 ABORT, 63 LAST. PAD without lengths: nothing; with them: a note, see `lane.rs`
+//!         62 ABORT, 63 LAST. PAD without lengths: nothing; with them: an indirect frame
 //! ```
 //!
 //! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload. LAP
 //! tells a word from the one that stood there a lap ago.
 //! Words of different writers are 128 bytes apart, because x86 fetches lines in pairs.
+//!
+//! **The lane** ([`lane`]) holds the fragments of long messages, **the counts** are the page in
+//! which a borrower counts what it is done with, **the monitor** ([`monitor`]) with a
+//! [`bounded_buffer`] or a [`slot_queue`] is one direction of `shm-condvar` and `shm-mq`.
+//!
+//! **Invariants:** no other file of the crate has an offset into shared memory. A change to a
+//! picture raises [`LAYOUT_VERSION`].
+//! **Not here:** the order in which words are written and read (`ring.rs`, `doorbell.rs`,
+//! `monitor.rs`).
 
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -29,14 +40,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::error::{BadParts, OpenError};
 use crate::limits;
-use crate::open::OpenError;
-use crate::shm::ring;
 
 /// Says that a memory file is one of ours: "nearshm" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearshm\0");
 
-/// Goes up with every change to this file's picture.
+/// Goes up with every change to a picture of this file.
 const LAYOUT_VERSION: u32 = 2;
 
 /// Alignment of frames: a cache line.
@@ -51,28 +61,55 @@ pub(crate) const LAP: u64 = 1 << 59;
 /// In the frame's word: a frame is there.
 pub(crate) const READY: u64 = 1 << 60;
 
-/// In the frame's word: nothing but the way to the ring's start, or a note of a fragment elsewhere.
+/// In the frame's word: nothing but the way to the ring's start, or an indirect frame.
 pub(crate) const PAD: u64 = 1 << 61;
+
+/// In the frame's word: the length of the fragment.
+pub(crate) const LENGTHS: u64 = (LENGTH as u64) << 32;
+
+/// Size of the header of a fragment, in bytes: the frame's word without `LAP`, `READY` and `PAD`.
+/// Fragments that travel through the kernel have the same.
+pub(crate) const HEADER_BYTES: usize = 8;
+
+/// In the second half of a header: the message is complete after this fragment.
+pub(crate) const LAST: u32 = 1 << 31;
+
+/// In the second half of a header: the sender aborts the message.
+pub(crate) const ABORT: u32 = 1 << 30;
+
+/// In the second half of a header: the length of the fragment.
+pub(crate) const LENGTH: u32 = (1 << 27) - 1;
+
+const _: () = assert!(HEADER_BYTES == FRAME_WORD_BYTES);
+const _: () = assert!(((LAST | ABORT | LENGTH) as u64) << 32 & (LAP | READY | PAD) == 0);
+const _: () = assert!(LAP | READY | PAD == 0b111 << 59);
+const _: () = assert!(limits::FRAGMENT_BYTES <= LENGTH as usize);
+
+/// How far into the ring small messages go before they wrap early, in bytes.
+///
+/// Both directions together stay inside a first-level cache of 32 KiB, and a pad forevery 128
+/// messages does not show.
+pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
 /// Pages that a ring has from the start, in bytes: the words and the window of small messages.
 const FIRST_BYTES: usize = 12 << 10;
 
-const _: () = assert!(FRAMES + ring::WINDOW_BYTES + FRAME_ALIGN <= FIRST_BYTES);
+const _: () = assert!(FRAMES + WINDOW_BYTES + FRAME_ALIGN <= FIRST_BYTES);
 
 #[repr(C, align(128))]
-struct Line<T>(T);
+struct OwnLines<T>(T);
 
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
     version: AtomicU32,
     ring_bytes: AtomicU32,
-    habits: AtomicU32,
+    flags: AtomicU32,
 }
 
 #[repr(C)]
 struct Sleep {
-    /// Zero while awake; else the number of this sleep and what for, see `bell.rs`.
+    /// Zero while awake; else the number of this sleep and what for, see `doorbell.rs`.
     state: AtomicU32,
     /// The thread that sleeps, for who wakes by signal.
     thread: AtomicU32,
@@ -80,10 +117,10 @@ struct Sleep {
 
 #[repr(C)]
 struct Layout {
-    header: Line<Header>,
-    sleep: Line<Sleep>,
-    bell: Line<AtomicU32>,
-    consumed: Line<AtomicU64>,
+    header: OwnLines<Header>,
+    sleep: OwnLines<Sleep>,
+    bell: OwnLines<AtomicU32>,
+    consumed: OwnLines<AtomicU64>,
 }
 
 /// Where the owner says how it waits.
@@ -100,10 +137,10 @@ pub(crate) const FRAMES: usize = size_of::<Layout>();
 const VERSION: usize = offset_of!(Header, version);
 const RING_BYTES: usize = offset_of!(Header, ring_bytes);
 /// Not zero: the owner never sleeps, so nobody needs to look at its sleep word.
-const HABITS: usize = offset_of!(Header, habits);
+const FLAGS: usize = offset_of!(Header, flags);
 
 const _: () = assert!(SLEEP == 128 && BELL == 256 && CONSUMED == 384 && FRAMES == 512);
-const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && HABITS == 16 && THREAD == 132);
+const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && FLAGS == 16 && THREAD == 132);
 const _: () = assert!(FRAMES.is_multiple_of(FRAME_ALIGN));
 const _: () = assert!(limits::BUFFER_BYTES_MIN as usize >= 16 * FRAME_ALIGN);
 
@@ -147,7 +184,7 @@ impl Capacity {
         if position & self.0 as u64 == 0 { 0 } else { LAP }
     }
 
-    /// How many bytes follow `position` before the ring starts again.
+    /// Returns how many bytes follow `position` before the ring starts again.
     #[inline(always)]
     pub(crate) fn bytes_to_end(self, position: u64) -> usize {
         self.region_bytes() - self.place(position)
@@ -200,7 +237,7 @@ pub(crate) fn create(
     let ring_bytes = u32::try_from(capacity.bytes()).expect("a ring has at most BUFFER_BYTES_MAX");
     own.word64(0).store(MAGIC, Ordering::Relaxed);
     own.word32(VERSION).store(LAYOUT_VERSION, Ordering::Relaxed);
-    own.word32(HABITS).store(never_sleeps.into(), Ordering::Relaxed);
+    own.word32(FLAGS).store(never_sleeps.into(), Ordering::Relaxed);
     own.word32(RING_BYTES).store(ring_bytes, Ordering::Release);
     Ok((own, fd))
 }
@@ -219,10 +256,10 @@ pub(crate) fn open(
         return Err(OpenError::bad_parts("shared memory without our mark"));
     }
     if version != LAYOUT_VERSION {
-        return Err(OpenError::BadParts(format!(
-            "shared memory of layout version {version}, this program has {LAYOUT_VERSION}: \
-             update the older one"
-        )));
+        return Err(OpenError::BadParts(BadParts::LayoutVersion {
+            theirs: version,
+            ours: LAYOUT_VERSION,
+        }));
     }
     if ring_bytes != capacity.bytes() {
         return Err(OpenError::bad_parts("shared memory with another room than agreed"));
@@ -231,13 +268,190 @@ pub(crate) fn open(
     Ok(peer)
 }
 
-/// Whether the owner of this memory has said that it never sleeps. Who lies is not woken.
+/// Returns whether the owner of this memory has said that it never sleeps. Who lies is not woken.
 pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
-    peer.load32(HABITS, Ordering::Relaxed) != 0
+    peer.load32(FLAGS, Ordering::Relaxed) != 0
 }
 
 fn touching(error: std::io::Error) -> OpenError {
     OpenError::doing("touching shared memory")(error)
+}
+
+/// Bytes of the page of counts: one word for each slot of the lender.
+pub(crate) const COUNTS_BYTES: usize = limits::SLOTS_PER_END_MAX * size_of::<u32>();
+
+/// Returns where in its page the borrower counts how often it was done with a slot.
+pub(crate) const fn counter_at(slot: u16) -> usize {
+    slot as usize * size_of::<u32>()
+}
+
+const _: () = assert!(COUNTS_BYTES == 256);
+
+/// The sleep word: zero while awake, else the number of the sleep above these bits.
+pub(crate) mod sleep_word {
+    /// The owner sleeps until there is a message.
+    pub(crate) const FOR_MESSAGE: u32 = 1;
+    /// The owner sleeps until there is room.
+    pub(crate) const FOR_ROOM: u32 = 2;
+    /// The owner waits on the descriptor.
+    pub(crate) const ON_DESCRIPTOR: u32 = 4;
+    /// What one sleep adds to the number.
+    pub(crate) const NEXT_SLEEP: u32 = 8;
+
+    const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR == NEXT_SLEEP - 1);
+}
+
+/// A lane: a segment of slots of one fragment each, and the indirect frames that name them.
+///
+/// ```text
+/// | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
+/// ```
+pub(crate) mod lane {
+    use super::FRAME_WORD_BYTES;
+    use crate::limits::FRAGMENT_BYTES;
+
+    /// Fragments in flight: the reader copies one out while the next are written, and neither
+    /// waits.
+    pub(crate) const LANE_SLOTS: usize = 8;
+
+    /// Where the first slot begins. Half a page off the users' buffers, which usually begin at a
+    /// page or just behind: a copy between places that agree in their lower 12 bits took six times
+    /// as long, since the processor takes its own stores for what it loads.
+    const SLOTS_AT: usize = 2 << 10;
+
+    /// Size of a lane, in bytes.
+    pub(crate) const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
+
+    /// Bytes of an indirect frame, behind the word.
+    pub(crate) const INDIRECT_BYTES: usize = 8;
+
+    /// Returns where a slot begins.
+    pub(crate) const fn slot_at(slot: usize) -> usize {
+        SLOTS_AT + slot * FRAGMENT_BYTES
+    }
+
+    /// Returns the bytes of the indirect frame that names a slot.
+    pub(crate) fn indirect_word(segment: u16, slot: usize) -> u64 {
+        u64::from(segment) | (slot as u64) << 16
+    }
+
+    /// Returns the segment and the slot that an indirect frame of the peer names; `None` if no
+    /// correct peer writes that.
+    pub(crate) fn indirect_place(word: u64) -> Option<(u16, usize)> {
+        #[allow(clippy::cast_possible_truncation, reason = "the two fields of the word")]
+        let (segment, slot) = (word as u16, usize::from((word >> 16) as u16));
+        (word >> 32 == 0 && slot < LANE_SLOTS).then_some((segment, slot))
+    }
+
+    const _: () = assert!(slot_at(0) == 2048 && slot_at(LANE_SLOTS) == LANE_BYTES);
+    const _: () = assert!(INDIRECT_BYTES == FRAME_WORD_BYTES);
+}
+
+/// The memory file of two semaphores, one for each end. Both write it.
+pub(crate) mod semaphores {
+    use nearcall_os::pshared::Semaphore;
+
+    /// The server waits here.
+    pub(crate) const SERVER: usize = 0;
+    /// The client waits here; far enough that the two do not share cache lines fetched in pairs.
+    pub(crate) const CLIENT: usize = 128;
+    /// Size of the memory file: a page, the least there is.
+    pub(crate) const REGION_BYTES: usize = 4096;
+
+    const _: () = assert!(CLIENT.is_multiple_of(Semaphore::ALIGN));
+    const _: () = assert!(SERVER + Semaphore::SIZE <= CLIENT);
+    const _: () = assert!(CLIENT + Semaphore::SIZE <= REGION_BYTES);
+}
+
+/// A monitor: a mutex and two condition variables in front of what it guards.
+pub(crate) mod monitor {
+    use nearcall_os::pshared::{Condvar, Mutex};
+
+    /// Bytes that it takes in the region, at a multiple of 128.
+    pub(crate) const MONITOR_BYTES: usize = 512;
+
+    pub(crate) const MUTEX: usize = 0;
+    pub(crate) const NOT_EMPTY: usize = 128;
+    pub(crate) const NOT_FULL: usize = 256;
+    /// Not zero while the receiver waits and was not signalled. Under the lock.
+    pub(crate) const RECEIVER_WAITS: usize = 384;
+    /// The same for the sender.
+    pub(crate) const SENDER_WAITS: usize = 388;
+
+    const _: () = assert!(Mutex::SIZE <= NOT_EMPTY - MUTEX);
+    const _: () = assert!(128usize.is_multiple_of(Mutex::ALIGN));
+    const _: () = assert!(Condvar::SIZE <= 128 && 128usize.is_multiple_of(Condvar::ALIGN));
+    const _: () = assert!(SENDER_WAITS + size_of::<u32>() <= MONITOR_BYTES);
+}
+
+/// A bounded buffer behind a monitor: two positions, counted from the start, and a ring of bytes.
+pub(crate) mod bounded_buffer {
+    /// How much the sender has put in.
+    pub(crate) const PUT: usize = 0;
+    /// How much the receiver has taken out.
+    pub(crate) const TAKEN: usize = 8;
+    /// Where the bytes begin.
+    pub(crate) const BYTES: usize = 64;
+
+    const _: () = assert!(TAKEN + size_of::<u64>() <= BYTES);
+}
+
+/// A queue of slots behind a monitor.
+///
+/// ```text
+/// | first: u32, count: u32 | index: slot numbers | free: slot numbers | slots: header, bytes |
+/// ```
+pub(crate) mod slot_queue {
+    use super::{Capacity, HEADER_BYTES};
+    use crate::limits::FRAGMENT_BYTES;
+
+    /// Where `first` and `count` lie, in one word.
+    pub(crate) const STATE: usize = 0;
+    /// Where the index and after it the free list begin.
+    const LISTS: usize = 64;
+    /// Slots do not share cache lines.
+    const SLOT_ALIGN: usize = 64;
+    /// Fewest slots of a queue, so that a small room still lets sender and receiver work at once.
+    const SLOTS_MIN: usize = 4;
+
+    const _: () = assert!(STATE + size_of::<u64>() <= LISTS);
+
+    /// Boost's max_num_msg and max_msg_size, and where things lie.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Shape {
+        pub(crate) slots: u32,
+        pub(crate) payload_bytes: usize,
+    }
+
+    impl Shape {
+        /// Slots of a fragment each, at least [`SLOTS_MIN`], that hold `capacity` together.
+        pub(crate) fn new(capacity: Capacity) -> Self {
+            let payload_bytes = FRAGMENT_BYTES.min(capacity.bytes() / SLOTS_MIN);
+            let slots = u32::try_from(capacity.bytes() / payload_bytes);
+            Self { slots: slots.expect("rooms are below 2^32 bytes"), payload_bytes }
+        }
+
+        fn list_bytes(self) -> usize {
+            self.slots as usize * size_of::<u32>()
+        }
+
+        fn slot_bytes(self) -> usize {
+            (HEADER_BYTES + self.payload_bytes).next_multiple_of(SLOT_ALIGN)
+        }
+
+        pub(crate) fn index(self, place: u32) -> usize {
+            LISTS + (place % self.slots) as usize * size_of::<u32>()
+        }
+
+        pub(crate) fn free(self, place: u32) -> usize {
+            LISTS + self.list_bytes() + (place % self.slots) as usize * size_of::<u32>()
+        }
+
+        pub(crate) fn slot(self, slot: u32) -> usize {
+            let slots = (LISTS + 2 * self.list_bytes()).next_multiple_of(SLOT_ALIGN);
+            slots + slot as usize * self.slot_bytes()
+        }
+    }
 }
 
 #[cfg(test)]

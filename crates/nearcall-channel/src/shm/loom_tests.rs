@@ -3,15 +3,14 @@
 //! Two threads stand for two processes. Shared words are loom's; the futex is loom's mutex and
 //! condition variable around the same question that the kernel asks, the socket another pair around
 //! the number of bytes in it, which stay until they are read. A lost wake-up is a deadlock, which
-//! loom reports; a frame seen before its bytes is a wrong number.
-//! The mutex is faithful: the kernel compares the word and queues the sleeper under one lock, which
-//! `FUTEX_WAKE` takes after the word went up. Two messages are needed: an end that is rung for a
-//! message it has read already must still be woken by the next.
-//! SeqCst fences are exact in loom; SeqCst loads and stores are only acquire and release there, so
-//! what is to be modelled uses fences.
-//! Each fence of `bell.rs` and that of `may_sleep` in `watch.rs` was taken out once, and each time
-//! a test failed. Not modelled: slots of lanes, counts of loans, a watch that begins late.
-//! Run with `cargo xtask loom`.
+//! loom reports; a frame seen before its bytes is a wrong number. The mutex is faithful: the kernel
+//! compares the word and queues the sleeper under one lock, which `FUTEX_WAKE` takes after the word
+//! went up. Two messages are needed: an end that is rung for a message it has read already must
+//! still be woken by the next. SeqCst fences are exact in loom; SeqCst loads and stores are only
+//! acquire and release there, so what is to be modelled uses fences. Each fence of `doorbell.rs`
+//! and that of `may_sleep` in `liveness.rs` was taken out once, and each time a test failed. Not
+//! modelled: slots of lanes, counts of loans, a watch that begins late. Run with `cargo xtask
+//! loom`.
 
 use std::ops::Range;
 
@@ -19,16 +18,16 @@ use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::channel::Interest;
 use crate::fragment::FragmentHeader;
 use crate::limits;
-use crate::shm::bell::{Ringer, SleepOn, Sleeper};
+use crate::liveness::PeerLiveness;
+use crate::shm::doorbell::{SleepOn, Waiter, Waker};
 use crate::shm::layout::{
     BELL, CONSUMED, Capacity, FRAME_ALIGN, FRAME_WORD_BYTES, FRAMES, Pages, SLEEP, frame_bytes,
 };
 use crate::shm::ring::{Consumer, Producer};
 use crate::sync::{Ordering, Own, Peer};
-use crate::watch::Life;
+use crate::wait::Interest;
 
 /// Frames that have words in the model. The tests stay below.
 const FRAMES_MODELLED: usize = 4;
@@ -96,9 +95,9 @@ impl Words {
         self.wake();
     }
 
-    /// What an end does to ring for `sleeper` at `peer`.
-    fn ring_for(&self, peer: &Self, sleeper: SleepOn) {
-        match sleeper {
+    /// What an end does to ring for `waiter` at `peer`.
+    fn ring_for(&self, peer: &Self, waiter: SleepOn) {
+        match waiter {
             SleepOn::Futex => self.ring(),
             SleepOn::Descriptor => peer.send(),
         }
@@ -119,7 +118,7 @@ impl Words {
     }
 
     /// What `recv` does on our socket.
-    fn silence(&self) {
+    fn clear(&self) {
         *self.rings.lock().unwrap() = 0;
     }
 
@@ -208,35 +207,35 @@ fn loom_a_frame_is_seen_with_its_bytes() {
 #[test]
 fn loom_no_wake_up_for_a_message_is_lost() {
     // Without the bound it passes too, in about a minute. With it, it still finds a missing fence
-    // and a ticket taken after the announcement.
+    // and a epoch taken after the announcement.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
-            let (mut producer, mut ringer) =
-                (Producer::new(capacity(), Pages::First), Ringer::default());
+            let (mut producer, mut waker) =
+                (Producer::new(capacity(), Pages::First), Waker::default());
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
-                if ringer.owes_for_message(&*writer_peer).is_some() {
+                if waker.target_for_message(&*writer_peer).is_some() {
                     writer_own.ring();
                 }
             }
         });
-        let (mut consumer, mut sleeper) =
-            (Consumer::new(capacity(), Pages::First), Sleeper::default());
+        let (mut consumer, mut waiter) =
+            (Consumer::new(capacity(), Pages::First), Waiter::default());
         for expected in 1..=2 {
             let value = loop {
                 if let Some(value) = try_pop(&mut consumer, &b, &a) {
                     break value;
                 }
-                let ticket = a.load32(BELL, Ordering::Acquire);
-                sleeper.begin(&*b, Interest::Receive, SleepOn::Futex);
+                let epoch = a.load32(BELL, Ordering::Acquire);
+                waiter.begin(&*b, Interest::Receive, SleepOn::Futex);
                 if consumer.look(&*a) == 0 {
-                    a.futex_wait(ticket);
+                    a.futex_wait(epoch);
                 }
-                sleeper.end(&*b);
+                waiter.end(&*b);
             };
             assert_eq!(value, expected);
         }
@@ -246,22 +245,22 @@ fn loom_no_wake_up_for_a_message_is_lost() {
 
 /// Waits as `shm.rs` does for one thing: on the futex in a call, on the descriptor in a loop.
 fn sleep_once(
-    sleeper: &mut Sleeper,
+    waiter: &mut Waiter,
     (own, peer): (&Words, &Words),
     (interest, on): (Interest, SleepOn),
     is_there: impl Fn() -> bool,
 ) {
-    let ticket = peer.load32(BELL, Ordering::Acquire);
-    sleeper.begin(own, interest, on);
+    let epoch = peer.load32(BELL, Ordering::Acquire);
+    waiter.begin(own, interest, on);
     if !is_there() {
         match on {
-            SleepOn::Futex => peer.futex_wait(ticket),
+            SleepOn::Futex => peer.futex_wait(epoch),
             SleepOn::Descriptor => own.poll(),
         }
     }
-    sleeper.end(own);
+    waiter.end(own);
     if on == SleepOn::Descriptor {
-        own.silence();
+        own.clear();
     }
 }
 
@@ -274,23 +273,23 @@ fn messages_wake(ways: [SleepOn; 2]) {
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
             let mut producer = Producer::new(capacity(), Pages::First);
-            let mut ringer = Ringer::default();
+            let mut waker = Waker::default();
             for value in 1..=2 {
                 push(&mut producer, &writer_own, &writer_peer, value);
-                if let Some(sleeper) = ringer.owes_for_message(&*writer_peer) {
-                    writer_own.ring_for(&writer_peer, sleeper);
+                if let Some(waiter) = waker.target_for_message(&*writer_peer) {
+                    writer_own.ring_for(&writer_peer, waiter);
                 }
             }
         });
         let mut consumer = Consumer::new(capacity(), Pages::First);
-        let mut sleeper = Sleeper::default();
+        let mut waiter = Waiter::default();
         for (expected, on) in (1..).zip(ways) {
             let value = loop {
                 if let Some(value) = try_pop(&mut consumer, &b, &a) {
                     break value;
                 }
                 let look = || consumer.look(&*a) != 0;
-                sleep_once(&mut sleeper, (&b, &a), (Interest::Receive, on), look);
+                sleep_once(&mut waiter, (&b, &a), (Interest::Receive, on), look);
             };
             assert_eq!(value, expected);
         }
@@ -323,18 +322,18 @@ fn loom_a_loop_that_waits_for_a_message_and_for_room_gets_both() {
         let (other_own, other_peer) = (Arc::clone(&a), Arc::clone(&b));
         let other = thread::spawn(move || {
             let mut producer = Producer::new(capacity(), Pages::First);
-            let mut ringer = Ringer::default();
+            let mut waker = Waker::default();
             push(&mut producer, &other_own, &other_peer, 1);
-            if let Some(sleeper) = ringer.owes_for_message(&*other_peer) {
-                other_own.ring_for(&other_peer, sleeper);
+            if let Some(waiter) = waker.target_for_message(&*other_peer) {
+                other_own.ring_for(&other_peer, waiter);
             }
             other_own.store64(CONSUMED, 64, Ordering::Release);
-            if let Some(sleeper) = ringer.owes_for_room(&*other_peer) {
-                other_own.ring_for(&other_peer, sleeper);
+            if let Some(waiter) = waker.target_for_room(&*other_peer) {
+                other_own.ring_for(&other_peer, waiter);
             }
         });
         let mut consumer = Consumer::new(capacity(), Pages::First);
-        let mut sleeper = Sleeper::default();
+        let mut waiter = Waiter::default();
         let (mut has_message, mut has_room) = (false, false);
         while !(has_message && has_room) {
             has_message = has_message || try_pop(&mut consumer, &b, &a).is_some();
@@ -342,19 +341,19 @@ fn loom_a_loop_that_waits_for_a_message_and_for_room_gets_both() {
             // Each announcement is followed by its own look, as `arm` does it.
             let mut may_sleep = true;
             if !has_message {
-                sleeper.begin(&*b, Interest::Receive, SleepOn::Descriptor);
+                waiter.begin(&*b, Interest::Receive, SleepOn::Descriptor);
                 may_sleep &= consumer.look(&*a) == 0;
             }
             if !has_room {
-                sleeper.begin(&*b, Interest::Send, SleepOn::Descriptor);
+                waiter.begin(&*b, Interest::Send, SleepOn::Descriptor);
                 may_sleep &= a.load64(CONSUMED, Ordering::Acquire) == 0;
             }
-            if may_sleep && sleeper.is_announced() {
+            if may_sleep && waiter.is_announced() {
                 b.poll();
             }
-            if sleeper.is_announced() {
-                sleeper.end(&*b);
-                b.silence();
+            if waiter.is_announced() {
+                waiter.end(&*b);
+                b.clear();
             }
         }
         other.join().unwrap();
@@ -381,12 +380,12 @@ fn loom_two_ends_that_sleep_differently_answer_each_other() {
 fn serve_once((own, peer): (&Words, &Words), on: SleepOn, asks: bool) {
     let mut producer = Producer::new(capacity(), Pages::First);
     let mut consumer = Consumer::new(capacity(), Pages::First);
-    let (mut sleeper, mut ringer) = (Sleeper::default(), Ringer::default());
+    let (mut waiter, mut waker) = (Waiter::default(), Waker::default());
     for sends in [asks, !asks] {
         if sends {
             push(&mut producer, own, peer, 5);
-            if let Some(sleeper) = ringer.owes_for_message(peer) {
-                own.ring_for(peer, sleeper);
+            if let Some(waiter) = waker.target_for_message(peer) {
+                own.ring_for(peer, waiter);
             }
             continue;
         }
@@ -395,7 +394,7 @@ fn serve_once((own, peer): (&Words, &Words), on: SleepOn, asks: bool) {
                 break assert_eq!(value, 5);
             }
             let look = || consumer.look(peer) != 0;
-            sleep_once(&mut sleeper, (own, peer), (Interest::Receive, on), look);
+            sleep_once(&mut waiter, (own, peer), (Interest::Receive, on), look);
         }
     }
 }
@@ -407,20 +406,20 @@ fn loom_no_wake_up_for_room_is_lost() {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (reader_own, reader_peer) = (Arc::clone(&b), Arc::clone(&a));
         let reader = thread::spawn(move || {
-            let mut ringer = Ringer::default();
+            let mut waker = Waker::default();
             reader_own.store64(CONSUMED, 64, Ordering::Release);
-            if ringer.owes_for_room(&*reader_peer).is_some() {
+            if waker.target_for_room(&*reader_peer).is_some() {
                 reader_own.ring();
             }
         });
-        let mut sleeper = Sleeper::default();
+        let mut waiter = Waiter::default();
         while b.load64(CONSUMED, Ordering::Acquire) == 0 {
-            let ticket = b.load32(BELL, Ordering::Acquire);
-            sleeper.begin(&*a, Interest::Send, SleepOn::Futex);
+            let epoch = b.load32(BELL, Ordering::Acquire);
+            waiter.begin(&*a, Interest::Send, SleepOn::Futex);
             if b.load64(CONSUMED, Ordering::Acquire) == 0 {
-                b.futex_wait(ticket);
+                b.futex_wait(epoch);
             }
-            sleeper.end(&*a);
+            waiter.end(&*a);
         }
         reader.join().unwrap();
     });
@@ -429,8 +428,8 @@ fn loom_no_wake_up_for_room_is_lost() {
 #[test]
 fn loom_a_death_ends_every_sleep() {
     loom::model(|| {
-        let (life, words) = (Arc::new(Life::default()), Arc::new(Words::new()));
-        let (watched, bell) = (Arc::clone(&life), Arc::clone(&words));
+        let (liveness, words) = (Arc::new(PeerLiveness::default()), Arc::new(Words::new()));
+        let (watched, bell) = (Arc::clone(&liveness), Arc::clone(&words));
         let watcher = thread::spawn(move || {
             watched.set_gone();
             loop {
@@ -442,9 +441,9 @@ fn loom_a_death_ends_every_sleep() {
             }
         });
         // The bell never goes up: nothing but the watcher ends this sleep.
-        let slept = life.sleep_with(|| words.futex_wait(0));
-        assert!(slept.is_none() || life.is_gone());
-        assert!(life.sleep_with(|| ()).is_none());
+        let slept = liveness.sleep_while_alive(|| words.futex_wait(0));
+        assert!(slept.is_none() || liveness.is_gone());
+        assert!(liveness.sleep_while_alive(|| ()).is_none());
         watcher.join().unwrap();
     });
 }
@@ -452,9 +451,9 @@ fn loom_a_death_ends_every_sleep() {
 #[test]
 fn loom_an_interruption_ends_every_sleep() {
     loom::model(|| {
-        let (life, words) = (Arc::new(Life::default()), Arc::new(Words::new()));
-        assert!(life.begin_interruptions());
-        let (watched, bell) = (Arc::clone(&life), Arc::clone(&words));
+        let (liveness, words) = (Arc::new(PeerLiveness::default()), Arc::new(Words::new()));
+        assert!(liveness.begin_interruptions());
+        let (watched, bell) = (Arc::clone(&liveness), Arc::clone(&words));
         let watcher = thread::spawn(move || {
             watched.interrupt();
             while watched.needs_interrupting() {
@@ -463,11 +462,11 @@ fn loom_an_interruption_ends_every_sleep() {
             }
         });
         // The bell never goes up: nothing but the watcher ends this sleep.
-        let slept = life.sleep_with(|| words.futex_wait(0));
-        assert!(slept.is_none() || life.is_interrupted());
+        let slept = liveness.sleep_while_alive(|| words.futex_wait(0));
+        assert!(slept.is_none() || liveness.is_interrupted());
         watcher.join().unwrap();
-        assert!(life.sleep_with(|| ()).is_none());
-        assert!(life.take_interruption());
-        assert!(life.sleep_with(|| ()).is_some());
+        assert!(liveness.sleep_while_alive(|| ()).is_none());
+        assert!(liveness.take_interruption());
+        assert!(liveness.sleep_while_alive(|| ()).is_some());
     });
 }

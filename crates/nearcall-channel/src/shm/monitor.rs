@@ -2,49 +2,44 @@
 //!
 //! The C library's condition variable was not made for that. A process that is killed inside a
 //! signal, or inside a wait that has timed out, leaves the lock that the variable has of its own
-//! taken for ever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
+//! taken forever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
 //! also waits for dead waiters of an earlier group. What is done about it:
 //! - each variable has one waiter only, so that a signal never waits for a dead one;
-//! - a wait lasts at most [`SLICE`], so that nobody needs to be woken to learn of a death;
+//! - a wait lasts at most [`MONITOR_SLICE`], so that nobody needs to be woken to learn of a death;
 //! - once the other end is gone nobody waits or signals any more;
-//! - who is inside all the same, and does not come out within [`STUCK`], is freed by the watcher:
-//!   it makes the variables anew and wakes everybody in them ([`rescue`]). The standard does not
-//!   allow that. No process but ours is left to be hurt by it, and the variables are never used
-//!   again.
+//! - who is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed by the
+//!   watcher: it makes the variables anew and wakes everybody in them ([`rescue`]). The standard
+//!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
+//!   used again.
 //!
 //! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
 //! hang in a variable that the other end broke, so it is given by a thread that nobody waits for,
 //! one at a time; then the end of the slice is what interrupts.
 //!
-//! Always true: a death is noticed within `SLICE`, or `STUCK` and a few milliseconds if it left a
-//! variable broken. The robust mutex goes to the survivor.
-//! An end that is stopped while it holds the mutex, or writes nonsense into it, stops the other
-//! end, too: no isolation is claimed. For the same reason `Deadline::NOW` may wait for one copy of
-//! the other end, at most a slice.
-//! Not here: what the mutex guards (`condvar.rs`, `queue.rs`), whole fragments (`monitor/way.rs`).
+//! **Invariants:** a death is noticed within `MONITOR_SLICE`, or `MONITOR_STUCK` and a few
+//! milliseconds if it left a variable broken. The robust mutex goes to the survivor. An end that is
+//! stopped while it holds the mutex, or writes nonsense into it, stops the other end, too: no
+//! isolation is claimed. For the same reason `Deadline::NOW` may wait for one copy of the other
+//! end, at most a slice.
+//! **Not here:** what the mutex guards (`condvar.rs`, `queue.rs`), whole
+//! fragments (`monitor/transport.rs`).
 
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
 use nearcall_os::region::SharedRegion;
 use nearcall_os::{clock, futex};
 
 use crate::error::Violation;
+use crate::limits::{MONITOR_SLICE, MONITOR_STUCK};
+use crate::liveness::PeerLiveness;
+use crate::shm::layout::monitor::{MUTEX, NOT_EMPTY, NOT_FULL, RECEIVER_WAITS, SENDER_WAITS};
 use crate::wait::Deadline;
-use crate::watch::Life;
 
-pub(crate) mod way;
-
-/// The longest single wait: short enough that a death is noticed well within 100 ms, long enough
-/// that a sleeping end costs next to nothing.
-const SLICE: Duration = Duration::from_millis(10);
-
-/// Who is still inside a condition variable so long after the death will not come out by itself.
-const STUCK: Duration = Duration::from_millis(25);
+pub(crate) mod transport;
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,34 +57,35 @@ pub(crate) struct Monitor {
     mutex: Mutex,
     not_empty: Condvar,
     not_full: Condvar,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
 }
 
 impl Monitor {
-    /// Bytes that it takes in the region, at a multiple of 128.
-    pub(crate) const BYTES: usize = 512;
-
     /// Makes a monitor at `at`, before the other end attaches.
     pub(crate) fn init(
         region: &Arc<SharedRegion>,
         at: usize,
-        life: &Arc<Life>,
+        liveness: &Arc<PeerLiveness>,
     ) -> io::Result<Self> {
         Mutex::init(region, at + MUTEX)?;
         Condvar::init(region, at + NOT_EMPTY)?;
         Condvar::init(region, at + NOT_FULL)?;
-        Ok(Self::attach(region, at, life))
+        Ok(Self::attach(region, at, liveness))
     }
 
     /// The monitor that the other end has made at `at`.
-    pub(crate) fn attach(region: &Arc<SharedRegion>, at: usize, life: &Arc<Life>) -> Self {
+    pub(crate) fn attach(
+        region: &Arc<SharedRegion>,
+        at: usize,
+        liveness: &Arc<PeerLiveness>,
+    ) -> Self {
         Self {
             region: Arc::clone(region),
             at,
             mutex: Mutex::attach(region, at + MUTEX),
             not_empty: Condvar::attach(region, at + NOT_EMPTY),
             not_full: Condvar::attach(region, at + NOT_FULL),
-            life: Arc::clone(life),
+            liveness: Arc::clone(liveness),
         }
     }
 
@@ -100,10 +96,10 @@ impl Monitor {
         &self,
         condition: Condition,
         wakes: Option<Condition>,
-        until: Deadline,
+        deadline: Deadline,
         mut attempt: impl FnMut() -> Result<Option<T>, Violation>,
     ) -> Result<Option<T>, E> {
-        let Some(mut guard) = self.lock(until)? else { return Ok(None) };
+        let Some(mut guard) = self.lock(deadline)? else { return Ok(None) };
         loop {
             if let Some(found) = attempt()? {
                 let wake = wakes.filter(|wakes| self.take_waiter(*wakes));
@@ -114,18 +110,18 @@ impl Monitor {
                 return Ok(Some(found));
             }
             // Nobody publishes while we hold the lock, so what was sent before a death was seen.
-            if self.life.is_gone() || self.life.is_interrupted() || until.has_passed() {
+            if self.liveness.is_gone() || self.liveness.is_interrupted() || deadline.has_passed() {
                 return Ok(None);
             }
-            self.wait(&mut guard, condition, until)?;
+            self.wait(&mut guard, condition, deadline)?;
         }
     }
 
     #[inline]
-    fn lock(&self, until: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
+    fn lock(&self, deadline: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
         let guard = match self.mutex.try_lock()? {
             Some(guard) => Some(guard),
-            None => self.lock_later(until)?,
+            None => self.lock_later(deadline)?,
         };
         if let Some(guard) = &guard {
             self.judge(guard);
@@ -133,10 +129,10 @@ impl Monitor {
         Ok(guard)
     }
 
-    fn lock_later(&self, until: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
+    fn lock_later(&self, deadline: Deadline) -> io::Result<Option<MutexGuard<'_>>> {
         loop {
-            let guard = self.mutex.lock_timeout(slice(until))?;
-            if guard.is_some() || self.life.is_gone() || until.has_passed() {
+            let guard = self.mutex.lock_timeout(slice(deadline))?;
+            if guard.is_some() || self.liveness.is_gone() || deadline.has_passed() {
                 return Ok(guard);
             }
         }
@@ -147,7 +143,7 @@ impl Monitor {
     #[inline]
     fn judge(&self, guard: &MutexGuard<'_>) {
         if guard.lock_state() == Lock::OwnerDied {
-            self.life.set_gone();
+            self.liveness.set_gone();
         }
     }
 
@@ -155,13 +151,14 @@ impl Monitor {
         &self,
         guard: &mut MutexGuard<'_>,
         condition: Condition,
-        until: Deadline,
+        deadline: Deadline,
     ) -> io::Result<()> {
         let waits = self.region.word32(self.at + condition.waits());
         // Under the lock, so plain order is enough.
         waits.store(1, Ordering::Relaxed);
-        let slept =
-            self.life.sleep_with(|| self.variable(condition).wait_timeout(guard, slice(until)));
+        let slept = self
+            .liveness
+            .sleep_while_alive(|| self.variable(condition).wait_timeout(guard, slice(deadline)));
         waits.store(0, Ordering::Relaxed);
         slept.transpose()?;
         self.judge(guard);
@@ -182,7 +179,7 @@ impl Monitor {
     #[inline]
     fn signal(&self, condition: Condition) {
         // Marked as a sleep: if it hangs, the watcher frees it. It has no other way to fail.
-        let _ = self.life.work_with(|| self.variable(condition).signal());
+        let _ = self.liveness.work_while_alive(|| self.variable(condition).signal());
     }
 
     #[inline]
@@ -220,7 +217,7 @@ pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn 
         let now = clock::now();
         let first = first_call.get().unwrap_or(now);
         first_call.set(Some(first));
-        if now.duration_since(first) >= STUCK {
+        if now.duration_since(first) >= MONITOR_STUCK {
             for at in places.into_iter().flat_map(|at| [at + NOT_EMPTY, at + NOT_FULL]) {
                 renew(&region, at);
             }
@@ -270,32 +267,22 @@ fn renew(region: &Arc<SharedRegion>, at: usize) {
     }
 }
 
-/// The next slice of a wait until `until`; whole if `until` is now, see the file's head.
-fn slice(until: Deadline) -> Deadline {
-    let slice = Deadline::after(SLICE);
-    if until == Deadline::NOW { slice } else { until.min(slice) }
+/// The next slice of a wait until `deadline`; whole if `deadline` is now, see the file's head.
+fn slice(deadline: Deadline) -> Deadline {
+    let slice = Deadline::after(MONITOR_SLICE);
+    if deadline == Deadline::NOW { slice } else { deadline.min(slice) }
 }
-
-const MUTEX: usize = 0;
-const NOT_EMPTY: usize = 128;
-const NOT_FULL: usize = 256;
-/// Not zero while the receiver waits and nobody has signalled. Under the lock.
-const RECEIVER_WAITS: usize = 384;
-/// The same for the sender.
-const SENDER_WAITS: usize = 388;
-
-const _: () = assert!(Mutex::SIZE <= NOT_EMPTY - MUTEX && 128usize.is_multiple_of(Mutex::ALIGN));
-const _: () = assert!(Condvar::SIZE <= 128 && 128usize.is_multiple_of(Condvar::ALIGN));
-const _: () = assert!(SENDER_WAITS + size_of::<u32>() <= Monitor::BYTES);
 
 #[cfg(test)]
 mod tests {
     use std::thread::scope;
+    use std::time::Duration;
 
     use nearcall_os::region::Backing;
 
     use super::*;
     use crate::error::ReceiveError;
+    use crate::shm::layout::monitor::MONITOR_BYTES;
 
     /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
     /// just another word that a dead process left wrong.
@@ -306,12 +293,12 @@ mod tests {
     /// Ends a test that would otherwise hang.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn one_end() -> (Arc<SharedRegion>, Arc<Life>, Monitor) {
+    fn one_end() -> (Arc<SharedRegion>, Arc<PeerLiveness>, Monitor) {
         let (region, _fd) = SharedRegion::create("test", 4096, Backing::Reserved).unwrap();
-        let (region, life) = (Arc::new(region), Arc::default());
-        let monitor = Monitor::init(&region, 0, &life).unwrap();
-        Monitor::init(&region, Monitor::BYTES, &life).unwrap();
-        (region, life, monitor)
+        let (region, liveness) = (Arc::new(region), Arc::default());
+        let monitor = Monitor::init(&region, 0, &liveness).unwrap();
+        Monitor::init(&region, MONITOR_BYTES, &liveness).unwrap();
+        (region, liveness, monitor)
     }
 
     fn receive(
@@ -324,10 +311,10 @@ mod tests {
     }
 
     /// What the watcher does after a death, until `done`.
-    fn nag(region: &Arc<SharedRegion>, life: &Life, done: impl Fn() -> bool) {
-        let wake = rescue(region, [0, Monitor::BYTES]);
+    fn nag(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
+        let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;
-        life.set_gone();
+        liveness.set_gone();
         while !done() && clock::now() < end {
             wake();
             clock::pause(Duration::from_millis(1));
@@ -341,7 +328,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_waiter_leaves_a_variable_that_a_dead_signaller_left_locked() {
-        let (region, life, monitor) = one_end();
+        let (region, liveness, monitor) = one_end();
         scope(|scope| {
             let waiter = scope.spawn(|| receive(&monitor, || Ok(None)));
             let waits = region.word32(RECEIVER_WAITS);
@@ -349,7 +336,7 @@ mod tests {
                 clock::spin_hint();
             }
             region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
-            nag(&region, &life, || waiter.is_finished());
+            nag(&region, &liveness, || waiter.is_finished());
             assert_eq!(waiter.join().unwrap(), None);
         });
     }
@@ -357,7 +344,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_signaller_leaves_a_variable_that_a_dead_waiter_left_locked() {
-        let (region, life, monitor) = one_end();
+        let (region, liveness, monitor) = one_end();
         region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
         region.word32(NOT_EMPTY + WAITERS).fetch_add(8, Ordering::Relaxed);
         region.word32(RECEIVER_WAITS).store(1, Ordering::Relaxed);
@@ -371,7 +358,7 @@ mod tests {
             while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {
                 clock::spin_hint();
             }
-            nag(&region, &life, || signaller.is_finished());
+            nag(&region, &liveness, || signaller.is_finished());
             assert_eq!(signaller.join().unwrap(), Some(5));
         });
     }
@@ -379,13 +366,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn after_a_death_with_the_lock_what_is_there_is_received_and_then_no_more() {
-        let (region, life, monitor) = one_end();
+        let (region, liveness, monitor) = one_end();
         scope(|scope| {
             // The lock of a thread that ends without giving it back is that of a dead owner.
             scope.spawn(|| std::mem::forget(Mutex::attach(&region, MUTEX).lock().unwrap()));
         });
         assert_eq!(receive(&monitor, || Ok(Some(7))), Some(7));
-        assert!(life.is_gone());
+        assert!(liveness.is_gone());
         assert_eq!(receive(&monitor, || Ok(None)), None);
     }
 
@@ -396,9 +383,9 @@ mod tests {
         let _held = monitor.mutex.lock().unwrap();
         scope(|scope| {
             let late = scope.spawn(|| {
-                let until = Deadline::after(Duration::from_millis(5));
+                let deadline = Deadline::after(Duration::from_millis(5));
                 let entered: Result<_, ReceiveError> =
-                    monitor.enter(Condition::NotEmpty, None, until, || Ok(Some(5)));
+                    monitor.enter(Condition::NotEmpty, None, deadline, || Ok(Some(5)));
                 entered.unwrap()
             });
             assert_eq!(late.join().unwrap(), None);

@@ -3,14 +3,10 @@
 //! A fixed number of slots of a fixed size; an index of the filled ones, oldest first; a stack of
 //! the free ones. Without priorities, which nothing here needs.
 //!
-//! ```text
-//! | first: u32, count: u32 | index: slot numbers | free: slot numbers | slots: header, bytes |
-//! ```
-//!
-//! Always true: an operation takes effect by the one store of `first` and `count`, so one that was
-//! cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
-//! anything, also under the lock.
-//! What condition variables do when a process is killed, and what is done about it: `monitor.rs`.
+//! **Invariants:** an operation takes effect by the one store of `first` and `count`, so one that
+//! was cut short by a death changed nothing. Whatever number is read is judged: the memory may hold
+//! anything, also under the lock. What condition variables do when a process is killed, and what is
+//! done about it: `monitor.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,9 +15,9 @@ use nearcall_os::region::SharedRegion;
 
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::limits::FRAGMENT_BYTES;
 use crate::shm::layout::Capacity;
-use crate::shm::monitor::way::Buffer;
+use crate::shm::layout::slot_queue::{STATE, Shape};
+use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct SlotQueue {
@@ -32,48 +28,11 @@ pub(crate) struct SlotQueue {
     free: u32,
 }
 
-/// Boost's max_num_msg and max_msg_size, and where things lie.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    slots: u32,
-    payload_bytes: usize,
-}
-
 /// What is in the queue: the place of the oldest in the index, and how many there are.
 #[derive(Debug, Clone, Copy)]
 struct State {
     first: u32,
     count: u32,
-}
-
-impl Shape {
-    /// Slots of a fragment each, at least [`SLOTS_MIN`], that hold `capacity` together.
-    fn new(capacity: Capacity) -> Self {
-        let payload_bytes = FRAGMENT_BYTES.min(capacity.bytes() / SLOTS_MIN);
-        let slots = u32::try_from(capacity.bytes() / payload_bytes);
-        Self { slots: slots.expect("rooms are below 2^32 bytes"), payload_bytes }
-    }
-
-    fn list_bytes(self) -> usize {
-        self.slots as usize * size_of::<u32>()
-    }
-
-    fn slot_bytes(self) -> usize {
-        (HEADER_BYTES + self.payload_bytes).next_multiple_of(SLOT_ALIGN)
-    }
-
-    fn index(self, place: u32) -> usize {
-        LISTS + (place % self.slots) as usize * size_of::<u32>()
-    }
-
-    fn free(self, place: u32) -> usize {
-        LISTS + self.list_bytes() + (place % self.slots) as usize * size_of::<u32>()
-    }
-
-    fn slot(self, slot: u32) -> usize {
-        let slots = (LISTS + 2 * self.list_bytes()).next_multiple_of(SLOT_ALIGN);
-        slots + slot as usize * self.slot_bytes()
-    }
 }
 
 impl SlotQueue {
@@ -130,7 +89,7 @@ impl Buffer for SlotQueue {
     }
 
     #[inline]
-    fn had_room(&self, message_bytes: usize) -> bool {
+    fn has_known_room(&self, message_bytes: usize) -> bool {
         message_bytes.div_ceil(self.shape.payload_bytes).max(1) <= self.free as usize
     }
 
@@ -179,16 +138,6 @@ impl Buffer for SlotQueue {
     }
 }
 
-/// Fewest slots of a queue, so that a small room still lets sender and receiver work at once.
-const SLOTS_MIN: usize = 4;
-
-/// Slots do not share cache lines.
-const SLOT_ALIGN: usize = 64;
-
-const STATE: usize = 0;
-/// Where the index and after it the free list begin.
-const LISTS: usize = 64;
-
 #[cfg(test)]
 mod tests {
     use nearcall_os::region::Backing;
@@ -230,15 +179,15 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_full_queue_has_no_room() {
         let (mut sender, mut receiver) = two_ends();
-        assert!(sender.had_room(4096) && !sender.had_room(4097));
+        assert!(sender.has_known_room(4096) && !sender.has_known_room(4097));
         for _ in 0..4 {
             sender.put(header(b"x"), b"x").unwrap();
         }
-        assert!(!sender.had_room(0));
+        assert!(!sender.has_known_room(0));
         assert_eq!(sender.put(header(b"x"), b"x"), Err(Violation::BadIndex));
         receiver.take(&mut [0; 1024]).unwrap();
         sender.look().unwrap();
-        assert!(sender.had_room(1024) && !sender.had_room(1025));
+        assert!(sender.has_known_room(1024) && !sender.has_known_room(1025));
     }
 
     #[test]

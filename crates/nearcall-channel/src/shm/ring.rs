@@ -8,37 +8,30 @@
 //! in front. So the way of a small message is stores to one cache line and nothing else.
 //! While the consumer keeps up, the producer stays near the ring's start: it wraps early, with a
 //! pad over the rest, so that few cache lines and pages are in use. A backlog uses the whole ring.
-//! Always true, counted in bytes from the start and never wrapped:
+//!
+//! **Invariants**, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
-//! Not here: the payload (whoever calls writes and reads it in place), sleeping and waking
-//! (`bell.rs`), what headers mean together (`fragment.rs`).
+//! **Not here:** the payload (whoever calls writes and reads it in place), sleeping and waking
+//! (`doorbell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
 
 use crate::error::Violation;
 use crate::fragment::FragmentHeader;
 use crate::shm::layout::{
-    CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, PAD, Pages, READY, frame_bytes,
+    CONSUMED, Capacity, FRAME_ALIGN, FRAMES, LAP, LENGTHS, PAD, Pages, READY, WINDOW_BYTES,
+    frame_bytes,
 };
 use crate::sync::{Ordering, Own, Peer};
-
-/// How far into the ring small messages go before they wrap early, in bytes.
-///
-/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
-/// messages does not show.
-pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
 /// How many fragments of one size follow each other before they wrap early. A long message rotates
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
 const WINDOW_FRAGMENTS: usize = 8;
 
-/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long message
-/// and a half, so that few system calls are needed.
+/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long
+/// message and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
-
-/// In the frame's word: the length of the fragment.
-const FRAGMENT_LENGTH: u64 = (LAP - 1) & !(u32::MAX as u64);
 
 const ALIGN: u64 = FRAME_ALIGN as u64;
 
@@ -58,7 +51,7 @@ pub(crate) struct Producer {
     wrap_at: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
-    present: Present,
+    committed: CommittedPages,
 }
 
 impl Producer {
@@ -72,7 +65,7 @@ impl Producer {
             plain_until: 0,
             wrap_at: WINDOW_BYTES as u64,
             fragment_bytes_max,
-            present: Present::new(capacity, pages),
+            committed: CommittedPages::new(capacity, pages),
         }
     }
 
@@ -85,13 +78,13 @@ impl Producer {
     }
 
     /// Up to where frames need no look at the consumer, no wrap and no pad.
-    fn note_plain(&mut self) {
-        let end = self.tail + self.present.bytes_from(self.capacity.place(self.tail)) as u64;
+    fn update_plain_end(&mut self) {
+        let end = self.tail + self.committed.bytes_from(self.capacity.place(self.tail)) as u64;
         self.plain_until = (self.limit() - ALIGN).min(end).min(self.wrap_at);
     }
 
-    /// Room for a fragment of `fragment_bytes`, which is at most the capacity's `fragment_bytes_max`: where
-    /// its frame begins in the region. `None`: no room now.
+    /// Room for a fragment of `fragment_bytes`, which is at most the capacity's
+    /// `fragment_bytes_max`: where its frame begins in the region. `None`: no room now.
     #[inline(never)]
     pub(crate) fn try_reserve(
         &mut self,
@@ -108,19 +101,19 @@ impl Producer {
         }
         let to_end = self.capacity.bytes_to_end(self.tail);
         let place = if frame > to_end { FRAMES } else { self.capacity.place(self.tail) };
-        if frame > self.present.bytes_from(place)
-            && !self.present.grow(place + frame, |pages| own.make_present(pages))
+        if frame > self.committed.bytes_from(place)
+            && !self.committed.grow(place + frame, |pages| own.make_present(pages))
         {
             return Ok(None);
         }
         if frame > to_end {
             self.publish_word(own, READY | PAD, to_end);
         }
-        self.note_plain();
+        self.update_plain_end();
         Ok(Some(self.capacity.place(self.tail)))
     }
 
-    /// Whether a look with `try_reserve` would give room or a violation.
+    /// Returns whether a look with `try_reserve` would give room or a violation.
     #[inline(always)]
     pub(crate) fn may_reserve(&mut self, peer: &impl Peer, fragment_bytes: usize) -> bool {
         let bytes = self.bytes_for(fragment_bytes);
@@ -158,7 +151,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Whether the consumer has left `bytes` and the place behind them free.
+    /// Returns whether the consumer has left `bytes` and the place behind them free.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, peer: &impl Peer, bytes: u64) -> Result<bool, Violation> {
         if self.tail + bytes + ALIGN <= self.limit() {
@@ -173,8 +166,8 @@ impl Producer {
         Ok(self.tail + bytes + ALIGN <= self.limit())
     }
 
-    /// Whether a message of `message_bytes`, in fragments of at most `fragment_bytes_max`, fits now.
-    /// If so its fragments can be reserved one after the other without waiting.
+    /// Returns whether a message of `message_bytes`, in fragments of at most `fragment_bytes_max`,
+    /// fits now. If so its fragments can be reserved one after the other without waiting.
     pub(crate) fn has_room_for(
         &mut self,
         peer: &impl Peer,
@@ -207,15 +200,19 @@ impl Producer {
     /// Publishes the reserved frame, in which it says where the fragment lies. How far the consumer
     /// has read once it is done with that.
     #[inline]
-    pub(crate) fn publish_note(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
+    pub(crate) fn publish_indirect(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32;
         self.publish_word(own, word | READY | PAD, FRAME_ALIGN);
         self.tail
     }
 
-    /// Whether the consumer has read as far as `position`, which we have published.
+    /// Returns whether the consumer has read as far as `position`, which we have published.
     #[inline]
-    pub(crate) fn was_read(&mut self, peer: &impl Peer, position: u64) -> Result<bool, Violation> {
+    pub(crate) fn is_read_to(
+        &mut self,
+        peer: &impl Peer,
+        position: u64,
+    ) -> Result<bool, Violation> {
         if position > self.consumed {
             // Looks at the consumer: so much room there never is.
             self.has_room(peer, u64::MAX / 2)?;
@@ -223,7 +220,7 @@ impl Producer {
         Ok(position <= self.consumed)
     }
 
-    /// How far the consumer has read, as far as we have looked.
+    /// Returns how far the consumer has read, as far as we have looked.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed
     }
@@ -244,7 +241,8 @@ impl Producer {
         self.tail = next;
     }
 
-    /// Forgets a reserved frame of a fragment of `fragment_bytes`, some of which may have been written.
+    /// Forgets a reserved frame of a fragment of `fragment_bytes`, some of which may have been
+    /// written.
     pub(crate) fn forget(&mut self, fragment_bytes: usize) {
         let place = self.capacity.place(self.tail);
         self.stale.insert(place + FRAME_ALIGN..place + frame_bytes(fragment_bytes));
@@ -265,7 +263,7 @@ impl Producer {
 /// How far a ring has pages. A hostile peer may leave pages out; who reads them all the same would
 /// be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
-struct Present {
+struct CommittedPages {
     /// Where in the region the pages end.
     end: usize,
     /// Where frames end for which nothing has to be asked: the place behind has a page, too.
@@ -273,7 +271,7 @@ struct Present {
     region_bytes: usize,
 }
 
-impl Present {
+impl CommittedPages {
     fn new(capacity: Capacity, pages: Pages) -> Self {
         let region_bytes = capacity.region_bytes();
         Self { end: 0, plain_end: 0, region_bytes }.to(pages.end(capacity))
@@ -285,7 +283,7 @@ impl Present {
         Self { end, plain_end, ..self }
     }
 
-    /// How many bytes of frames may begin at `place`.
+    /// Returns how many bytes of frames may begin at `place`.
     #[inline(always)]
     fn bytes_from(&self, place: usize) -> usize {
         self.plain_end - place
@@ -303,10 +301,10 @@ impl Present {
     }
 }
 
-/// Whether a word that is there says that the fragment lies elsewhere.
+/// Returns whether a word that is there says that the fragment lies elsewhere.
 #[inline]
-fn is_note(word: u64) -> bool {
-    word & PAD != 0 && word & FRAGMENT_LENGTH != 0
+fn is_indirect(word: u64) -> bool {
+    word & PAD != 0 && word & LENGTHS != 0
 }
 
 /// A set of frame places, one bit each. Private to the producer.
@@ -363,26 +361,26 @@ pub(crate) struct Consumer {
     frame: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
-    present: Present,
+    committed: CommittedPages,
     /// Whether fragments may lie elsewhere.
-    takes_notes: bool,
+    takes_indirect: bool,
     /// The frame that is being read is a note of one.
-    is_note: bool,
+    is_indirect: bool,
 }
 
 impl Consumer {
     pub(crate) fn new(capacity: Capacity, pages: Pages) -> Self {
-        let (fragment_bytes_max, present) =
-            (capacity.fragment_bytes_max(), Present::new(capacity, pages));
-        let takes_notes = pages == Pages::First;
+        let (fragment_bytes_max, committed) =
+            (capacity.fragment_bytes_max(), CommittedPages::new(capacity, pages));
+        let takes_indirect = pages == Pages::First;
         Self {
             capacity,
             head: 0,
             frame: 0,
             fragment_bytes_max,
-            present,
-            takes_notes,
-            is_note: false,
+            committed,
+            takes_indirect,
+            is_indirect: false,
         }
     }
 
@@ -396,15 +394,15 @@ impl Consumer {
         if of_this_lap { word & !LAP } else { 0 }
     }
 
-    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a pad,
-    /// sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
+    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a
+    /// pad, sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
     #[inline(always)]
     pub(crate) fn try_plain(&mut self, word: u64) -> Option<(FragmentHeader, usize)> {
         let place = self.capacity.place(self.head);
         let header = FragmentHeader::plain(word)?;
         let fragment_bytes = header.fragment_bytes as usize;
         let frame = frame_bytes(fragment_bytes);
-        if fragment_bytes > self.fragment_bytes_max || frame > self.present.bytes_from(place) {
+        if fragment_bytes > self.fragment_bytes_max || frame > self.committed.bytes_from(place) {
             return None;
         }
         self.frame = frame as u64;
@@ -419,9 +417,9 @@ impl Consumer {
         peer: &impl Peer,
     ) -> Result<Option<(FragmentHeader, usize)>, Violation> {
         let word = self.look(peer);
-        self.is_note = self.takes_notes && is_note(word);
-        if self.is_note {
-            return self.judge_note(peer, word).map(Some);
+        self.is_indirect = self.takes_indirect && is_indirect(word);
+        if self.is_indirect {
+            return self.check_indirect(peer, word).map(Some);
         }
         if word & PAD == 0 {
             return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
@@ -435,23 +433,23 @@ impl Consumer {
         self.finish(own);
         match self.look(peer) {
             0 => Ok(None),
-            word if self.takes_notes && is_note(word) => {
-                self.is_note = true;
-                self.judge_note(peer, word).map(Some)
+            word if self.takes_indirect && is_indirect(word) => {
+                self.is_indirect = true;
+                self.check_indirect(peer, word).map(Some)
             }
             word if word & PAD != 0 => Err(Violation::BadHeader),
             word => self.judge(peer, word).map(Some),
         }
     }
 
-    /// Whether the fragment that `try_next` gave is not here, and what is here says where.
+    /// Returns whether the fragment that `try_next` gave is not here, and what is here says where.
     #[inline]
-    pub(crate) fn is_note(&self) -> bool {
-        self.is_note
+    pub(crate) fn is_indirect(&self) -> bool {
+        self.is_indirect
     }
 
     /// The fragment's own length is for whoever finds it to judge.
-    fn judge_note(
+    fn check_indirect(
         &mut self,
         peer: &impl Peer,
         word: u64,
@@ -481,8 +479,8 @@ impl Consumer {
     /// pages, and so has the word behind it.
     fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Violation> {
         let place = self.capacity.place(self.head);
-        if frame > self.present.bytes_from(place)
-            && !self.present.grow(place + frame, |pages| peer.make_present(pages))
+        if frame > self.committed.bytes_from(place)
+            && !self.committed.grow(place + frame, |pages| peer.make_present(pages))
         {
             // An honest end has asked for them before.
             return Err(Violation::BadIndex);
@@ -500,7 +498,7 @@ impl Consumer {
         own.store64(CONSUMED, self.head, Ordering::Release);
     }
 
-    /// How many bytes have been read since the start.
+    /// Returns how many bytes have been read since the start.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.head

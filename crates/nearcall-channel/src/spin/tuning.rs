@@ -10,10 +10,12 @@
 //! spin_ns = 26000
 //! ```
 //!
-//! Always true: a file counts only if it is one, belongs to this user or to root, nobody else may
-//! write it, and it names this machine; what it says is brought within limits. A file that does not
-//! count is passed over in silence: a library never prints. It is read once in a process.
-//! Not here: what follows from it (`spin/wake_up.rs`), how it is made (`nearcall-bench`).
+//! **Invariants:** a file counts only if it is one, belongs to this user or to root, no other
+//! process may write it, and it names this machine; what it says is brought within limits. A file
+//! that does not count is passed over in silence: a library never prints. It is read once in a
+//! process.
+//! **Not here:** what follows from it (`spin/wake_up.rs`), how it is made
+//! (`nearcall-bench`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -27,8 +29,10 @@ use std::{env, io};
 
 use nearcall_os::descriptor::open_nonblocking;
 use nearcall_os::process;
+use thiserror::Error;
 
-use super::WAKE_UPS_PER_SPIN;
+use crate::error::debug_as_display;
+use crate::limits::WAKE_UPS_PER_SPIN;
 
 /// What is stored of a machine for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,37 +46,36 @@ pub struct Tuning {
 }
 
 /// Why a file does not count.
-#[derive(Debug)]
+#[derive(Error)]
 pub enum Unusable {
     /// It is not there or cannot be read.
+    #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// Somebody else could have written it.
+    /// Another user could have written it.
+    #[error("cannot be trusted: {0}")]
     Untrusted(&'static str),
-    /// This line, counted from 1, is none of ours; 0 if something is missing.
+    /// This line, counted from 1, is not valid; 0 if something is missing.
+    #[error("{}", malformed(*line))]
     Malformed {
         /// The line.
         line: usize,
     },
     /// It was measured on another machine.
+    #[error("is of another machine: {machine}")]
     OtherMachine {
         /// That one.
         machine: String,
     },
 }
 
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "cannot be read: {error}"),
-            Self::Untrusted(why) => write!(f, "cannot be trusted: {why}"),
-            Self::Malformed { line: 0 } => f.write_str("lacks machine or wake_up_ns"),
-            Self::Malformed { line } => write!(f, "line {line} makes no sense"),
-            Self::OtherMachine { machine } => write!(f, "is of another machine: {machine}"),
-        }
+debug_as_display!(Unusable);
+
+fn malformed(line: usize) -> String {
+    match line {
+        0 => "lacks machine or wake_up_ns".to_owned(),
+        line => format!("line {line} makes no sense"),
     }
 }
-
-impl std::error::Error for Unusable {}
 
 /// What is stored of this machine. Reads files at the first call in a process; a load then.
 pub fn stored() -> Option<&'static Tuning> {

@@ -1,11 +1,11 @@
 //! What it costs on this machine to wake a thread that sleeps on another CPU, from the call to the
 //! thread's first step; and how many CPUs there are.
 //!
-//! Always true: measured once in a process, by two threads that wake each other, within a few
+//! **Invariants:** measured once in a process, by two threads that wake each other, within a few
 //! milliseconds; until then a guess is known. The two run on CPUs of their own for that time,
 //! wherever the caller is pinned: what is measured is the way between two ends on two CPUs. Where
 //! it is stored it is known from the start, and no process measures it; only the CPUs are counted.
-//! Not here: what is done with it (`spin.rs`), what is stored where (`spin/tuning.rs`).
+//! **Not here:** what is done with it (`spin.rs`), what is stored where (`spin/tuning.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! The conformance suite: each case over each mechanism, with each wait policy that it has.
 //!
-//! Always true: the modules below name each mechanism of the table, which a test checks; the two
+//! **Invariants:** the modules below name each mechanism of the table, which a test checks; the two
 //! ends take turns in who listens, so that both have every part.
-//! Not here: peers that break the rules (`hostile_region.rs`), the storm (`killed_peer.rs`).
+//! **Not here:** peers that break the rules (`hostile_region.rs`), the storm (`killed_peer.rs`).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

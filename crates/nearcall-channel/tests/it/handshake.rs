@@ -1,6 +1,7 @@
 //! Two ends that mean well meet: what they agree on, and what they are told when they cannot.
 //!
-//! Not here: ends that mean harm (`hostile_region.rs`), killed servers' traffic (`killed_peer.rs`).
+//! **Not here:** ends that mean harm (`hostile_region.rs`), killed servers' traffic
+//! (`killed_peer.rs`).
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -58,11 +59,11 @@ fn a_wait_policy_that_cannot_be_had_is_named() {
     let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
     assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
-    assert!(error.to_string().contains("only by block"), "{error}");
+    assert!(error.to_string().contains("use block"), "{error}");
     let (server, client) = meet(&poll, &Options::default(), Mechanism::ShmFutex);
     assert!(matches!(server, Err(HandshakeError::BadOptions(_))));
     let Err(HandshakeError::Refused { text, .. }) = client else { panic!("not refused") };
-    assert!(text.contains("only by block"), "{text}");
+    assert!(text.contains("use block"), "{text}");
 }
 
 #[test]

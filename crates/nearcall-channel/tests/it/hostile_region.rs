@@ -1,7 +1,8 @@
 //! Peers that mean harm: what they hand over, and what they write into their own memory.
 //!
 //! The first end is an honest server, the second a client that speaks raw packets.
-//! Always true: the server refuses with the right error and within its time, serves the next
+//!
+//! **Invariants:** the server refuses with the right error and within its time, serves the next
 //! client as if nothing had been, and holds nothing of the hostile one.
 
 use std::time::Duration;

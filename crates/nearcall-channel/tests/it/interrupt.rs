@@ -1,8 +1,9 @@
 //! A sleep inside a mechanism without a descriptor is ended from outside, and loses nothing.
 //!
-//! Always true: everything here runs in this process, an end in each of two threads; a sleep that
-//! nothing ends would end by its partner's leaving, as a failure.
-//! Not here: mechanisms that can be waited on (`conformance/readiness.rs`).
+//! **Invariants:** everything here runs in this process, an end in each of two threads; a sleep
+//! that nothing ends would end by its partner's leaving, as a failure.
+//! **Not here:** mechanisms
+//! that can be waited on (`conformance/readiness.rs`).
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};

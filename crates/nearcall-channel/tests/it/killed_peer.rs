@@ -1,8 +1,9 @@
 //! The storm: either end is killed in the middle of traffic, again and again, over each mechanism.
 //!
 //! `NEARCALL_KILLS` says how often; `cargo xtask kill-storm` runs a thousand per mechanism.
-//! Always true: the survivor learns of it and never hangs, and afterwards nothing is left.
-//! Not here: deaths at chosen moments (`conformance/killed.rs`).
+//!
+//! **Invariants:** the survivor learns of it and never hangs, and afterwards nothing is left.
+//! **Not here:** deaths at chosen moments (`conformance/killed.rs`).
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, Once, PoisonError, mpsc};

@@ -43,7 +43,7 @@ impl Waits {
         }
     }
 
-    /// Whether the wait number `number` is one of a loop.
+    /// Returns whether the wait number `number` is one of a loop.
     fn loops(self, number: u64) -> bool {
         match self {
             Self::Inside(_) => false,

@@ -1,11 +1,12 @@
 //! The socket between two ends of cross-memory attach: records of 16 bytes, both ways.
 //!
 //! ```text
-//! | header of the fragment: 8 bytes | offset: u32 | freed fragments: u16 | 1 if there is a fragment: u16 |
+//! | header of the fragment: 8 bytes | offset: u32 | freed fragments: u16 | fragment or not: u16 |
 //! ```
 //!
-//! Always true: at most one record waits to be sent; what came in is decoded here and nowhere else.
-//! Not here: what an offset may be (`cma.rs`).
+//! **Invariants:** at most one record waits to be sent; what came in is decoded here and nowhere
+//! else.
+//! **Not here:** what an offset may be (`cma.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -28,7 +29,7 @@ pub(super) struct Record {
 }
 
 /// One end of the socket.
-pub(super) struct Line {
+pub(super) struct FdPair {
     /// `None` only after it was passed on.
     socket: Option<OwnedFd>,
     wait: WaitPolicy,
@@ -41,7 +42,7 @@ pub(super) struct Line {
     ended: bool,
 }
 
-impl Line {
+impl FdPair {
     pub(super) fn new(socket: OwnedFd, wait: WaitPolicy) -> Self {
         Self {
             socket: Some(socket),
@@ -56,7 +57,7 @@ impl Line {
 
     /// Waits until at least a part of a record has come.
     #[inline]
-    pub(super) fn receive(&mut self, until: Deadline) -> Result<(), ReceiveError> {
+    pub(super) fn receive(&mut self, deadline: Deadline) -> Result<(), ReceiveError> {
         let Some(socket) = &self.socket else { return Err(ReceiveError::PeerGone) };
         if self.ended {
             return Err(ReceiveError::PeerGone);
@@ -64,7 +65,7 @@ impl Line {
         self.inbox.copy_within(self.came.clone(), 0);
         self.came = 0..self.came.len();
         let free = &mut self.inbox[self.came.end..];
-        match receive_some(socket, self.wait, free, until) {
+        match receive_some(socket, self.wait, free, deadline) {
             Ok(0) => {
                 self.ended = true;
                 Err(ReceiveError::PeerGone)
@@ -96,14 +97,14 @@ impl Line {
 
     /// Sends the record that waits. `Full`: not by the deadline.
     #[inline]
-    pub(super) fn drain(&mut self, until: Deadline) -> Result<(), SendError> {
+    pub(super) fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
         while !self.unsent.is_empty() {
             let socket = self.socket.as_ref().ok_or(SendError::PeerGone)?;
             match socket::try_send(socket, &self.outbox[self.unsent.clone()])? {
                 Some(bytes) => self.unsent.start += bytes,
-                None if until == Deadline::NOW => return Err(SendError::Full),
+                None if deadline == Deadline::NOW => return Err(SendError::Full),
                 None => {
-                    let ready = poll_one(socket, poll::Interest::Writable, until)?;
+                    let ready = poll_one(socket, poll::Interest::Writable, deadline)?;
                     ready.ok_or(SendError::Full)?;
                 }
             }
@@ -115,7 +116,7 @@ impl Line {
         !self.unsent.is_empty()
     }
 
-    /// Whether the end of the other's records was read.
+    /// Returns whether the end of the other's records was read.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.ended
@@ -126,7 +127,7 @@ impl Line {
         self.ended = true;
     }
 
-    /// Whether the other end has closed, as the kernel says. One system call.
+    /// Returns whether the other end has closed, as the kernel says. One system call.
     pub(super) fn has_hung_up(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
         let ready = poll_one(socket, poll::Interest::HangUp, Deadline::NOW);
@@ -188,9 +189,9 @@ fn receive_some(
     socket: &OwnedFd,
     wait: WaitPolicy,
     into: &mut [u8],
-    until: Deadline,
+    deadline: Deadline,
 ) -> io::Result<usize> {
-    if wait == WaitPolicy::Block && until == Deadline::NEVER {
+    if wait == WaitPolicy::Block && deadline == Deadline::NEVER {
         match socket::recv(socket, into) {
             // Who keeps a copy of our end can make it non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -198,13 +199,13 @@ fn receive_some(
         }
     }
     loop {
-        if wait != WaitPolicy::Spin && until != Deadline::NOW {
-            let ready = poll_one(socket, poll::Interest::Readable, until)?;
+        if wait != WaitPolicy::Spin && deadline != Deadline::NOW {
+            let ready = poll_one(socket, poll::Interest::Readable, deadline)?;
             ready.ok_or(io::ErrorKind::TimedOut)?;
         }
         match socket::try_recv(socket, into)? {
             Some(bytes) => return Ok(bytes),
-            None if until.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
+            None if deadline.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
             None => std::hint::spin_loop(),
         }
     }

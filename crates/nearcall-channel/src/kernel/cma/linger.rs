@@ -1,6 +1,6 @@
 //! Keeps the pages of a closed end while the other end may still read what was sent.
 //!
-//! Always true: the pages go when the other end hangs up, at the latest after [`MAX`]; a bounded
+//! **Invariants:** the pages go when the other end hangs up, at the latest after [`MAX`]; a bounded
 //! number of ends is kept, so a peer that never reads costs a bounded amount.
 
 use std::os::fd::OwnedFd;

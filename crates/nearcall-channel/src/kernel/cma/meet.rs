@@ -1,6 +1,6 @@
 //! Opening cross-memory attach: each end tells where its pages lie and tries to read the other's.
 //!
-//! Always true: the process is the one that the kernel names, never one that the peer names; an
+//! **Invariants:** the process is the one that the kernel names, never one that the peer names; an
 //! end that cannot read the other says so in the handshake, with the reason.
 
 use std::collections::hash_map::RandomState;
@@ -9,17 +9,21 @@ use std::hash::{BuildHasher, Hasher};
 use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
 
+use crate::channel;
 use crate::channel::Channel;
-use crate::fragments::FragmentChannel;
-use crate::kernel::cma::{CmaWay, PeerMemory};
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
+use crate::kernel::cma::{CmaTransport, PeerMemory};
 use crate::limits::BUFFER_BYTES_MAX;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 
-/// Whether we can read our own memory this way; the other end's is tried in the handshake.
-pub(crate) fn probe() -> Result<(), String> {
-    let pages = Pages::create(1).map_err(|error| format!("no memory for pages: {error}"))?;
-    cma::probe(process::pid(), pages.address()).map_err(|refusal| refusal.to_string())
+/// Returns whether we can read our own memory this way; the other end's is tried in the handshake.
+pub(crate) fn probe() -> Result<(), Unsupported> {
+    let pages = Pages::create(1).map_err(Unsupported::doing("taking pages"))?;
+    cma::read(process::pid(), pages.address(), &mut [0; 8])
+        .map(drop)
+        .map_err(|error| Unsupported::CrossMemory(error.into()))
 }
 
 /// Makes the server's end.
@@ -28,21 +32,21 @@ pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
         .map_err(OpenError::doing("making a socket pair"))?;
     let (pages, bytes) = make_pages(settings)?;
     let settings = settings.clone();
-    let finish = move |mut answer: Parts| {
+    let finish = move |mut answer: ChannelFds| {
         let peer = find_peer(&settings, &std::mem::take(&mut answer.bytes))?;
         answer.expect_nothing_more()?;
         open(here, pages, peer, &settings)
     };
-    Ok(Offer { parts: Parts { bytes, descriptors: vec![there] }, finish: Box::new(finish) })
+    Ok(Offer { parts: ChannelFds { bytes, descriptors: vec![there] }, finish: Box::new(finish) })
 }
 
 /// Makes the client's end.
-pub(crate) fn accept(settings: &Settings, mut parts: Parts) -> Result<Accepted, OpenError> {
+pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accepted, OpenError> {
     let [socket] = parts.take_descriptors()?;
     let peer = find_peer(settings, &std::mem::take(&mut parts.bytes))?;
     let (pages, bytes) = make_pages(settings)?;
     let channel = open(socket, pages, peer, settings)?;
-    Ok(Accepted { parts: Parts { bytes, descriptors: Vec::new() }, channel })
+    Ok(Accepted { parts: ChannelFds { bytes, descriptors: Vec::new() }, channel })
 }
 
 fn open(
@@ -51,9 +55,9 @@ fn open(
     peer: PeerMemory,
     settings: &Settings,
 ) -> Result<Box<dyn Channel>, OpenError> {
-    let way = CmaWay::new(socket, pages, peer, settings);
-    let way = way.map_err(OpenError::doing("watching the other end"))?;
-    Ok(Box::new(FragmentChannel::new(way, settings.message_bytes_max)))
+    let transport = CmaTransport::new(socket, pages, peer, settings);
+    let transport = transport.map_err(OpenError::doing("watching the other end"))?;
+    Ok(channel::over(transport, settings.message_bytes_max))
 }
 
 /// Pages that begin with a number which nobody can have by chance, and what to tell the peer.
@@ -80,16 +84,14 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
         return Err(OpenError::bad_parts("memory that cannot be"));
     }
     let Some(pid) = settings.peer.pid() else {
-        let reason = "the other end lives in a PID namespace that we cannot see";
-        return Err(OpenError::Unsupported(reason.to_owned()));
+        return Err(Unsupported::PidNamespace.into());
     };
     let mut read = [0; 8];
     let outcome = cma::read(pid, address, &mut read);
-    outcome.map_err(|error| OpenError::Unsupported(cma::Refusal::from(error).to_string()))?;
+    outcome.map_err(|error| Unsupported::CrossMemory(error.into()))?;
     if read != *cookie {
         // The number of whoever made the connection, which was then given to another process.
-        let reason = format!("process {pid}, which made the connection, is not the other end");
-        return Err(OpenError::Unsupported(reason));
+        return Err(Unsupported::NotTheConnector { pid }.into());
     }
     let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;
     Ok(PeerMemory { pid, address, bytes })

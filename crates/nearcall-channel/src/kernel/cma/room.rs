@@ -1,8 +1,8 @@
 //! The sender's book of its pages: which parts the other end may still read.
 //!
-//! Always true: a part is handed out again only when its free and all before it came back; frees
+//! **Invariants:** a part is handed out again only when its free and all before it came back; frees
 //! of parts that were never announced are refused.
-//! Not here: the pages themselves (`cma.rs`).
+//! **Not here:** the pages themselves (`cma.rs`).
 
 use std::collections::VecDeque;
 
@@ -70,13 +70,13 @@ impl Room {
         Ok(())
     }
 
-    /// Whether nothing is taken.
+    /// Returns whether nothing is taken.
     pub(super) fn is_all_free(&self) -> bool {
         self.taken.is_empty()
     }
 }
 
-/// Parts begin on cache lines, in bytes.
+/// ChannelFds begin on cache lines, in bytes.
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::mechanism::Mechanism;
 use crate::settings::{Peer, PeerIdentity};
 
 /// An end of ours whose peer is this test: it holds the other end of the line.
-fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
+fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaTransport, OwnedFd, OwnedFd) {
     let (line, raw) = socket::unix_pair(socket::Kind::Stream).unwrap();
     let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
     let settings = Settings {
@@ -24,12 +24,12 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaWay, OwnedFd, OwnedFd) {
             gid: 0,
             pidfd: None,
         }),
-        life: Arc::default(),
+        liveness: Arc::default(),
         control: Arc::new(Control::new(control)),
     };
     let peer = PeerMemory { pid: process::pid(), address, bytes };
     let pages = Pages::create(4096).unwrap();
-    (CmaWay::new(line, pages, peer, &settings).unwrap(), raw, other)
+    (CmaTransport::new(line, pages, peer, &settings).unwrap(), raw, other)
 }
 
 fn record(fragment_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
@@ -44,9 +44,9 @@ fn record(fragment_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
 #[track_caller]
 fn check(records: &[Vec<u8>], expected: Violation) {
     let theirs = Pages::create(4096).unwrap();
-    let (mut way, raw, _control) = end_with_raw_peer(theirs.address(), theirs.len());
+    let (mut transport, raw, _control) = end_with_raw_peer(theirs.address(), theirs.len());
     socket::send(&raw, &records.concat()).unwrap();
-    let outcome = way.next(Deadline::NOW);
+    let outcome = transport.next(Deadline::NOW);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == expected));
 }
 
@@ -65,10 +65,10 @@ fn hostile_records_are_named() {
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn memory_that_is_not_there_is_the_peers_misdeed() {
     // The first page of a process is never mapped.
-    let (mut way, raw, _control) = end_with_raw_peer(64, 4096);
+    let (mut transport, raw, _control) = end_with_raw_peer(64, 4096);
     socket::send(&raw, &record(9, 0, 0)).unwrap();
-    way.next(Deadline::NEVER).unwrap();
-    let outcome = way.read(&mut [0; 9], Deadline::NEVER);
+    transport.next(Deadline::NEVER).unwrap();
+    let outcome = transport.read(&mut [0; 9], Deadline::NEVER);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Violation::BadAddress))), "{outcome:?}");
 }
 

@@ -1,8 +1,8 @@
 //! What one end is lent: places judged, bytes copied out or sliced, and given back.
 //!
-//! Always true: a place that was borrowed is given back once, when the last slice of it goes, in
+//! **Invariants:** a place that was borrowed is given back once, when the last slice of it goes, in
 //! whatever thread; its memory stays mapped until then, also after the connection.
-//! Not here: lending (`lender.rs`).
+//! **Not here:** lending (`lender.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedBytes};
 
-use super::{COUNTS_BYTES, Place, counter_at};
+use super::Place;
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
 use crate::limits::{BORROWS_PER_TENDING, SLOTS_PER_END_MAX};
-use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError, SegmentId};
+use crate::shm::layout::{COUNTS_BYTES, counter_at};
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, PeerSegments, SegmentError};
 
 /// Borrows from the other end of a connection.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl Borrower {
             return Err(Violation::BadSegment.into());
         }
         if self.borrows % BORROWS_PER_TENDING == BORROWS_PER_TENDING - 1 {
-            self.segments.tend()?;
+            self.segments.maintain()?;
         }
         let region = self.segments.get(SegmentId(segment))?;
         let (start, bytes) = (offset as usize, bytes as usize);
@@ -81,7 +83,7 @@ impl Borrower {
         Ok(Borrowed { region, start, bytes, back: GiveBack { counts, slot } })
     }
 
-    /// How many places are borrowed now: messages and slices that live.
+    /// Returns how many places are borrowed now: messages and slices that live.
     #[must_use]
     pub fn places_out(&self) -> usize {
         let Some(counts) = &self.counts else { return 0 };
@@ -110,7 +112,7 @@ fn cannot_count(error: SegmentError) -> ReceiveError {
 }
 
 impl Borrowed {
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes

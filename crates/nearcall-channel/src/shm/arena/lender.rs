@@ -1,21 +1,24 @@
 //! What one end lends: slots, loans of them, and when a slot is free again.
 //!
-//! Always true: at most `SLOTS_PER_END_MAX` slots with `SLOT_BYTES_PER_END_MAX` bytes; nothing here
-//! waits. Loans and what they become may be dropped in any thread, also after the connection.
-//! Not here: reading what was lent (`borrower.rs`).
+//! **Invariants:** at most `SLOTS_PER_END_MAX` slots with `SLOT_BYTES_PER_END_MAX` bytes; nothing
+//! here waits. Loans and what they become may be dropped in any thread, also after the connection.
+//! **Not here:** reading what was lent (`borrower.rs`).
 
-use std::fmt;
 use std::ops::{Deref, DerefMut, Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use nearcall_os::region::{PeerRegion, PlainBytes, PlainRegion};
+use thiserror::Error;
 
-use super::{Place, counter_at};
+use super::Place;
 use crate::control::Control;
+use crate::error::debug_as_display;
 use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_IN_ROTATION, SLOTS_PER_END_MAX};
-use crate::shm::segments::{OwnSegments, SegmentError, SegmentId};
+use crate::shm::layout::counter_at;
+use crate::shm::segment_table::SegmentId;
+use crate::shm::segments::{OwnSegments, SegmentError};
 
 /// Lends memory to the other end of a connection.
 #[derive(Debug)]
@@ -46,9 +49,12 @@ struct Tally {
 }
 
 /// Why nothing was lent. The connection is as good as before.
-#[derive(Debug)]
+#[derive(Error)]
 pub enum LoanError {
     /// No message can carry as much. Send less at once.
+    #[error(
+        "a loan of {loan_bytes} bytes is above the limit of {loan_bytes_max}; send less at once"
+    )]
     TooLarge {
         /// What was asked for, in bytes.
         loan_bytes: usize,
@@ -57,6 +63,11 @@ pub enum LoanError {
     },
     /// All slots, or all bytes that slots may have, are in use: by loans that live here, or by
     /// slices that the other end keeps.
+    #[error(
+        "nothing is left to lend: {here} loans live here and {there} slots are kept by the other \
+         end, which gives them back when it drops or detaches what it received; try again then, or \
+         send bytes that are not loaned"
+    )]
     AllOut {
         /// Slots with a loan that lives here.
         here: usize,
@@ -64,27 +75,11 @@ pub enum LoanError {
         there: usize,
     },
     /// The system has no memory left.
+    #[error("no memory for a loan: {0}")]
     NoMemory(String),
 }
 
-impl fmt::Display for LoanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { loan_bytes, loan_bytes_max } => {
-                write!(f, "a loan of {loan_bytes} bytes is above the limit of {loan_bytes_max}")
-            }
-            Self::AllOut { here, there } => write!(
-                f,
-                "nothing is left to lend: {here} loans live here and {there} slots are kept by the \
-                 other end, which gives them back when it drops or detaches what it received; \
-                 try again then, or send bytes that are not loaned"
-            ),
-            Self::NoMemory(why) => write!(f, "no memory for a loan: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for LoanError {}
+debug_as_display!(LoanError);
 
 impl Lender {
     /// `loan_bytes_max` is the longest message of the connection.
@@ -139,7 +134,8 @@ impl Lender {
         })
     }
 
-    /// Whether any loan lives that is not of the heap: if not, no message has to be looked through.
+    /// Returns whether any loan lives that is not of the heap: if not, no message has to be looked
+    /// through.
     #[must_use]
     #[inline]
     pub fn is_lending(&self) -> bool {
@@ -177,7 +173,7 @@ impl Lender {
         *passes = passes.wrapping_sub(1);
     }
 
-    /// How many slots are in use: by loans that live here, and only by the other end.
+    /// Returns how many slots are in use: by loans that live here, and only by the other end.
     #[must_use]
     pub fn slots_out(&mut self) -> (usize, usize) {
         self.look_at_counts();
@@ -301,7 +297,7 @@ impl Loan {
         Self { memory: Memory::Heap(vec![0; loan_bytes]), loan_bytes }
     }
 
-    /// Whether it is lent to the other end, and not copied when it is sent.
+    /// Returns whether it is lent to the other end, and not copied when it is sent.
     #[must_use]
     #[inline]
     pub fn is_shared(&self) -> bool {

@@ -25,7 +25,7 @@ fn fragments_are_where_their_notes_say_and_slots_go_round() {
         assert_eq!(out.free_at(), if number < slots { 0 } else { number - slots + 1 });
         let byte = u8::try_from(number).unwrap();
         out.room(FRAGMENT_BYTES).fill(byte);
-        let note = out.note();
+        let note = out.indirect_word();
         out.used(number + 1);
         let place = incoming.find(note, FRAGMENT_BYTES).unwrap();
         let mut fragment = vec![0; FRAGMENT_BYTES];
@@ -42,7 +42,7 @@ fn notes_that_lie_are_refused() {
     let (mut out, mut incoming, _line) = ends();
     assert!(is_bad(incoming.find(0, 100)), "a segment that was never handed over");
     assert!(out.open());
-    let note = out.note();
+    let note = out.indirect_word();
     assert!(incoming.find(note, FRAGMENT_BYTES).is_ok());
     assert!(is_bad(incoming.find(note, FRAGMENT_BYTES + 1)), "a fragment longer than a slot");
     assert!(is_bad(incoming.find(note | (LANE_SLOTS as u64) << 16, 1)), "a slot behind the last");
@@ -66,7 +66,7 @@ fn a_segment_of_another_size_is_no_lane() {
 fn without_a_line_there_is_no_lane_and_it_is_asked_for_again_later() {
     let (mut out, incoming, line) = ends();
     drop(incoming);
-    for _ in 0..2 * FRAGMENTS_BEFORE_RETRY {
+    for _ in 0..2 * LANE_RETRY_FRAGMENTS {
         assert!(!out.open() && !out.is_held());
     }
     assert_eq!((out.free_at(), out.busy_until(), out.room(8).len()), (0, 0, 0));

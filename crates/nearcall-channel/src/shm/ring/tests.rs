@@ -75,8 +75,8 @@ impl Pair {
     }
 }
 
-/// Random pushes, forgotten pushes and pops against a queue. Fragments look like frame words wherever
-/// they can, so that old bytes would be taken for frames if the ring ever looked at them.
+/// Random pushes, forgotten pushes and pops against a queue. Fragments look like frame words
+/// wherever they can, so that old bytes would be taken for frames if the ring ever looked at them.
 fn model(seed: u64, buffer_bytes: u32, steps: usize) {
     let (mut rng, mut pair, mut queue) = (Rng(seed), Pair::new(buffer_bytes), VecDeque::new());
     let largest = pair.producer.fragment_bytes_max();
@@ -248,7 +248,7 @@ fn lies_in_a_ring_that_grows_stay_inside() {
                             as usize
                     ]);
                     pair.consumer.finish(&pair.progress);
-                    assert!(pair.consumer.present.end <= pair.frames_read.len());
+                    assert!(pair.consumer.committed.end <= pair.frames_read.len());
                 }
                 Ok(None) => {}
                 Err(_) => break,
@@ -267,18 +267,18 @@ fn notes_up_to_the_end_of_the_pages_bring_the_next_ones_in() {
         pair.frames.store64(FRAMES + number * FRAME_ALIGN, note, Ordering::Relaxed);
         assert_eq!(pair.consumer.try_plain(pair.consumer.look(&pair.frames_read)), None);
         let found = pair.consumer.try_next(&pair.progress, &pair.frames_read).unwrap();
-        assert!(found.is_some() && pair.consumer.is_note(), "{number}");
+        assert!(found.is_some() && pair.consumer.is_indirect(), "{number}");
         if number == places - 1 {
             break;
         }
         pair.consumer.finish(&pair.progress);
-        let (next, present) = (FRAMES + (number + 1) * FRAME_ALIGN, pair.consumer.present);
-        assert!(next + FRAME_ALIGN <= present.end, "{number}: the next word has a page");
+        let (next, committed) = (FRAMES + (number + 1) * FRAME_ALIGN, pair.consumer.committed);
+        assert!(next + FRAME_ALIGN <= committed.end, "{number}: the next word has a page");
         // A plain frame that reaches past the end is no plain frame.
         let fragment_bytes = pair.consumer.fragment_bytes_max;
         let lie = 1 << 63 | (fragment_bytes as u64) << 32 | fragment_bytes as u64 | READY;
         if let Some((_, place)) = pair.consumer.try_plain(lie) {
-            assert!(fragment_range(place, fragment_bytes).end <= present.end, "{number}");
+            assert!(fragment_range(place, fragment_bytes).end <= committed.end, "{number}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Segments over a socket pair: what is handed over arrives, and what lies is refused.
 
 use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nearcall_os::socket::{self, Kind};
@@ -53,7 +54,7 @@ fn a_segment_that_was_taken_back_is_unknown() {
     let weak = Arc::downgrade(reader.get(first).unwrap());
     maker.retire(first);
     drop(region);
-    reader.tend().unwrap();
+    reader.maintain().unwrap();
     assert!(weak.upgrade().is_none(), "unmapped here, too");
     assert!(is_misdeed(reader.get(first), Violation::BadSegment));
     let (second, _region) = maker.create(4096).unwrap();
@@ -91,7 +92,7 @@ fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
         assert_eq!(id, SegmentId(expected));
         assert_eq!(reader.get(id).unwrap().len(), 4096);
         maker.retire(id);
-        reader.tend().unwrap();
+        reader.maintain().unwrap();
     }
     assert_eq!(reader.get(kept).unwrap().len(), 10_000);
     assert_eq!(ours.outbox().live.len(), 1);
@@ -107,7 +108,7 @@ fn threads_that_look_into_the_line_at_once_keep_its_order() {
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| {
             while !over.load(Relaxed) {
-                other.tend()?;
+                other.maintain()?;
             }
             Ok::<_, ReceiveError>(())
         });
@@ -163,12 +164,12 @@ fn a_full_line_makes_no_segment_and_loses_no_retirement() {
     assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
     assert!(matches!(maker.create(4096), Err(SegmentError::LineFull)));
     maker.retire(first);
-    let looked = reader.tend();
+    let looked = reader.maintain();
     assert!(looked.is_ok(), "{looked:?}");
     assert!(theirs.inbox().segments.has(first));
     maker.retire(SegmentId(number));
     // The second retirement sent the first one on its way.
-    let _ = reader.tend();
+    let _ = reader.maintain();
     assert!(!theirs.inbox().segments.has(first));
 }
 
@@ -254,7 +255,7 @@ fn more_segments_than_allowed_are_refused() {
     let mut send = |number: usize| {
         let number = u16::try_from(number).unwrap();
         ours.send(&made(number, 4096), &[file(4096).as_fd()]).unwrap();
-        reader.tend()
+        reader.maintain()
     };
     for number in 0..SEGMENTS_PER_END_MAX {
         send(number).unwrap();

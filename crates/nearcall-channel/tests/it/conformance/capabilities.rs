@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use nearcall_channel::channel::Interest;
+use nearcall_channel::Interest;
 use nearcall_channel::limits::PASSED_DESCRIPTORS_MAX;
 use nearcall_channel::{Deadline, Options, ReceiveError, SendError, WaitPolicy};
 use nearcall_os::{cpu, pipe};

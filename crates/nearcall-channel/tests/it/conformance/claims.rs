@@ -79,7 +79,7 @@ pub(super) fn a_long_message_given_up_half_way(play: &mut Play) {
     settle(play);
 }
 
-/// Receives as long as messages turn out to be given up, then demands message `number`.
+/// Receives as long as messages turn out to be aborted, then demands message `number`.
 #[track_caller]
 pub(super) fn expect_given_up_then(endpoint: &mut Endpoint, number: u64) {
     let mut given_up = 0;

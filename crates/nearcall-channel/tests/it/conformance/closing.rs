@@ -18,8 +18,8 @@ pub(super) fn let_it_sleep() {
 /// Demands that receiving and sending say that the other end is gone.
 #[track_caller]
 pub(super) fn expect_gone(endpoint: &mut Endpoint) {
-    for until in [Deadline::NEVER, Deadline::NOW, Deadline::after(DEATH_NOTICED)] {
-        let gone = endpoint.receive(until).err();
+    for deadline in [Deadline::NEVER, Deadline::NOW, Deadline::after(DEATH_NOTICED)] {
+        let gone = endpoint.receive(deadline).err();
         assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
     }
     // The first sends may still find a buffer: a kernel tells of some ends only then.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall_channel::channel::Interest;
+use nearcall_channel::Interest;
 use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError, WaitPolicy};
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::{clock, poll};
@@ -15,7 +15,7 @@ use crate::support::{DEATH_NOTICED, PATIENCE};
 
 /// Long enough to see a loop that does not sleep.
 const QUIET: Duration = Duration::from_millis(20);
-/// Wake-ups for nothing that one event may cost. They are allowed, but not for ever.
+/// Wake-ups for nothing that one event may cost. They are allowed, but not forever.
 const SPURIOUS_MAX: u32 = 20;
 
 /// Sleeps on the readiness of one interest. Says whether there was an event.

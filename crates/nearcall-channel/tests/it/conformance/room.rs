@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nearcall_channel::channel::Interest;
+use nearcall_channel::Interest;
 use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError, WaitPolicy};
 use nearcall_os::clock;
 use nearcall_os::poll::{PollFd, PollFlags, poll};

@@ -8,9 +8,9 @@ use crate::support::play::Play;
 
 /// Receives the next message and demands that it is number `number`, of `len` bytes.
 #[track_caller]
-pub(super) fn expect_message(endpoint: &mut Endpoint, number: u64, len: usize, until: Deadline) {
+pub(super) fn expect_message(endpoint: &mut Endpoint, number: u64, len: usize, deadline: Deadline) {
     let mut bytes = Vec::new();
-    let mut message = endpoint.receive(until).unwrap();
+    let mut message = endpoint.receive(deadline).unwrap();
     assert_eq!(message.len(), len, "length of message {number}");
     message.read_to_end(&mut bytes).unwrap();
     assert_eq!(message.left_bytes(), 0);

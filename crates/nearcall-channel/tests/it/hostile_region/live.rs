@@ -70,12 +70,12 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
     let mut rounds = 0_u64;
     while clock::now() < end && !(caught_receiving && caught_sending) {
         rounds += 1;
-        let until = match rounds.is_multiple_of(3) {
+        let deadline = match rounds.is_multiple_of(3) {
             true => Deadline::after(Duration::from_millis(1)),
             false => Deadline::NOW,
         };
         bytes.clear();
-        let received = endpoint.receive(until).and_then(|mut message| {
+        let received = endpoint.receive(deadline).and_then(|mut message| {
             assert!(message.len() <= LIMIT as usize, "a message above the limit");
             match rounds.is_multiple_of(5) {
                 true => message.fragment().map(|fragment| fragment.len()).map(|_| ()),
@@ -97,7 +97,7 @@ fn endure(endpoint: &mut Endpoint, seen: &mut BTreeMap<String, u32>) {
             }
             Err(error) => panic!("{error:?}"),
         }
-        match endpoint.send(&vec![1; (rounds * 97 % 9000) as usize], until) {
+        match endpoint.send(&vec![1; (rounds * 97 % 9000) as usize], deadline) {
             Ok(()) | Err(SendError::Full) => {}
             Err(SendError::PeerBroken(violation)) => {
                 *seen.entry(format!("send: PeerBroken {violation:?}")).or_default() +=

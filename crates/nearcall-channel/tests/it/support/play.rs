@@ -1,6 +1,6 @@
 //! Inside the processes of a case: which part this one plays, how the two meet and talk.
 //!
-//! Always true: the first end holds the second, and a line beside the channel on which the two
+//! **Invariants:** the first end holds the second, and a line beside the channel on which the two
 //! tell each other how far they are. A mechanism that is not to be had ends both ends quietly.
 
 use std::cell::Cell;
@@ -122,7 +122,8 @@ impl Play {
         }
     }
 
-    /// Whether this is the end that starts the other and is judged for what it leaves behind.
+    /// Returns whether this is the end that starts the other and is judged for what it leaves
+    /// behind.
     pub(crate) fn is_first(&self) -> bool {
         self.first
     }
@@ -152,12 +153,16 @@ impl Play {
             true => Listener::bind(address).and_then(|it| it.accept(patient(), options)),
             false => connect_patiently(address, self.mechanism, options),
         };
-        match met {
-            Ok(endpoint) => endpoint,
-            Err(
-                HandshakeError::Open(_, OpenError::Unsupported(reason))
-                | HandshakeError::Refused { code: Refusal::Unsupported, text: reason },
-            ) => {
+        let unsupported = match &met {
+            Err(HandshakeError::Open(_, OpenError::Unsupported(reason))) => {
+                Some(reason.to_string())
+            }
+            Err(HandshakeError::Refused { code: Refusal::Unsupported, text }) => Some(text.clone()),
+            _ => None,
+        };
+        match (met, unsupported) {
+            (Ok(endpoint), _) => endpoint,
+            (Err(_), Some(reason)) => {
                 // Only a mechanism that says so beforehand may refuse.
                 let said = self.mechanism.supported();
                 assert!(
@@ -167,7 +172,7 @@ impl Play {
                 );
                 resume_unwind(Box::new(Unsupported(reason)))
             }
-            Err(error) => panic!("the two ends do not meet: {error} ({error:?})"),
+            (Err(error), None) => panic!("the two ends do not meet: {error}"),
         }
     }
 
@@ -239,7 +244,7 @@ impl Play {
         u64::from_le_bytes(bytes)
     }
 
-    /// Whether the other end has told something that was not heard yet.
+    /// Returns whether the other end has told something that was not heard yet.
     pub(crate) fn is_told(&self) -> bool {
         let side = self.side.as_ref().unwrap();
         poll_one(side, Interest::Readable, Some(Duration::ZERO)).unwrap().is_some()

@@ -1,8 +1,9 @@
 //! Starts the processes of a case from a test, bounds them, and judges how they ended.
 //!
-//! Always true: when [`run`] returns or panics, the processes are dead and reaped; the second end
-//! dies with the first, which dies with the thread of the test.
-//! Not here: what happens inside those processes (`play.rs`).
+//! **Invariants:** when [`run`] returns or panics, the processes are dead and reaped; the second
+//! end dies with the first, which dies with the thread of the test.
+//! **Not here:** what happens
+//! inside those processes (`play.rs`).
 
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,11 +1,12 @@
 //! Two doorbells in one: a futex for a thread that sleeps in its call, a unix socket for an event
 //! loop. The sleeper chooses, each time that it sleeps, and says so in its sleep word.
 //!
-//! Always true: a ring never waits and raises no signal, whatever the other end does; who is awake
-//! is not rung. A full socket means that the bell is rung already. The hang-up of the socket tells
-//! an end that never sleeps on the futex of the other's death; one that does is watched over from
-//! its first such sleep on (`shm.rs`).
-//! Not here: announcing sleeps and choosing whom to ring (`bell.rs`).
+//! **Invariants:** a ring never waits and raises no signal, whatever the other end does; who is
+//! awake is not rung. A full socket means that the bell is rung already. The hang-up of the socket
+//! tells an end that never sleeps on the futex of the other's death; one that does is watched over
+//! from its first such sleep on (`shm.rs`).
+//! **Not here:** announcing sleeps and choosing whom to
+//! ring (`doorbell.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,25 +15,27 @@ use std::sync::Arc;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Kind};
 
-use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::limits::{FLOOD_BYTES_PER_READ, FLOOD_READS_MAX, RINGS_PER_READ};
+use crate::liveness::PeerLiveness;
+use crate::settings::Settings;
 use crate::shm::Meet;
-use crate::shm::bell::futex::Futex;
-use crate::shm::bell::{Doorbell, Memory, RINGS_PER_READ, SleepOn};
+use crate::shm::doorbell::futex::Futex;
+use crate::shm::doorbell::{Doorbell, Memory, SleepOn};
 use crate::wait::Deadline;
 use crate::wait::WaitPolicy;
-use crate::watch::Life;
 
 /// One end of a socket pair, and the futex beside it.
-pub(crate) struct Either {
+pub(crate) struct FutexOrFdDoorbell {
     socket: OwnedFd,
     wait: WaitPolicy,
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
 }
 
-impl Either {
+impl FutexOrFdDoorbell {
     fn new(socket: OwnedFd, settings: &Settings) -> Self {
-        Self { socket, wait: settings.wait, life: Arc::clone(&settings.life) }
+        Self { socket, wait: settings.wait, liveness: Arc::clone(&settings.liveness) }
     }
 
     /// Takes rings back. Whether there may be more.
@@ -41,7 +44,7 @@ impl Either {
         match socket::try_recv(&self.socket, buffer) {
             Ok(Some(bytes @ 1..)) => return bytes == buffer.len(),
             Ok(None) => {}
-            Ok(Some(0)) | Err(_) => self.life.set_gone(),
+            Ok(Some(0)) | Err(_) => self.liveness.set_gone(),
         }
         false
     }
@@ -55,8 +58,8 @@ impl Either {
     }
 }
 
-impl Doorbell for Either {
-    const THRIFTY: bool = true;
+impl Doorbell for FutexOrFdDoorbell {
+    const LAZY_COMMIT: bool = true;
 
     fn sleeps_on(&self) -> SleepOn {
         match self.wait {
@@ -66,19 +69,19 @@ impl Doorbell for Either {
     }
 
     #[inline]
-    fn ticket(&self, memory: &Memory) -> u32 {
-        Futex.ticket(memory)
+    fn epoch(&self, memory: &Memory) -> u32 {
+        Futex.epoch(memory)
     }
 
     #[inline]
-    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()> {
-        Futex.sleep(memory, ticket, deadline)
+    fn sleep(&self, memory: &Memory, epoch: u32, deadline: Deadline) -> io::Result<()> {
+        Futex.sleep(memory, epoch, deadline)
     }
 
     #[inline]
     fn sleep_on_descriptor(&self, deadline: Deadline) -> io::Result<()> {
         if poll_one(&self.socket, Interest::Readable, deadline)?.is_some() {
-            self.silence();
+            self.clear();
         }
         Ok(())
     }
@@ -89,8 +92,8 @@ impl Doorbell for Either {
     }
 
     #[inline]
-    fn ring_for(&self, memory: &Memory, sleeper: SleepOn) -> io::Result<()> {
-        match sleeper {
+    fn ring_for(&self, memory: &Memory, waiter: SleepOn) -> io::Result<()> {
+        match waiter {
             SleepOn::Futex => self.ring(memory),
             SleepOn::Descriptor => socket::try_send(&self.socket, &[1]).map(drop),
         }
@@ -101,26 +104,26 @@ impl Doorbell for Either {
     }
 
     #[inline]
-    fn silence(&self) {
+    fn clear(&self) {
         if self.take_rings(&mut [0; RINGS_PER_READ]) {
             self.take_flood();
         }
     }
 
-    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send> {
-        Futex.waker(memory)
+    fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send> {
+        Futex.local_wake(memory)
     }
 }
 
-impl Meet for Either {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+impl Meet for FutexOrFdDoorbell {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let pair = socket::unix_pair(Kind::Stream);
         let (ours, theirs) = pair.map_err(OpenError::doing("making a pair of unix sockets"))?;
-        let parts = Parts { bytes: Vec::new(), descriptors: vec![theirs] };
+        let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![theirs] };
         Ok((Self::new(ours, settings), parts))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [socket] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
         // Everything but a socket is refused here, before a ring is written into it.
@@ -129,9 +132,3 @@ impl Meet for Either {
         Ok(Self::new(socket, settings))
     }
 }
-
-/// What one read of a flood takes, in bytes.
-const FLOOD_BYTES_PER_READ: usize = 16 << 10;
-
-/// Most reads of a flood at once: a socket of the usual size is empty then.
-const FLOOD_READS_MAX: usize = 16;

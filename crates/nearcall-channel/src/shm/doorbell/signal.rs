@@ -3,13 +3,13 @@
 //! The sleeper publishes its thread's number in its own memory before it announces its sleep; the
 //! other end sends SIGURG to that thread of the process that the kernel named at the meeting. A
 //! number that lies reaches another thread of the liar, or nobody.
-//! Always true: the signal is held back in each thread that ever slept here and stays so, hence a
-//! ring before the sleep ends it at once. SIGURG is ignored by default: a ring that comes too late,
-//! to a process that took over the number of a dead one, does nothing.
-//! The number means the same to both only within one PID namespace, and sending needs permission:
-//! both are tried at the opening.
-//! One thread, several channels: a signal for one makes the descriptors of all readable, and taking
-//! it back silences all. After a wait on descriptors, ask each of the thread's channels.
+//!
+//! **Invariants:** the signal is held back in each thread that ever slept here and stays so, hence
+//! a ring before the sleep ends it at once. SIGURG is ignored by default: a ring that comes too
+//! late, to a process that took over the number of a dead one, does nothing. The number means the
+//! same to both only within one PID namespace, and sending needs permission: both are tried at the
+//! opening. One thread, several channels: a signal for one makes the descriptors of all readable,
+//! and taking it back silences all. After a wait on descriptors, ask each of the thread's channels.
 
 use std::cell::Cell;
 use std::io;
@@ -21,10 +21,11 @@ use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process;
 use nearcall_os::signal::{self, SignalSet};
 
-use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::THREAD;
 use crate::sync::{Ordering, Own, fence};
 use crate::wait::Deadline;
@@ -38,7 +39,7 @@ pub(crate) struct Signal {
     set: SignalSet,
     peer_pid: i32,
     /// Our thread that slept last; zero before the first sleep.
-    sleeper: Arc<AtomicI32>,
+    waiter: Arc<AtomicI32>,
     /// Under `Poll` only.
     descriptor: Option<OwnedFd>,
     wait: WaitPolicy,
@@ -48,10 +49,10 @@ impl Doorbell for Signal {
     #[inline]
     fn prepare(&self, memory: &Memory) {
         let thread = this_thread();
-        if self.sleeper.load(Ordering::Relaxed) != thread {
+        if self.waiter.load(Ordering::Relaxed) != thread {
             // It fails for a set that is no set only, and ours is one.
             let _ = signal::block(&self.set);
-            self.sleeper.store(thread, Ordering::Relaxed);
+            self.waiter.store(thread, Ordering::Relaxed);
             memory.own.store32(THREAD, thread.cast_unsigned(), Ordering::Relaxed);
             // With the fence in `ring`: who sees the sleep announced sees the thread, too.
             fence(Ordering::Release);
@@ -63,7 +64,7 @@ impl Doorbell for Signal {
         match (&self.descriptor, self.wait) {
             (Some(descriptor), WaitPolicy::Poll) => {
                 if poll_one(descriptor, Interest::Readable, deadline)?.is_some() {
-                    self.silence();
+                    self.clear();
                 }
                 Ok(())
             }
@@ -86,15 +87,15 @@ impl Doorbell for Signal {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    fn silence(&self) {
+    fn clear(&self) {
         let _ = signal::wait_for(&self.set, Deadline::NOW);
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
-        let sleeper = Arc::clone(&self.sleeper);
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+        let waiter = Arc::clone(&self.waiter);
         let pid = process::pid();
         Box::new(move || {
-            let thread = sleeper.load(Ordering::Relaxed);
+            let thread = waiter.load(Ordering::Relaxed);
             if thread > 0 {
                 let _ = signal::send_to_thread(pid, thread, RING);
             }
@@ -103,13 +104,13 @@ impl Doorbell for Signal {
 }
 
 impl Meet for Signal {
-    fn offer(settings: &Settings) -> Result<(Self, Parts), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let bell = Self::new(settings)?;
         let bytes = Introduction { own: process::pid(), other: bell.peer_pid }.encode();
-        Ok((bell, Parts { bytes, descriptors: Vec::new() }))
+        Ok((bell, ChannelFds { bytes, descriptors: Vec::new() }))
     }
 
-    fn accept(settings: &Settings, mut parts: Parts) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let introduction = Introduction::decode(&std::mem::take(&mut parts.bytes))?;
         parts.expect_nothing_more()?;
         let bell = Self::new(settings)?;
@@ -123,16 +124,14 @@ impl Signal {
         let set = SignalSet::new(&[RING]);
         signal::block(&set).map_err(OpenError::doing("holding back a signal"))?;
         let Some(peer_pid) = settings.peer.pid() else {
-            return Err(OpenError::Unsupported(
-                "the other end lives in a PID namespace that this process cannot see".to_owned(),
-            ));
+            return Err(OpenError::Unsupported(Unsupported::PidNamespace));
         };
         // Its first thread has the number of the process. A process without one has just ended.
         match signal::send_to_thread(peer_pid, peer_pid, RING) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(OpenError::Unsupported(format!(
-                    "no permission to send signals to the other end, process {peer_pid}"
-                )));
+                return Err(OpenError::Unsupported(Unsupported::SignalPermission {
+                    pid: peer_pid,
+                }));
             }
             _ => {}
         }
@@ -142,8 +141,8 @@ impl Signal {
             }
             WaitPolicy::Adaptive | WaitPolicy::Spin | WaitPolicy::Block => None,
         };
-        let sleeper = Arc::new(AtomicI32::new(0));
-        Ok(Self { set, peer_pid, sleeper, descriptor, wait: settings.wait })
+        let waiter = Arc::new(AtomicI32::new(0));
+        Ok(Self { set, peer_pid, waiter, descriptor, wait: settings.wait })
     }
 }
 
@@ -170,15 +169,12 @@ impl Introduction {
 
     /// The client's judgement; `server` is what the kernel calls the server here.
     fn agrees_with(&self, server: i32) -> Result<(), OpenError> {
-        let (kernel_says, own_says) = match (self.own == server, self.other == process::pid()) {
+        let (socket_pid, own_pid) = match (self.own == server, self.other == process::pid()) {
             (true, true) => return Ok(()),
             (false, _) => (server, self.own),
             (true, false) => (self.other, process::pid()),
         };
-        Err(OpenError::Unsupported(format!(
-            "the process that the socket names as {kernel_says} calls itself {own_says}: signals \
-             need one PID namespace, and sockets used by the processes that connected them"
-        )))
+        Err(OpenError::Unsupported(Unsupported::PidMismatch { socket_pid, own_pid }))
     }
 }
 

@@ -1,31 +1,34 @@
 //! The receiving half: fragments become messages.
 //!
 //! With time to wait, a message is handed out at its first fragment and read as the others come.
-//! Without, its fragments are collected until it is whole; one that is whole already is read in place.
-//! Who receives a whole message by a moment has it collected, too: what came too late for one
-//! call is there for the next. Who lends the buffer that is collected in gets it back with the
+//! Without, its fragments are collected until it is whole; one that is whole already is read in
+//! place. Who receives a whole message by a moment has it collected, too: what came too late for
+//! one call is there for the next. Who lends the buffer that is collected in gets it back with the
 //! message, so that each byte is copied once.
-//! Always true: what is collected grows with what came, never by what was announced, and stays
+//!
+//! **Invariants:** what is collected grows with what came, never by what was announced, and stays
 //! below the connection's limit; after a violation of the peer every later receive reports it.
 
 use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, Violation};
 use crate::fragment::{FragmentHeader, Reassembly, Step};
+use crate::limits::{ABORTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES};
 use crate::transport::Transport;
 use crate::wait::Deadline;
 
-/// Messages that one receive begins in vain, because their sender gives them up.
-///
-/// A correct sender seldom gives up one; a hostile one could give up one after the other, and keep
-/// a receive that must not wait busy for ever.
-const ABORTED_PER_RECEIVE_MAX: u32 = 64;
-
-/// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
-const COLLECTED_STEP_BYTES: usize = 16 << 10;
+/// Where a message is received to.
+pub(crate) enum ReceiveBuffer<'a> {
+    /// `DoesNotFit` if the message is longer; it can still be received.
+    Slice(&'a mut [u8]),
+    /// Its length is its room. A message that is longer, or whose fragments are still to come, is
+    /// reassembled in the buffer given by [`Incoming::swap_buffer`], which then comes back in
+    /// exchange for this one. `DoesNotFit` if none was given.
+    Vec(&'a mut Vec<u8>),
+}
 
 /// What is being received.
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     state: State,
     reassembly: Reassembly,
     /// Kept between messages, so that collecting allocates only while messages grow. Its length is
@@ -53,7 +56,7 @@ enum State {
     /// Handed out; read from the way. Without a fragment between two of them.
     Streaming {
         fragment: Option<Fragment>,
-        until: Deadline,
+        deadline: Deadline,
     },
     /// Begun, but did not fit its reader; to be handed out by the next receive.
     Offered {
@@ -75,7 +78,7 @@ enum State {
 }
 
 impl Incoming {
-    pub(super) fn new(message_bytes_max: u32) -> Self {
+    pub(crate) fn new(message_bytes_max: u32) -> Self {
         Self {
             state: State::Nothing,
             reassembly: Reassembly::new(message_bytes_max),
@@ -88,54 +91,54 @@ impl Incoming {
     }
 
     /// Hands no message out before it is whole, but to who asks for its fragments.
-    pub(super) fn set_whole_messages_only(&mut self) {
+    pub(crate) fn set_whole_messages_only(&mut self) {
         self.whole_only = true;
     }
 
-    /// Whether a message is under way.
+    /// Returns whether a message is under way.
     #[inline]
-    pub(super) fn is_amid_message(&self) -> bool {
+    pub(crate) fn is_amid_message(&self) -> bool {
         !matches!(self.state, State::Nothing) || self.broken.is_some()
     }
 
     #[inline]
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        self.receive_as(way, until, until != Deadline::NOW)
+        self.receive_as(transport, deadline, deadline != Deadline::NOW)
     }
 
     /// With `streams`, a message is handed out before it is whole.
     #[inline]
     fn receive_as(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
         streams: bool,
     ) -> Result<usize, ReceiveError> {
         let mut aborted = 0;
         loop {
             let message_bytes = match self.state {
-                State::Nothing if aborted >= ABORTED_PER_RECEIVE_MAX && until.has_passed() => {
+                State::Nothing if aborted >= ABORTED_PER_RECEIVE_MAX && deadline.has_passed() => {
                     return Err(ReceiveError::Empty);
                 }
                 State::Nothing => {
                     aborted += 1;
-                    self.begin(way, until, streams)?
+                    self.begin(transport, deadline, streams)?
                 }
-                State::Collecting { .. } => self.collect(way, until)?,
-                State::Skipping => self.skip(way, until)?,
+                State::Collecting { .. } => self.collect(transport, deadline)?,
+                State::Skipping => self.skip(transport, deadline)?,
                 State::Offered { fragment, message_bytes } => {
-                    self.hand_out(way, fragment, message_bytes, until, streams)
+                    self.hand_out(transport, fragment, message_bytes, deadline, streams)
                 }
                 State::Collected { read_bytes, handed_out: false } => {
                     self.state = State::Collected { read_bytes, handed_out: true };
                     Some(self.collected_bytes)
                 }
                 State::Streaming { .. } | State::Collected { .. } => {
-                    self.release(way);
+                    self.release(transport);
                     None
                 }
             };
@@ -145,92 +148,77 @@ impl Incoming {
         }
     }
 
-    /// Receive, read and release a message of one fragment that is there, without a detour through the
-    /// state. `DoesNotFit`: it is another, or does not fit; it is still there.
+    /// Receive, read and release a message of one fragment that is there, without a detour through
+    /// the state. `DoesNotFit`: it is another, or does not fit; it is still there.
     #[inline(always)]
-    pub(super) fn receive_small(
+    pub(crate) fn receive_small(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
         if self.is_amid_message() {
             return Err(ReceiveError::DoesNotFit { message_bytes: 0 });
         }
-        let header = match way.next(until) {
+        let header = match transport.next(deadline) {
             Ok(header) => header,
             Err(error) => return Err(self.remember(error)),
         };
         let message_bytes = header.message_bytes as usize;
         if self.reassembly.is_whole_message(header)
             && message_bytes <= into.len()
-            && (until == Deadline::NEVER || way.is_whole(message_bytes))
+            && (deadline == Deadline::NEVER || transport.is_whole(message_bytes))
         {
-            let outcome = way.read(&mut into[..message_bytes], until);
-            way.finish();
+            let outcome = transport.read(&mut into[..message_bytes], deadline);
+            transport.finish();
             return match outcome {
                 Ok(()) => Ok(message_bytes),
                 Err(error) => Err(self.remember(error)),
             };
         }
-        self.offer(way, header)
+        self.offer(transport, header)
     }
 
     #[inline(never)]
     fn offer(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<usize, ReceiveError> {
-        let (message_bytes, step, fragment) = self.judge(way, header)?;
+        let (message_bytes, step, fragment) = self.judge(transport, header)?;
         if step != Step::Aborted {
             self.state = State::Offered { fragment, message_bytes };
         }
         Err(ReceiveError::DoesNotFit { message_bytes })
     }
 
-    /// Receive, read and release.
-    #[inline(always)]
-    pub(super) fn receive_into(
+    /// As `receive_small`, for a message that it did not take.
+    pub(crate) fn receive_long(
         &mut self,
-        way: &mut impl Transport,
-        into: &mut [u8],
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        into: ReceiveBuffer<'_>,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        match self.receive_small(way, into, until) {
-            Err(ReceiveError::DoesNotFit { .. }) => self.receive_long(way, into, until),
-            outcome => outcome,
-        }
-    }
-
-    /// As `receive_into`, into a buffer that is exchanged for the one that was lent.
-    #[inline(always)]
-    pub(super) fn receive_vec(
-        &mut self,
-        way: &mut impl Transport,
-        into: &mut Vec<u8>,
-        until: Deadline,
-    ) -> Result<usize, ReceiveError> {
-        match self.receive_small(way, into, until) {
-            Err(ReceiveError::DoesNotFit { .. }) => self.receive_vec_long(way, into, until),
-            outcome => outcome,
+        match into {
+            ReceiveBuffer::Slice(into) => self.receive_into_slice(transport, into, deadline),
+            ReceiveBuffer::Vec(into) => self.receive_into_vec(transport, into, deadline),
         }
     }
 
     /// Collects, whatever the deadline: what has come when it passes is there for the next call.
     #[inline(never)]
-    fn receive_vec_long(
+    fn receive_into_vec(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut Vec<u8>,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
         if let State::Offered { fragment, message_bytes } = self.state {
-            let is_there = fragment.last && way.is_whole(fragment.left_bytes);
+            let is_there = fragment.last && transport.is_whole(fragment.left_bytes);
             if is_there && message_bytes <= into.len() {
-                self.state = State::Streaming { fragment: Some(fragment), until };
-                let outcome = self.read(way, &mut into[..message_bytes]);
-                self.release(way);
+                self.state = State::Streaming { fragment: Some(fragment), deadline };
+                let outcome = self.read(transport, &mut into[..message_bytes]);
+                self.release(transport);
                 return outcome.map(|()| message_bytes);
             }
             if !self.is_lent {
@@ -239,7 +227,7 @@ impl Incoming {
             self.collected_bytes = 0;
             self.state = State::Collecting { fragment: Some(fragment), message_bytes };
         }
-        let message_bytes = self.receive_as(way, until, false)?;
+        let message_bytes = self.receive_as(transport, deadline, false)?;
         if let State::Collected { .. } = self.state
             && self.is_lent
         {
@@ -251,13 +239,13 @@ impl Incoming {
         if message_bytes > into.len() {
             into.resize(message_bytes, 0);
         }
-        let outcome = self.read(way, &mut into[..message_bytes]);
-        self.release(way);
+        let outcome = self.read(transport, &mut into[..message_bytes]);
+        self.release(transport);
         outcome.map(|()| message_bytes)
     }
 
     /// Exchanges `buffer` for the one that messages are collected in, unless one is under way.
-    pub(super) fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
+    pub(crate) fn swap_buffer(&mut self, buffer: &mut Vec<u8>) {
         if let State::Nothing | State::Offered { .. } | State::Skipping = self.state {
             self.is_lent = true;
             std::mem::swap(&mut self.collected, buffer);
@@ -265,14 +253,14 @@ impl Incoming {
     }
 
     #[inline(never)]
-    fn receive_long(
+    fn receive_into_slice(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let streams = until == Deadline::NEVER && !self.whole_only;
-        let message_bytes = self.receive_as(way, until, streams)?;
+        let streams = deadline == Deadline::NEVER && !self.whole_only;
+        let message_bytes = self.receive_as(transport, deadline, streams)?;
         if message_bytes > into.len() {
             // Nothing of it has been read: as good as not received.
             self.state = match self.state {
@@ -284,45 +272,45 @@ impl Incoming {
             };
             return Err(ReceiveError::DoesNotFit { message_bytes });
         }
-        let outcome = self.read(way, &mut into[..message_bytes]);
-        self.release(way);
+        let outcome = self.read(transport, &mut into[..message_bytes]);
+        self.release(transport);
         outcome.map(|()| message_bytes)
     }
 
     #[inline]
-    pub(super) fn fragment<'a>(
+    pub(crate) fn fragment<'a>(
         &'a mut self,
-        way: &'a mut impl Transport,
+        transport: &'a mut (impl Transport + ?Sized),
     ) -> Result<SharedBytes<'a>, ReceiveError> {
         if let State::Collected { read_bytes, .. } = self.state {
             let unread = &self.collected[read_bytes..self.collected_bytes];
             return Ok(SharedBytes::from_slice(unread));
         }
-        match self.current(way)? {
+        match self.current(transport)? {
             (0, _) => Ok(SharedBytes::from_slice(&[])),
-            (left_bytes, until) => {
-                let here = way.bytes(until)?;
+            (left_bytes, deadline) => {
+                let here = transport.bytes(deadline)?;
                 let bytes = here.len().min(left_bytes);
                 Ok(here.slice(0..bytes))
             }
         }
     }
 
-    pub(super) fn consume(&mut self, way: &mut impl Transport, bytes: usize) {
+    pub(crate) fn consume(&mut self, transport: &mut (impl Transport + ?Sized), bytes: usize) {
         match &mut self.state {
             State::Collected { read_bytes, .. } => *read_bytes += bytes,
             State::Streaming { fragment: Some(fragment), .. } => {
                 fragment.left_bytes -= bytes;
-                way.consume(bytes);
+                transport.consume(bytes);
             }
             _ => {}
         }
     }
 
     #[inline]
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         into: &mut [u8],
     ) -> Result<(), ReceiveError> {
         if let State::Collected { read_bytes, .. } = &mut self.state {
@@ -336,13 +324,13 @@ impl Incoming {
         }
         let mut rest = into;
         while !rest.is_empty() {
-            let (left_bytes, until) = self.current(way)?;
+            let (left_bytes, deadline) = self.current(transport)?;
             if left_bytes == 0 {
                 // Only a caller that reads past the end of its message comes here.
                 return Err(ReceiveError::Aborted);
             }
             let (now, later) = rest.split_at_mut(left_bytes.min(rest.len()));
-            if let Err(error) = way.read(now, until) {
+            if let Err(error) = transport.read(now, deadline) {
                 return Err(self.remember(error));
             }
             if let State::Streaming { fragment: Some(fragment), .. } = &mut self.state {
@@ -354,10 +342,10 @@ impl Incoming {
     }
 
     #[inline]
-    pub(super) fn release(&mut self, way: &mut impl Transport) {
+    pub(crate) fn release(&mut self, transport: &mut (impl Transport + ?Sized)) {
         self.state = match self.state {
             State::Streaming { fragment: Some(fragment), .. } => {
-                way.finish();
+                transport.finish();
                 if fragment.last { State::Nothing } else { State::Skipping }
             }
             State::Streaming { fragment: None, .. } => State::Skipping,
@@ -368,23 +356,26 @@ impl Incoming {
 
     /// The fragment to read from, waiting for the next one if this is used up: what is left of it.
     #[inline]
-    fn current(&mut self, way: &mut impl Transport) -> Result<(usize, Deadline), ReceiveError> {
+    fn current(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+    ) -> Result<(usize, Deadline), ReceiveError> {
         loop {
-            let State::Streaming { fragment, until } = self.state else {
+            let State::Streaming { fragment, deadline } = self.state else {
                 return Err(ReceiveError::Aborted);
             };
             let fragment = match fragment {
                 Some(fragment) if fragment.left_bytes > 0 || fragment.last => {
-                    return Ok((fragment.left_bytes, until));
+                    return Ok((fragment.left_bytes, deadline));
                 }
                 Some(_) => {
-                    way.finish();
+                    transport.finish();
                     None
                 }
                 None => {
-                    way.set_deaf(true);
-                    let next = self.next(way, until);
-                    way.set_deaf(false);
+                    transport.set_interruptible(false);
+                    let next = self.next(transport, deadline);
+                    transport.set_interruptible(true);
                     match next? {
                         (_, Step::Aborted, _) => {
                             self.state = State::Nothing;
@@ -394,7 +385,7 @@ impl Incoming {
                     }
                 }
             };
-            self.state = State::Streaming { fragment, until };
+            self.state = State::Streaming { fragment, deadline };
         }
     }
 
@@ -402,23 +393,23 @@ impl Incoming {
     #[inline(always)]
     fn next(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
     ) -> Result<(usize, Step, Fragment), ReceiveError> {
         if let Some(violation) = self.broken {
             return Err(violation.into());
         }
-        let header = match way.next(until) {
+        let header = match transport.next(deadline) {
             Ok(header) => header,
             Err(error) => return Err(self.remember(error)),
         };
-        self.judge(way, header)
+        self.judge(transport, header)
     }
 
     #[inline]
     fn judge(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<(usize, Step, Fragment), ReceiveError> {
         let step = match self.reassembly.handle(header) {
@@ -426,7 +417,7 @@ impl Incoming {
             Err(violation) => return Err(self.remember(violation.into())),
         };
         if step == Step::Aborted {
-            way.finish();
+            transport.finish();
         }
         let fragment =
             Fragment { left_bytes: header.fragment_bytes as usize, last: step == Step::Complete };
@@ -446,30 +437,30 @@ impl Incoming {
     #[inline]
     fn begin(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
         streams: bool,
     ) -> Result<Option<usize>, ReceiveError> {
-        let (message_bytes, step, fragment) = self.next(way, until)?;
+        let (message_bytes, step, fragment) = self.next(transport, deadline)?;
         if step == Step::Aborted {
             // Nobody has heard of this message, so nobody needs to hear of its end.
             return Ok(None);
         }
-        Ok(self.hand_out(way, fragment, message_bytes, until, streams))
+        Ok(self.hand_out(transport, fragment, message_bytes, deadline, streams))
     }
 
     /// Hands a begun message out, or starts to collect it if that could wait.
     #[inline]
     fn hand_out(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         fragment: Fragment,
         message_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
         streams: bool,
     ) -> Option<usize> {
-        if streams || (fragment.last && way.is_whole(fragment.left_bytes)) {
-            self.state = State::Streaming { fragment: Some(fragment), until };
+        if streams || (fragment.last && transport.is_whole(fragment.left_bytes)) {
+            self.state = State::Streaming { fragment: Some(fragment), deadline };
             return Some(message_bytes);
         }
         self.collected_bytes = 0;
@@ -480,25 +471,25 @@ impl Incoming {
     /// Collects what has come.
     fn collect(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
         let State::Collecting { fragment, message_bytes } = self.state else { return Ok(None) };
         let fragment = match fragment {
             Some(Fragment { left_bytes, last }) if left_bytes > 0 => {
-                let bytes = way.read_some(self.room_for(left_bytes), until)?;
+                let bytes = transport.read_some(self.room_for(left_bytes), deadline)?;
                 self.collected_bytes += bytes;
                 Some(Fragment { left_bytes: left_bytes - bytes, last })
             }
             Some(Fragment { last, .. }) => {
-                way.finish();
+                transport.finish();
                 if last {
                     self.state = State::Collected { read_bytes: 0, handed_out: false };
                     return Ok(None);
                 }
                 None
             }
-            None => match self.next(way, until)? {
+            None => match self.next(transport, deadline)? {
                 (_, Step::Aborted, _) => {
                     self.state = State::Nothing;
                     return Ok(None);
@@ -514,7 +505,7 @@ impl Incoming {
     #[inline]
     fn room_for(&mut self, bytes: usize) -> &mut [u8] {
         let start = self.collected_bytes;
-        let end = self.collected.len().max(start + start.max(COLLECTED_STEP_BYTES));
+        let end = self.collected.len().max(start + start.max(REASSEMBLY_STEP_BYTES));
         let end = end.min(start + bytes);
         if self.collected.len() < end {
             self.collected.resize(end.next_power_of_two(), 0);
@@ -525,12 +516,12 @@ impl Incoming {
     /// Drops the fragments of a message that the user is done with.
     fn skip(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
     ) -> Result<Option<usize>, ReceiveError> {
-        let (_, step, _) = self.next(way, until)?;
+        let (_, step, _) = self.next(transport, deadline)?;
         if step != Step::Aborted {
-            way.finish();
+            transport.finish();
         }
         if step != Step::More {
             self.state = State::Nothing;

@@ -1,28 +1,30 @@
 //! What a waiter has learned: whether spinning pays, and what it may still cost. No clock.
 //!
-//! A score goes up when a spin finds something and down twice as fast when it was in vain. At zero
-//! nobody spins. Then waits that slept are watched: those that would have ended within a spin are
-//! counted, and after some of them one spin is tried. Each such trial that fails doubles the number
-//! of waits before the next. So
+//! A score goes up when a spin finds something and down twice as fast when it was without result.
+//! At zero nobody spins. Then waits that slept are watched: those that would have ended within a
+//! spin are counted, and after some of them one spin is tried. Each such trial that fails doubles
+//! the number of waits before the next. So
 //! - waits that are long cost nothing but the first few spins, since none of them is short;
 //! - waits that only look short cost one spin in [`TRIAL_INTERVAL_MAX`]: both ends share a CPU, so
 //!   whoever spins keeps the other from answering;
 //! - two ends that both sleep find each other, since one wait includes two wake-ups and is still
 //!   short.
 //!
-//! Waits of all kinds in a random order would still make a spinner of some: what spins in vain is
-//! paid from a purse into which a share of all time flows.
-//! Always true: spins in vain take at most that share of the time, and what the purse holds.
-//! Not here: reading clocks and counting looks (`spin.rs`).
+//! Waits of all kinds in a random order would still make a spinner of some: what spins without
+//! result is paid from a purse into which a share of all time flows.
+//!
+//! **Invariants:** spins without result take at most that share of the time, and what the purse
+//! holds.
+//! **Not here:** reading clocks and counting looks (`spin.rs`).
 
 /// What one waiter has learned. Times are in nanoseconds and given by the caller.
 #[derive(Debug, Clone)]
-pub(super) struct Learner {
-    /// The longest spin. Zero: never; the largest number: for ever.
+pub(super) struct SpinBudget {
+    /// The longest spin. Zero: never; the largest number: forever.
     limit_ns: u64,
     /// What flows into the purse of each 100 ns.
     percent: u64,
-    /// What may still be spun in vain, at most `PURSE_SPINS` spins.
+    /// What may still be spun without result, at most `PURSE_SPINS` spins.
     purse_ns: u64,
     /// When the purse was last filled; zero before the first time.
     filled_ns: u64,
@@ -34,7 +36,7 @@ pub(super) struct Learner {
     trial_interval: u32,
 }
 
-impl Learner {
+impl SpinBudget {
     pub(super) fn new(limit_ns: u64, percent: u8) -> Self {
         Self {
             limit_ns,
@@ -47,14 +49,14 @@ impl Learner {
         }
     }
 
-    /// How long to spin now.
+    /// Returns how long to spin now.
     #[inline]
     pub(super) fn limit_ns(&self) -> u64 {
         let pays = self.score > 0 && self.purse_ns >= self.limit_ns;
         if pays || self.limit_ns == u64::MAX { self.limit_ns } else { 0 }
     }
 
-    /// How long a spin would be.
+    /// Returns how long a spin would be.
     pub(super) fn limit_if_it_pays_ns(&self) -> u64 {
         self.limit_ns
     }
@@ -95,12 +97,12 @@ impl Learner {
 
     /// Pays for a spin that gave nothing.
     pub(super) fn spent(&mut self, now_ns: u64, spun_ns: u64) {
-        self.earn(now_ns);
+        self.credit(now_ns);
         self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
     }
 
     /// Fills the purse with the share of the time since the last filling.
-    pub(super) fn earn(&mut self, now_ns: u64) {
+    pub(super) fn credit(&mut self, now_ns: u64) {
         if self.filled_ns != 0 {
             let since_ns = now_ns.saturating_sub(self.filled_ns);
             let share_ns = (since_ns / 100).saturating_mul(self.percent);
@@ -115,13 +117,14 @@ impl Learner {
 /// usually come fast.
 const SCORE_FIRST: u32 = 4;
 
-/// What many finds are worth: four spins in vain, so that a pause in a busy time is forgiven.
+/// What many finds are worth: four spins without result, so that a pause in a busy time is
+/// forgiven.
 const SCORE_MAX: u32 = 8;
 
 /// Most short waits between two trials. One spin in so many waits does not show.
 const TRIAL_INTERVAL_MAX: u32 = 256;
 
-/// How many spins in vain the purse holds: enough to learn from a new kind of wait.
+/// How many spins without result the purse holds: enough to learn from a new kind of wait.
 const PURSE_SPINS: u64 = 8;
 
 #[cfg(test)]

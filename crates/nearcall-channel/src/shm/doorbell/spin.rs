@@ -2,10 +2,11 @@
 
 use std::io;
 
-use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::wait::Deadline;
 
 /// Sleeps never and rings never.
@@ -22,17 +23,17 @@ impl Doorbell for Spin {
         Ok(())
     }
 
-    fn waker(&self, _: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
         Box::new(|| {})
     }
 }
 
 impl Meet for Spin {
-    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
-        Ok((Self, Parts::default()))
+    fn offer(_: &Settings) -> Result<(Self, ChannelFds), OpenError> {
+        Ok((Self, ChannelFds::default()))
     }
 
-    fn accept(_: &Settings, parts: Parts) -> Result<Self, OpenError> {
+    fn accept(_: &Settings, parts: ChannelFds) -> Result<Self, OpenError> {
         parts.expect_nothing_more().map(|()| Self)
     }
 }

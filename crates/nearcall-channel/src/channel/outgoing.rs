@@ -3,9 +3,10 @@
 //! Each full fragment is on its way while the next is written. What finds no room of a long message
 //! that must not wait is staged in this process; as much as there is room for by then goes on with
 //! each further fragment, the rest by `settle`.
-//! Always true: at most one message is being written, and one of which something is staged ends
-//! before the next begins; a message of which a fragment has been published ends with its last fragment
-//! or with an abort.
+//!
+//! **Invariants:** at most one message is being written, and one of which something is staged ends
+//! before the next begins; a message of which a fragment has been published ends with its last
+//! fragment or with an abort.
 
 use std::ops::Range;
 
@@ -16,10 +17,10 @@ use crate::wait::Deadline;
 
 /// What is being sent.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     writing: Writing,
     staged: Staged,
-    /// A message of this length was begun and must be given up as soon as there is room to say so.
+    /// A message of this length was begun and must be aborted as soon as there is room to say so.
     abort_owed: Option<usize>,
 }
 
@@ -35,7 +36,7 @@ enum Writing {
 }
 
 struct Direct {
-    until: Deadline,
+    deadline: Deadline,
     message_bytes: usize,
     /// Bytes behind the reserved fragment.
     later_bytes: usize,
@@ -63,17 +64,17 @@ struct Staged {
 
 impl Outgoing {
     #[inline]
-    pub(super) fn claim(
+    pub(crate) fn claim(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
-        self.settle(way, until)?;
-        let fragment_bytes = message_bytes.min(way.fragment_bytes_max());
+        self.settle(transport, deadline)?;
+        let fragment_bytes = message_bytes.min(transport.fragment_bytes_max());
         let long = fragment_bytes < message_bytes;
-        if long && until == Deadline::NOW && !way.has_room_for(message_bytes) {
-            match way.reserve(fragment_bytes, until) {
+        if long && deadline == Deadline::NOW && !transport.has_room_for(message_bytes) {
+            match transport.reserve(fragment_bytes, deadline) {
                 Err(SendError::Full) => {
                     self.stage(message_bytes, message_bytes);
                     return Ok(());
@@ -81,10 +82,10 @@ impl Outgoing {
                 reserved => reserved?,
             }
         } else {
-            way.reserve(fragment_bytes, until)?;
+            transport.reserve(fragment_bytes, deadline)?;
         }
         self.writing = Writing::Direct(Direct {
-            until,
+            deadline,
             message_bytes,
             later_bytes: message_bytes - fragment_bytes,
             reserved: Some((fragment_bytes, 0)),
@@ -104,55 +105,55 @@ impl Outgoing {
 
     /// Claim, write and commit; for one fragment without a detour through the state.
     #[inline(always)]
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message: &[u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         let message_bytes = message.len();
-        if message_bytes > way.fragment_bytes_max() {
-            return self.send_in_fragments(way, message, until);
+        if message_bytes > transport.fragment_bytes_max() {
+            return self.send_in_fragments(transport, message, deadline);
         }
-        self.settle(way, until)?;
-        way.reserve(message_bytes, until)?;
-        copy(message, way.room());
-        way.publish(FragmentHeader::data(message_bytes, message_bytes, 0), until)
+        self.settle(transport, deadline)?;
+        transport.reserve(message_bytes, deadline)?;
+        copy(message, transport.room());
+        transport.publish(FragmentHeader::data(message_bytes, message_bytes, 0), deadline)
     }
 
     #[inline(never)]
     fn send_in_fragments(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         message: &[u8],
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
-        self.claim(way, message.len(), until)?;
+        self.claim(transport, message.len(), deadline)?;
         let mut rest = message;
         while !rest.is_empty() {
-            let written = self.space(way).map(|space| {
+            let written = self.space(transport).map(|space| {
                 let (now, later) = rest.split_at(rest.len().min(space.len()));
                 space[..now.len()].copy_from_slice(now);
                 rest = later;
                 now.len()
             });
-            let outcome = written.and_then(|bytes| self.written(way, bytes));
-            outcome.inspect_err(|_| self.abort(way))?;
+            let outcome = written.and_then(|bytes| self.written(transport, bytes));
+            outcome.inspect_err(|_| self.abort(transport))?;
         }
-        self.commit(way).inspect_err(|_| self.abort(way))
+        self.commit(transport).inspect_err(|_| self.abort(transport))
     }
 
     #[inline]
-    pub(super) fn space<'a>(
+    pub(crate) fn space<'a>(
         &'a mut self,
-        way: &'a mut impl Transport,
+        transport: &'a mut (impl Transport + ?Sized),
     ) -> Result<&'a mut [u8], SendError> {
         if let Writing::Direct(direct) = &mut self.writing
             && direct.reserved.is_none()
             && direct.later_bytes > 0
         {
-            match direct.reserve_next(way) {
-                Err(SendError::Full) if direct.until == Deadline::NOW => {
+            match direct.reserve_next(transport) {
+                Err(SendError::Full) if direct.deadline == Deadline::NOW => {
                     let (message_bytes, later_bytes) = (direct.message_bytes, direct.later_bytes);
                     self.stage(message_bytes, later_bytes);
                 }
@@ -162,19 +163,19 @@ impl Outgoing {
         Ok(match &mut self.writing {
             Writing::Nothing => &mut [],
             Writing::Staging { later_bytes } => {
-                self.staged.room((*later_bytes).min(way.fragment_bytes_max()))
+                self.staged.room((*later_bytes).min(transport.fragment_bytes_max()))
             }
             Writing::Direct(direct) => match direct.reserved {
-                Some((_, written_bytes)) => &mut way.room()[written_bytes..],
+                Some((_, written_bytes)) => &mut transport.room()[written_bytes..],
                 None => &mut [],
             },
         })
     }
 
     #[inline]
-    pub(super) fn written(
+    pub(crate) fn written(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         bytes: usize,
     ) -> Result<(), SendError> {
         match &mut self.writing {
@@ -183,29 +184,32 @@ impl Outgoing {
                 *later_bytes -= bytes;
                 self.staged.filled.end += bytes;
                 // The last fragment waits for the commit here, too.
-                let kept_bytes = way.fragment_bytes_max();
-                match self.staged.send(way, kept_bytes, Deadline::NOW) {
+                let kept_bytes = transport.fragment_bytes_max();
+                match self.staged.send(transport, kept_bytes, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
             }
-            Writing::Direct(direct) => direct.written(way, bytes),
+            Writing::Direct(direct) => direct.written(transport, bytes),
         }
     }
 
     #[inline]
-    pub(super) fn commit(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+    pub(crate) fn commit(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+    ) -> Result<(), SendError> {
         match &mut self.writing {
             Writing::Nothing => Ok(()),
             Writing::Direct(direct) => {
-                direct.publish(way)?;
+                direct.publish(transport)?;
                 self.writing = Writing::Nothing;
                 Ok(())
             }
             Writing::Staging { .. } => {
                 self.writing = Writing::Nothing;
                 self.staged.pending = true;
-                match self.settle(way, Deadline::NOW) {
+                match self.settle(transport, Deadline::NOW) {
                     Err(SendError::Full) => Ok(()),
                     outcome => outcome,
                 }
@@ -213,12 +217,12 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn abort(&mut self, way: &mut impl Transport) {
+    pub(crate) fn abort(&mut self, transport: &mut (impl Transport + ?Sized)) {
         let begun = match std::mem::take(&mut self.writing) {
             Writing::Nothing => None,
             Writing::Direct(direct) => {
                 if direct.reserved.is_some() {
-                    way.unreserve();
+                    transport.unreserve();
                 }
                 direct.begun.then_some(direct.message_bytes)
             }
@@ -230,32 +234,36 @@ impl Outgoing {
         if begun.is_some() {
             self.abort_owed = begun;
             // If there is no room now, the next claim or flush says it.
-            let _ = self.settle(way, Deadline::NOW);
+            let _ = self.settle(transport, Deadline::NOW);
         }
     }
 
     /// Sends what earlier messages left here.
     #[inline(always)]
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
-        way: &mut impl Transport,
-        until: Deadline,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         match self.abort_owed.is_some() || self.staged.pending {
-            true => self.settle_debts(way, until),
+            true => self.settle_debts(transport, deadline),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn settle_debts(&mut self, way: &mut impl Transport, until: Deadline) -> Result<(), SendError> {
+    fn settle_debts(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+        deadline: Deadline,
+    ) -> Result<(), SendError> {
         if let Some(message_bytes) = self.abort_owed {
-            way.reserve(0, until)?;
+            transport.reserve(0, deadline)?;
             self.abort_owed = None;
-            way.publish(FragmentHeader::aborted(message_bytes), until)?;
+            transport.publish(FragmentHeader::aborted(message_bytes), deadline)?;
         }
         if self.staged.pending {
-            self.staged.send(way, 0, until)?;
+            self.staged.send(transport, 0, deadline)?;
             self.staged.pending = false;
         }
         Ok(())
@@ -281,19 +289,19 @@ impl Staged {
     /// Sends fragments while there is room, until at most `kept_bytes` are here.
     fn send(
         &mut self,
-        way: &mut impl Transport,
+        transport: &mut (impl Transport + ?Sized),
         kept_bytes: usize,
-        until: Deadline,
+        deadline: Deadline,
     ) -> Result<(), SendError> {
         while self.filled.len() > kept_bytes {
-            let fragment_bytes = self.filled.len().min(way.fragment_bytes_max());
-            way.reserve(fragment_bytes, until)?;
+            let fragment_bytes = self.filled.len().min(transport.fragment_bytes_max());
+            transport.reserve(fragment_bytes, deadline)?;
             let start = self.filled.start;
-            way.room().copy_from_slice(&self.bytes[start..start + fragment_bytes]);
+            transport.room().copy_from_slice(&self.bytes[start..start + fragment_bytes]);
             self.filled.start += fragment_bytes;
             self.left_bytes -= fragment_bytes;
             let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.left_bytes);
-            way.publish(header, until)?;
+            transport.publish(header, deadline)?;
         }
         Ok(())
     }
@@ -308,7 +316,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Whether both are of this length, and then the copy is done.
+/// Returns whether both are of this length, and then the copy is done.
 #[inline(always)]
 fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
     match (<&[u8; BYTES]>::try_from(from), <&mut [u8; BYTES]>::try_from(to)) {
@@ -324,11 +332,11 @@ fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
 const CALL_BYTES: usize = 40;
 
 impl Direct {
-    fn reserve_next(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
-        let fragment_bytes = self.later_bytes.min(way.fragment_bytes_max());
-        way.set_deaf(true);
-        let reserved = way.reserve(fragment_bytes, self.until);
-        way.set_deaf(false);
+    fn reserve_next(&mut self, transport: &mut (impl Transport + ?Sized)) -> Result<(), SendError> {
+        let fragment_bytes = self.later_bytes.min(transport.fragment_bytes_max());
+        transport.set_interruptible(false);
+        let reserved = transport.reserve(fragment_bytes, self.deadline);
+        transport.set_interruptible(true);
         reserved?;
         self.later_bytes -= fragment_bytes;
         self.reserved = Some((fragment_bytes, 0));
@@ -336,21 +344,25 @@ impl Direct {
     }
 
     #[inline]
-    fn written(&mut self, way: &mut impl Transport, bytes: usize) -> Result<(), SendError> {
+    fn written(
+        &mut self,
+        transport: &mut (impl Transport + ?Sized),
+        bytes: usize,
+    ) -> Result<(), SendError> {
         let Some((fragment_bytes, written_bytes)) = &mut self.reserved else { return Ok(()) };
         *written_bytes += bytes;
-        // The last fragment waits for the commit, so that a message can be given up until then.
+        // The last fragment waits for the commit, so that a message can be aborted until then.
         match written_bytes == fragment_bytes && self.later_bytes > 0 {
-            true => self.publish(way),
+            true => self.publish(transport),
             false => Ok(()),
         }
     }
 
     #[inline]
-    fn publish(&mut self, way: &mut impl Transport) -> Result<(), SendError> {
+    fn publish(&mut self, transport: &mut (impl Transport + ?Sized)) -> Result<(), SendError> {
         let Some((fragment_bytes, _)) = self.reserved.take() else { return Ok(()) };
         self.begun = true;
         let header = FragmentHeader::data(self.message_bytes, fragment_bytes, self.later_bytes);
-        way.publish(header, self.until)
+        transport.publish(header, self.deadline)
     }
 }

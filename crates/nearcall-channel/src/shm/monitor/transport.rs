@@ -1,26 +1,30 @@
 //! The way for fragments through memory that a mutex guards, whatever form it has there.
 //!
-//! Always true: bytes are copied in and out under the lock, as the textbook has it, between the
+//! **Invariants:** bytes are copied in and out under the lock, as the textbook has it, between the
 //! memory and a buffer of this end's own; each operation takes effect by one store at its end.
-//! Not here: the forms (`condvar.rs`, `queue.rs`), the lock and the waiting (`monitor.rs`).
+//! **Not here:** the forms (`condvar.rs`, `queue.rs`), the lock and the waiting (`monitor.rs`).
 
 use std::sync::Arc;
 
 use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
 
-use crate::channel::{Channel, Interest, Readiness};
+use crate::channel;
+use crate::error::OpenError;
 use crate::error::{ReceiveError, SendError, Violation};
+use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
-use crate::fragments::FragmentChannel;
-use crate::open::{Accepted, Offer, OpenError};
-use crate::settings::{Parts, Settings};
+use crate::liveness::PeerLiveness;
+use crate::open::{Accepted, Offer};
+use crate::settings::Settings;
 use crate::shm::layout::Capacity;
+use crate::shm::layout::monitor::MONITOR_BYTES;
 use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
 use crate::transport::Transport;
 use crate::wait::Deadline;
-use crate::watch::{Cause, Life, WatchGuard, watch};
+use crate::wait::{Interest, Readiness};
+use crate::watcher::{Cause, WatchGuard, watch};
 
-/// One direction's memory, as one end sees it. All but `had_room` is called under the lock.
+/// One direction's memory, as one end sees it. All but `has_known_room` is called under the lock.
 pub(crate) trait Buffer: Send + Sized + 'static {
     /// Bytes that it takes in the region.
     fn region_bytes(capacity: Capacity) -> usize;
@@ -38,9 +42,9 @@ pub(crate) trait Buffer: Send + Sized + 'static {
     /// The longest fragment.
     fn fragment_bytes_max(&self) -> usize;
 
-    /// Whether all fragments of a message had room when last looked. Then they still have: the
-    /// receiver only makes more.
-    fn had_room(&self, message_bytes: usize) -> bool;
+    /// Returns whether all fragments of a message had room when last looked. Then they still have:
+    /// the receiver only makes more.
+    fn has_known_room(&self, message_bytes: usize) -> bool;
 
     /// Looks how much room there is.
     fn look(&mut self) -> Result<(), Violation>;
@@ -54,7 +58,7 @@ pub(crate) trait Buffer: Send + Sized + 'static {
 }
 
 /// One end: a monitor and a buffer for each direction.
-struct MonitorWay<B> {
+struct MonitorTransport<B> {
     sending: Monitor,
     outgoing: B,
     /// The reserved fragment, written by the user before it is put in.
@@ -65,7 +69,7 @@ struct MonitorWay<B> {
     /// The current fragment, taken out, and where its unread rest begins and ends.
     taken: Box<[u8]>,
     unread: (usize, usize),
-    life: Arc<Life>,
+    liveness: Arc<PeerLiveness>,
     _watch: WatchGuard,
 }
 
@@ -76,36 +80,41 @@ pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> 
         SharedRegion::create("nearcall-monitor", places.region_bytes, Backing::Reserved)?;
     let region = Arc::new(region);
     for at in [places.to_client, places.to_server] {
-        Monitor::init(&region, at, &settings.life)
+        Monitor::init(&region, at, &settings.liveness)
             .map_err(OpenError::doing("making a mutex and condition variables"))?;
-        B::new(&region, at + Monitor::BYTES, places.capacity).init();
+        B::new(&region, at + MONITOR_BYTES, places.capacity).init();
     }
     let settings = settings.clone();
-    let finish = move |answer: Parts| {
+    let finish = move |answer: ChannelFds| {
         answer.expect_nothing_more()?;
         let (sending, receiving) = (places.to_client, places.to_server);
-        let way = MonitorWay::<B>::new(&region, sending, receiving, places.capacity, &settings)?;
-        let channel = FragmentChannel::new(way, settings.message_bytes_max);
-        Ok(Box::new(channel) as Box<dyn Channel>)
+        let transport =
+            MonitorTransport::<B>::new(&region, sending, receiving, places.capacity, &settings)?;
+        Ok(channel::over(transport, settings.message_bytes_max))
     };
-    let parts = Parts { bytes: Vec::new(), descriptors: vec![fd] };
+    let parts = ChannelFds { bytes: Vec::new(), descriptors: vec![fd] };
     Ok(Offer { parts, finish: Box::new(finish) })
 }
 
 /// The client's end.
 pub(crate) fn accept<B: Buffer>(
     settings: &Settings,
-    mut parts: Parts,
+    mut parts: ChannelFds,
 ) -> Result<Accepted, OpenError> {
     let [fd] = parts.take_descriptors()?;
     parts.expect_nothing_more()?;
     let places = Places::new::<B>(settings);
     let region = SharedRegion::open(fd, places.region_bytes..=places.region_bytes)?;
     let (sending, receiving) = (places.to_server, places.to_client);
-    let way =
-        MonitorWay::<B>::new(&Arc::new(region), sending, receiving, places.capacity, settings)?;
-    let channel = Box::new(FragmentChannel::new(way, settings.message_bytes_max));
-    Ok(Accepted { parts: Parts::default(), channel })
+    let transport = MonitorTransport::<B>::new(
+        &Arc::new(region),
+        sending,
+        receiving,
+        places.capacity,
+        settings,
+    )?;
+    let channel = channel::over(transport, settings.message_bytes_max);
+    Ok(Accepted { parts: ChannelFds::default(), channel })
 }
 
 /// Where the two directions lie; both ends compute it from what they agreed on.
@@ -119,7 +128,7 @@ struct Places {
 impl Places {
     fn new<B: Buffer>(settings: &Settings) -> Self {
         let capacity = Capacity::at_least(settings.buffer_bytes);
-        let direction = (Monitor::BYTES + B::region_bytes(capacity)).next_multiple_of(128);
+        let direction = (MONITOR_BYTES + B::region_bytes(capacity)).next_multiple_of(128);
         let region_bytes = (2 * direction).next_multiple_of(PAGE_BYTES);
         Self { capacity, to_client: 0, to_server: direction, region_bytes }
     }
@@ -128,7 +137,7 @@ impl Places {
 /// What memory files are rounded to.
 const PAGE_BYTES: usize = 4096;
 
-impl<B: Buffer> MonitorWay<B> {
+impl<B: Buffer> MonitorTransport<B> {
     fn new(
         region: &Arc<SharedRegion>,
         sending: usize,
@@ -140,43 +149,48 @@ impl<B: Buffer> MonitorWay<B> {
         region
             .prefault()
             .map_err(|error| OpenError::doing("touching shared memory")(error.into()))?;
-        let outgoing = B::new(region, sending + Monitor::BYTES, capacity);
-        let incoming = B::new(region, receiving + Monitor::BYTES, capacity);
+        let outgoing = B::new(region, sending + MONITOR_BYTES, capacity);
+        let incoming = B::new(region, receiving + MONITOR_BYTES, capacity);
         let own_buffer = || vec![0; outgoing.fragment_bytes_max()].into_boxed_slice();
         let (staged, taken) = (own_buffer(), own_buffer());
         let (rescue, nudge) =
             (rescue(region, [sending, receiving]), nudge(region, sending, receiving));
-        let waker = move |cause| match cause {
+        let local_wake = move |cause| match cause {
             Cause::Gone => rescue(),
             Cause::Interrupted => nudge(),
         };
-        let guard = watch(settings, waker).map_err(OpenError::doing("watching the other end"))?;
+        let guard =
+            watch(settings, local_wake).map_err(OpenError::doing("watching the other end"))?;
         Ok(Self {
-            sending: Monitor::attach(region, sending, &settings.life),
+            sending: Monitor::attach(region, sending, &settings.liveness),
             outgoing,
             staged,
             reserved_bytes: 0,
-            receiving: Monitor::attach(region, receiving, &settings.life),
+            receiving: Monitor::attach(region, receiving, &settings.liveness),
             incoming,
             taken,
             unread: (0, 0),
-            life: Arc::clone(&settings.life),
+            liveness: Arc::clone(&settings.liveness),
             _watch: guard,
         })
     }
 
-    /// Waits until a message has room. False: not by `until`, or the other end is gone.
-    fn wait_for_room(&mut self, message_bytes: usize, until: Deadline) -> Result<bool, SendError> {
+    /// Waits until a message has room. False: not by `deadline`, or the other end is gone.
+    fn wait_for_room(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<bool, SendError> {
         let outgoing = &mut self.outgoing;
-        let room = self.sending.enter(Condition::NotFull, None, until, || {
+        let room = self.sending.enter(Condition::NotFull, None, deadline, || {
             outgoing.look()?;
-            Ok(outgoing.had_room(message_bytes).then_some(()))
+            Ok(outgoing.has_known_room(message_bytes).then_some(()))
         });
         room.map(|room: Option<()>| room.is_some())
     }
 }
 
-impl<B: Buffer> Transport for MonitorWay<B> {
+impl<B: Buffer> Transport for MonitorTransport<B> {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(self.outgoing.room_bytes())
     }
@@ -186,20 +200,22 @@ impl<B: Buffer> Transport for MonitorWay<B> {
     }
 
     fn has_room_for(&mut self, message_bytes: usize) -> bool {
-        self.outgoing.had_room(message_bytes)
+        self.outgoing.has_known_room(message_bytes)
             || self.wait_for_room(message_bytes, Deadline::NOW).unwrap_or(false)
     }
 
     #[inline]
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
-        if self.life.is_gone() {
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
+        if self.liveness.is_gone() {
             return Err(SendError::PeerGone);
         }
-        if self.outgoing.had_room(fragment_bytes) || self.wait_for_room(fragment_bytes, until)? {
+        if self.outgoing.has_known_room(fragment_bytes)
+            || self.wait_for_room(fragment_bytes, deadline)?
+        {
             self.reserved_bytes = fragment_bytes;
             return Ok(());
         }
-        Err(if self.life.is_gone() { SendError::PeerGone } else { SendError::Full })
+        Err(if self.liveness.is_gone() { SendError::PeerGone } else { SendError::Full })
     }
 
     #[inline]
@@ -224,15 +240,15 @@ impl<B: Buffer> Transport for MonitorWay<B> {
     }
 
     #[inline]
-    fn next(&mut self, until: Deadline) -> Result<FragmentHeader, ReceiveError> {
+    fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         let (incoming, taken) = (&mut self.incoming, &mut self.taken);
-        let mut take = |until| -> Result<Option<FragmentHeader>, ReceiveError> {
+        let mut take = |deadline| -> Result<Option<FragmentHeader>, ReceiveError> {
             let wakes = Some(Condition::NotFull);
-            self.receiving.enter(Condition::NotEmpty, wakes, until, || incoming.take(taken))
+            self.receiving.enter(Condition::NotEmpty, wakes, deadline, || incoming.take(taken))
         };
-        let header = match take(until)? {
+        let header = match take(deadline)? {
             Some(header) => header,
-            None if !self.life.is_gone() => return Err(ReceiveError::Empty),
+            None if !self.liveness.is_gone() => return Err(ReceiveError::Empty),
             // It may have put something in between our last look and its end.
             None => take(Deadline::NOW)?.ok_or(ReceiveError::PeerGone)?,
         };
@@ -259,8 +275,8 @@ impl<B: Buffer> Transport for MonitorWay<B> {
         self.unread = (0, 0);
     }
 
-    fn set_deaf(&mut self, deaf: bool) {
-        self.life.set_deaf(deaf);
+    fn set_interruptible(&mut self, interruptible: bool) {
+        self.liveness.set_interruptible(interruptible);
     }
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {

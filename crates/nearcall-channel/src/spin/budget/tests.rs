@@ -10,7 +10,7 @@ const PERCENT: u8 = 5;
 
 /// One waiter and its clock.
 struct Waiter {
-    learner: Learner,
+    budget: SpinBudget,
     now_ns: u64,
     /// Spun without finding anything.
     vain_ns: u64,
@@ -19,26 +19,26 @@ struct Waiter {
 
 impl Waiter {
     fn new() -> Self {
-        let learner = Learner::new(LIMIT_NS, PERCENT);
-        Self { learner, now_ns: SECOND_NS, vain_ns: 0, sleeps: 0 }
+        let budget = SpinBudget::new(LIMIT_NS, PERCENT);
+        Self { budget, now_ns: SECOND_NS, vain_ns: 0, sleeps: 0 }
     }
 
-    /// One that has learned that spinning is in vain.
+    /// One that has learned that spinning is without result.
     fn tired() -> Self {
         let mut waiter = Self::new();
         for _ in 0..20 {
             waiter.wait(20 * LIMIT_NS);
         }
-        assert_eq!(waiter.learner.limit_ns(), 0);
+        assert_eq!(waiter.budget.limit_ns(), 0);
         waiter
     }
 
     /// Waits for what comes `after_ns` from now. How much later the waiter has it.
     fn wait(&mut self, after_ns: u64) -> u64 {
-        let limit_ns = self.learner.limit_ns();
+        let limit_ns = self.budget.limit_ns();
         if after_ns <= limit_ns {
             self.now_ns += after_ns;
-            self.learner.paid();
+            self.budget.paid();
             return 0;
         }
         self.sleep_after_spin(after_ns, limit_ns)
@@ -47,18 +47,18 @@ impl Waiter {
     /// Waits for what comes `after_ns` from now, or that long after a spin: whoever sends it
     /// cannot run before we sleep.
     fn wait_on_shared_cpu(&mut self, after_ns: u64) {
-        let limit_ns = self.learner.limit_ns();
+        let limit_ns = self.budget.limit_ns();
         self.sleep_after_spin(limit_ns + after_ns, limit_ns);
     }
 
     fn sleep_after_spin(&mut self, after_ns: u64, limit_ns: u64) -> u64 {
         if limit_ns > 0 {
             self.vain_ns += limit_ns;
-            self.learner.was_in_vain(self.now_ns + limit_ns, limit_ns);
+            self.budget.was_in_vain(self.now_ns + limit_ns, limit_ns);
         } else {
-            self.learner.earn(self.now_ns);
+            self.budget.credit(self.now_ns);
             if after_ns + WAKE_UP_NS <= LIMIT_NS + WAKE_UP_NS {
-                self.learner.was_short();
+                self.budget.was_short();
             }
         }
         self.sleeps += 1;
@@ -165,22 +165,22 @@ fn whatever_comes_spins_in_vain_take_their_share_at_most() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn time_that_goes_back_fills_no_purse() {
-    let mut learner = Learner::new(LIMIT_NS, 100);
-    learner.spent(SECOND_NS, PURSE_SPINS * LIMIT_NS);
-    learner.earn(SECOND_NS / 2);
-    assert_eq!(learner.limit_ns(), 0);
-    learner.earn(2 * SECOND_NS);
-    assert_eq!(learner.limit_ns(), LIMIT_NS);
+    let mut budget = SpinBudget::new(LIMIT_NS, 100);
+    budget.spent(SECOND_NS, PURSE_SPINS * LIMIT_NS);
+    budget.credit(SECOND_NS / 2);
+    assert_eq!(budget.limit_ns(), 0);
+    budget.credit(2 * SECOND_NS);
+    assert_eq!(budget.limit_ns(), LIMIT_NS);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_spinner_for_ever_and_one_for_never_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
-        let mut learner = Learner::new(limit_ns, 100);
+        let mut budget = SpinBudget::new(limit_ns, 100);
         for turn in 1..100 {
-            learner.was_in_vain(turn * SECOND_NS, SECOND_NS);
-            assert_eq!(learner.limit_ns(), limit_ns);
+            budget.was_in_vain(turn * SECOND_NS, SECOND_NS);
+            assert_eq!(budget.limit_ns(), limit_ns);
         }
     }
 }

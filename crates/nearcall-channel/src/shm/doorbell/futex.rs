@@ -1,16 +1,17 @@
 //! A futex as doorbell: the sleeper waits on a word in the memory of who will ring.
 //!
-//! Always true: only its owner changes the word, just before it wakes the sleeper; waiting on it
+//! **Invariants:** only its owner changes the word, just before it wakes the sleeper; waiting on it
 //! works through the sleeper's read-only mapping, so nobody writes another's memory.
 
 use std::io;
 
 use nearcall_os::futex;
 
-use crate::open::OpenError;
-use crate::settings::{Parts, Settings};
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
+use crate::settings::Settings;
 use crate::shm::Meet;
-use crate::shm::bell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::BELL;
 use crate::sync::Ordering;
 use crate::wait::Deadline;
@@ -20,15 +21,15 @@ pub(crate) struct Futex;
 
 impl Doorbell for Futex {
     #[inline]
-    fn ticket(&self, memory: &Memory) -> u32 {
+    fn epoch(&self, memory: &Memory) -> u32 {
         // Acquire, with the ring's release: the sleep is announced after this, and the ring for it
         // comes after the announcement was seen, so this cannot see that ring.
         memory.peer.load32(BELL, Ordering::Acquire)
     }
 
     #[inline]
-    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()> {
-        futex::wait(memory.peer.futex_word(BELL), ticket, deadline);
+    fn sleep(&self, memory: &Memory, epoch: u32, deadline: Deadline) -> io::Result<()> {
+        futex::wait(memory.peer.futex_word(BELL), epoch, deadline);
         Ok(())
     }
 
@@ -40,7 +41,7 @@ impl Doorbell for Futex {
         Ok(())
     }
 
-    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send> {
+    fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send> {
         let peer = memory.peer.clone();
         Box::new(move || {
             futex::wake(peer.futex_word(BELL), 1);
@@ -49,11 +50,11 @@ impl Doorbell for Futex {
 }
 
 impl Meet for Futex {
-    fn offer(_: &Settings) -> Result<(Self, Parts), OpenError> {
-        Ok((Self, Parts::default()))
+    fn offer(_: &Settings) -> Result<(Self, ChannelFds), OpenError> {
+        Ok((Self, ChannelFds::default()))
     }
 
-    fn accept(_: &Settings, parts: Parts) -> Result<Self, OpenError> {
+    fn accept(_: &Settings, parts: ChannelFds) -> Result<Self, OpenError> {
         parts.expect_nothing_more().map(|()| Self)
     }
 }

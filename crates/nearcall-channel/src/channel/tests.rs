@@ -1,20 +1,59 @@
-//! Whole messages over a way in this process, against a model: a queue of messages.
+//! Whole messages over a transport in this process, against a model: a queue of messages.
 //!
 //! One thread plays both ends, so a deadline that lies ahead passes at once when there is nothing.
-//! Not here: real ways (`tests/it`), single headers (`fragment.rs`).
+//! **Not here:** real transports (`tests/it`), single headers (`fragment.rs`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use nearcall_os::region::SharedBytes;
 
-use super::FragmentChannel;
-use crate::channel::{Channel, Interest, Readiness};
+use super::{ChannelParts, FragmentChannel, ReceiveBuffer};
+use crate::channel::Channel;
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::FragmentHeader;
 use crate::transport::Transport;
 use crate::wait::Deadline;
+use crate::wait::{Interest, Readiness};
+
+/// What `Endpoint` makes of a channel.
+trait ChannelExt: Channel {
+    fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        let ChannelParts { outgoing, transport, .. } = self.parts();
+        outgoing.settle(transport, deadline)?;
+        transport.drain(deadline)
+    }
+
+    fn abort(&mut self) {
+        let ChannelParts { outgoing, transport, .. } = self.parts();
+        outgoing.abort(transport);
+    }
+
+    fn fragment(&mut self) -> Result<SharedBytes<'_>, ReceiveError> {
+        let ChannelParts { incoming, transport, .. } = self.parts();
+        incoming.fragment(transport)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        let ChannelParts { incoming, transport, .. } = self.parts();
+        incoming.consume(transport, bytes);
+    }
+
+    fn receive_vec(
+        &mut self,
+        into: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<usize, ReceiveError> {
+        match self.receive_small(into, deadline) {
+            Err(ReceiveError::DoesNotFit { .. }) => {
+                self.receive_long(ReceiveBuffer::Vec(into), deadline)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl<C: Channel> ChannelExt for C {}
 
 const FRAGMENT_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: u32 = 1000;
@@ -26,7 +65,7 @@ const NUMBER_BYTES: usize = 8;
 type Line = Arc<Mutex<VecDeque<(FragmentHeader, Vec<u8>)>>>;
 
 /// One end of two queues. Gives bytes in random portions and is randomly late.
-struct QueueWay {
+struct QueueTransport {
     out: Line,
     come: Line,
     random: fastrand::Rng,
@@ -39,7 +78,7 @@ struct QueueWay {
     is_there: bool,
 }
 
-impl QueueWay {
+impl QueueTransport {
     fn pair(seed: u64) -> [Self; 2] {
         let (a, b) = (Line::default(), Line::default());
         let end = |out: &Line, come: &Line, seed| Self {
@@ -64,7 +103,7 @@ impl QueueWay {
     }
 }
 
-impl Transport for QueueWay {
+impl Transport for QueueTransport {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(usize::MAX)
     }
@@ -77,10 +116,10 @@ impl Transport for QueueWay {
         self.held.is_none() && message_bytes.div_ceil(FRAGMENT_BYTES_MAX) <= self.free()
     }
 
-    fn reserve(&mut self, fragment_bytes: usize, until: Deadline) -> Result<(), SendError> {
+    fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
         assert!(self.reserved.is_none(), "one fragment at a time");
         assert!(fragment_bytes <= FRAGMENT_BYTES_MAX);
-        self.drain(until)?;
+        self.drain(deadline)?;
         if self.free() == 0 {
             return Err(SendError::Full);
         }
@@ -92,10 +131,10 @@ impl Transport for QueueWay {
         self.reserved.as_mut().unwrap()
     }
 
-    fn publish(&mut self, header: FragmentHeader, until: Deadline) -> Result<(), SendError> {
+    fn publish(&mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
         let fragment = self.reserved.take().expect("published what was reserved");
         assert_eq!(fragment.len(), header.fragment_bytes as usize);
-        match until == Deadline::NOW && header.last && self.is_late() {
+        match deadline == Deadline::NOW && header.last && self.is_late() {
             true => self.held = Some((header, fragment)),
             false => self.out.lock().unwrap().push_back((header, fragment)),
         }
@@ -181,8 +220,8 @@ impl Model {
         };
         self.number += 1;
         let bytes = message(self.number, len);
-        let until = deadline(random);
-        if end.claim(len, until).is_err() {
+        let deadline = deadline(random);
+        if end.claim(len, deadline).is_err() {
             self.full += 1;
             return;
         }
@@ -208,14 +247,14 @@ impl Model {
 
     /// Into a buffer that changes places with one that is lent.
     fn receive_vec(&mut self, end: &mut impl Channel, random: &mut fastrand::Rng) {
-        let until = deadline(random);
+        let deadline = deadline(random);
         let mut into = vec![0; 2 * NUMBER_BYTES];
         let len = loop {
-            match end.receive_vec(&mut into, until) {
+            match end.receive_vec(&mut into, deadline) {
                 Ok(len) => break len,
                 Err(ReceiveError::DoesNotFit { .. }) => {
                     let mut lent = vec![0xEE; random.usize(0..=MESSAGE_BYTES_MAX as usize)];
-                    end.swap_buffer(&mut lent);
+                    end.parts().incoming.swap_buffer(&mut lent);
                 }
                 Err(ReceiveError::Empty) => return,
                 Err(error) => panic!("{error:?}"),
@@ -233,8 +272,8 @@ impl Model {
         if random.u8(0..3) == 0 {
             return self.receive_vec(end, random);
         }
-        let until = deadline(random);
-        let len = match end.receive(until) {
+        let deadline = deadline(random);
+        let len = match end.receive(deadline) {
             Ok(len) => len,
             Err(ReceiveError::Empty) => return,
             Err(error) => panic!("{error:?}"),
@@ -258,7 +297,7 @@ impl Model {
             }
             // Late, or stopped half way: the rest is skipped.
             Ok(()) | Err(ReceiveError::Empty) => {
-                assert!(until != Deadline::NOW || outcome.is_ok(), "not there as a whole");
+                assert!(deadline != Deadline::NOW || outcome.is_ok(), "not there as a whole");
                 self.skipped += 1;
             }
             Err(error) => panic!("{error:?}"),
@@ -306,7 +345,8 @@ fn read(
 fn deadline(random: &mut fastrand::Rng) -> Deadline {
     match random.bool() {
         true => Deadline::NOW,
-        false => Deadline::after(Duration::ZERO),
+        // A moment that has passed, which is not the same as not to wait.
+        false => Deadline::from_ns(1),
     }
 }
 
@@ -316,7 +356,8 @@ fn messages_arrive_as_the_model_says() {
     let (seeds, seen_min) = if cfg!(miri) { (1, 5) } else { (300, 2500) };
     for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(seed);
-        let [a, b] = QueueWay::pair(seed).map(|way| FragmentChannel::new(way, MESSAGE_BYTES_MAX));
+        let [a, b] = QueueTransport::pair(seed)
+            .map(|transport| FragmentChannel::new(transport, MESSAGE_BYTES_MAX));
         let (mut ends, mut models) = ([a, b], [Model::default(), Model::default()]);
         for _ in 0..400 {
             let from = random.usize(0..2);
@@ -343,13 +384,13 @@ fn messages_arrive_as_the_model_says() {
 }
 
 /// A peer that announces whatever it likes.
-struct HostileWay {
+struct HostileTransport {
     random: fastrand::Rng,
     left_bytes: usize,
     zeros: Vec<u8>,
 }
 
-impl HostileWay {
+impl HostileTransport {
     fn header(&mut self) -> Result<FragmentHeader, ReceiveError> {
         let lengths = [0, 1, 8, 99, 100, 101, u32::MAX >> 4, u32::MAX];
         let [message_bytes, fragment_bytes] =
@@ -367,7 +408,7 @@ impl HostileWay {
     }
 }
 
-impl Transport for HostileWay {
+impl Transport for HostileTransport {
     fn room_bytes(&self) -> std::io::Result<usize> {
         Ok(usize::MAX)
     }
@@ -430,12 +471,12 @@ fn hostile_headers_end_in_an_error_and_stay_there() {
     let seeds = if cfg!(miri) { 20 } else { 2000 };
     for seed in 0..seeds {
         let mut random = fastrand::Rng::with_seed(!seed);
-        let way = HostileWay {
+        let transport = HostileTransport {
             random: fastrand::Rng::with_seed(seed),
             left_bytes: 0,
             zeros: vec![0; LIMIT as usize],
         };
-        let mut end = FragmentChannel::new(way, LIMIT);
+        let mut end = FragmentChannel::new(transport, LIMIT);
         let mut broken = None;
         for _ in 0..50 {
             let mut bytes = Vec::new();

@@ -9,9 +9,10 @@
 //! Each greeting has 24 bytes, little endian. Nothing else travels: there is no control line, so
 //! no descriptors, and the end of the stream is the end of the peer. Nobody vouches for who is at
 //! the other end, and nothing is encrypted.
-//! Always true: bytes that are no greeting are refused at the first of them that is wrong; a
+//!
+//! **Invariants:** bytes that are no greeting are refused at the first of them that is wrong; a
 //! greeting has one deadline as a whole, however slowly its bytes come; the smaller limit wins.
-//! Not here: the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
+//! **Not here:** the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
 
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -23,20 +24,19 @@ use nearcall_os::descriptor;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket;
 
+use super::error::{BadOptions, HandshakeError};
+use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::Violation;
-use crate::handshake::{
-    HandshakeError, Options, broken, check_version, checked_buffer, checked_limit, wait_for,
-};
 use crate::kernel::tcp;
-use crate::limits::REMOTE_SILENCE_MAX;
+use crate::limits::{CONNECT_TIMEOUT_MIN, REMOTE_SILENCE_MAX};
+use crate::liveness::PeerLiveness;
 use crate::mechanism::Mechanism;
 use crate::packet::{Refusal, VERSION, Version};
 use crate::settings::{Peer, Settings};
 use crate::wait::Deadline;
-use crate::watch::Life;
 
 /// A greeting but for its magic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,31 +83,31 @@ pub(crate) fn listen(host: &str, port: u16) -> io::Result<(OwnedFd, Address)> {
 
 /// Connects to the first address of `host` that answers. Looking a name up takes what it takes.
 pub(crate) fn reach(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
-    let until = Deadline::after(timeout);
+    let deadline = Deadline::after(timeout);
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs()? {
         // Zero is refused by the standard library.
-        let left = until.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
+        let left = deadline.remaining().unwrap_or(timeout).max(CONNECT_TIMEOUT_MIN);
         match TcpStream::connect_timeout(&address, left) {
             Ok(stream) => return Ok(stream.into()),
             Err(failed) => error = failed,
         }
-        if until.has_passed() {
+        if deadline.has_passed() {
             break;
         }
     }
     Err(error)
 }
 
-/// Whether a client may ask for this over `tcp://`. Nothing has been sent then.
-pub(crate) fn judge_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
+/// Returns whether a client may ask for this over `tcp://`. Nothing has been sent then.
+pub(crate) fn check_options(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
     if mechanism != Mechanism::Tcp {
-        let text = format!("over tcp:// there is only the mechanism tcp, not {mechanism}");
-        return Err(HandshakeError::BadOptions(text));
+        return Err(BadOptions::NotOverTcp { mechanism }.into());
     }
-    wait_for(mechanism, options)?;
-    checked_limit(options.message_bytes_max)?;
-    checked_buffer(options.buffer_bytes).map(drop)
+    choose_wait(mechanism, options)?;
+    check_limit(options.message_bytes_max)?;
+    check_buffer(options.buffer_bytes)?;
+    Ok(())
 }
 
 /// The client's part; its options have been judged.
@@ -123,15 +123,15 @@ pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, Ha
     }
     // The server may lower what we asked for; it may not raise it.
     if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
-        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+        return Err(Violation::BadPacket.into());
     }
-    checked_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket).map_err(broken)?;
+    check_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket)?;
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
 /// The server's part, for a client that was accepted.
 pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-    judge_options(Mechanism::Tcp, options)?;
+    check_options(Mechanism::Tcp, options)?;
     socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
     let hello = Greeting::decode(receive(socket.as_fd(), CLIENT_MAGIC, options)?);
     let ours = Greeting {
@@ -141,16 +141,16 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
         refusal: 0,
     };
     let refuse = |code: u32| {
-        // As far as it is there to hear it.
+        // A client that has gone does not need it.
         let _ = send(&socket, Greeting { refusal: code, ..ours }.encode(SERVER_MAGIC));
     };
     check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
     if hello.refusal != 0 {
-        return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+        return Err(Violation::BadPacket.into());
     }
-    let judged = checked_limit(hello.message_bytes_max)
-        .and_then(|limit| Ok((limit, checked_buffer(hello.buffer_bytes)?)));
-    let (limit, buffer) = judged.inspect_err(|_| refuse(REFUSED_LIMITS))?;
+    let limits = check_limit(hello.message_bytes_max)
+        .and_then(|limit| Ok((limit, check_buffer(hello.buffer_bytes)?)));
+    let (limit, buffer) = limits.inspect_err(|_| refuse(REFUSED_LIMITS))?;
     let answer = Greeting {
         message_bytes_max: limit.min(options.message_bytes_max),
         buffer_bytes: buffer.min(options.buffer_bytes),
@@ -160,7 +160,7 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
     endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
 }
 
-/// Tells a client, in place of any answer, that it may not come in.
+/// Refuses a client in place of any answer.
 pub(crate) fn reject(socket: &OwnedFd) {
     let options = Options::default();
     let answer = Greeting {
@@ -169,7 +169,7 @@ pub(crate) fn reject(socket: &OwnedFd) {
         buffer_bytes: options.buffer_bytes,
         refusal: REFUSED_CROWDED,
     };
-    // Who does not hear it sees the stream end.
+    // A client that does not read it sees the stream end.
     let _ = send(socket, answer.encode(SERVER_MAGIC));
 }
 
@@ -181,15 +181,15 @@ fn endpoint(
 ) -> Result<Endpoint, HandshakeError> {
     let mechanism = Mechanism::Tcp;
     let peer = socket::tcp_peer(&socket)?.ok_or(HandshakeError::PeerGone)?;
-    // The watcher hears of the hang-up by a duplicate, which is all that is left of the line.
+    // The watcher notices the hang-up by a duplicate, which replaces the control line.
     let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
     let settings = Settings {
-        wait: wait_for(mechanism, options)?,
+        wait: choose_wait(mechanism, options)?,
         spin: options.spin,
         message_bytes_max,
         buffer_bytes,
         peer: Peer::Remote(peer),
-        life: Arc::new(Life::default()),
+        liveness: Arc::new(PeerLiveness::default()),
         control: Arc::clone(&control),
     };
     let channel = tcp::over(socket, &settings);
@@ -211,18 +211,18 @@ fn receive(
     magic: [u8; 8],
     options: &Options,
 ) -> Result<[u8; GREETING_BYTES], HandshakeError> {
-    let until = Deadline::after(options.handshake_timeout);
+    let deadline = Deadline::after(options.handshake_timeout);
     let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
     while come < GREETING_BYTES {
         match socket::try_recv(socket, &mut bytes[come..])? {
             Some(0) => return Err(HandshakeError::PeerGone),
             Some(more) => come += more,
-            None if until.has_passed() => return Err(HandshakeError::TimedOut),
-            None => drop(poll_one(socket, Interest::Readable, until)?),
+            None if deadline.has_passed() => return Err(HandshakeError::TimedOut),
+            None => drop(poll_one(socket, Interest::Readable, deadline)?),
         }
         let here = come.min(magic.len());
         if bytes[..here] != magic[..here] {
-            return Err(HandshakeError::PeerBroken(Violation::BadPacket));
+            return Err(Violation::BadPacket.into());
         }
     }
     Ok(bytes)
@@ -249,6 +249,3 @@ const SERVER_MAGIC: [u8; 8] = *b"NEARCALS";
 const REFUSED_VERSION: u32 = 1;
 const REFUSED_LIMITS: u32 = 2;
 const REFUSED_CROWDED: u32 = 3;
-
-/// The shortest time for an attempt to connect, in case the time ran out between two.
-const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);

@@ -1,49 +1,44 @@
 //! Sleeping until the other end has something, without a lost wake-up and without needless ones.
 //!
 //! ```text
-//! who waits                                who has something
-//!   takes a ticket
+//! the waiter                               the waker
+//!   takes a epoch
 //!   sleep = number, reason and way           publishes a frame, or room
 //!   fence                                    fence
 //!   looks once more: there is nothing        reads the other's sleep word: asleep, not yet rung
-//!   sleeps, unless rung since the ticket     rings, in the way that the word asks for
+//!   sleeps, unless rung since the epoch     rings, in the way that the word asks for
 //!   sleep = 0
 //! ```
 //!
 //! Both sides write, fence, then read what the other wrote: at least one of them sees the other
 //! (Dekker), so either the waiter finds what it waits for or the other rings. Each end writes only
 //! its own memory file. The number in the sleep word keeps an end from ringing twice for one sleep.
-//! So the one ring must end the sleep, however early it comes. That is why the ticket is taken
-//! first: an end can be rung for a message that it has already read. If the ticket covered that
+//! So the one ring must end the sleep, however early it comes. That is why the epoch is taken
+//! first: an end can be rung for a message that it has already read. If the epoch covered that
 //! ring, it would not end the sleep, and the next message would not ring again.
 //! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
 //! sleep: a wake-up for each freed frame would cost more than the frame.
-//! Always true: after `Sleeper::begin` and until `Sleeper::end`, whoever publishes will ring.
-//! Not here: the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
+//!
+//! **Invariants:** after `Waiter::begin` and until `Waiter::end`, the end that publishes will ring.
+//! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
-use crate::channel::Interest;
 use crate::shm::layout::SLEEP;
+use crate::shm::layout::sleep_word::{FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
+use crate::wait::Interest;
 
-pub(crate) mod either;
-pub(crate) mod eventfd;
+pub(crate) mod fd;
 pub(crate) mod futex;
-pub(crate) mod pipe;
-pub(crate) mod posix_mq;
+pub(crate) mod futex_or_fd;
 pub(crate) mod semaphore;
 pub(crate) mod signal;
 pub(crate) mod spin;
-pub(crate) mod unix;
-
-/// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
-/// once for each sleep.
-const RINGS_PER_READ: usize = 64;
 
 /// Both memory files of a connection, as one end sees them.
 pub(crate) struct Memory {
@@ -55,13 +50,13 @@ pub(crate) struct Memory {
 
 /// The kernel object that ends a sleep.
 pub(crate) trait Doorbell: Send {
-    /// Whether an end ever sleeps. If not, nobody looks at sleep words.
+    /// Whether an end ever sleeps. If not, no end reads sleep words.
     const SLEEPS: bool = true;
 
     /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
     /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
-    /// none for an end that has said that it only spins.
-    const THRIFTY: bool = false;
+    /// none for an end whose flags state that it only spins.
+    const LAZY_COMMIT: bool = false;
 
     /// Where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {
@@ -74,12 +69,12 @@ pub(crate) trait Doorbell: Send {
 
     /// Taken before the sleep is announced, given to `sleep`: rings in between end it at once.
     /// A load with acquire, so that it cannot see a ring for a sleep that is announced after it.
-    fn ticket(&self, _memory: &Memory) -> u32 {
+    fn epoch(&self, _memory: &Memory) -> u32 {
         0
     }
 
     /// Sleeps until the other end rings, something else happens, or the time is over.
-    fn sleep(&self, memory: &Memory, ticket: u32, deadline: Deadline) -> io::Result<()>;
+    fn sleep(&self, memory: &Memory, epoch: u32, deadline: Deadline) -> io::Result<()>;
 
     /// As `sleep`, on the descriptor, for a doorbell that has both.
     fn sleep_on_descriptor(&self, _deadline: Deadline) -> io::Result<()> {
@@ -89,7 +84,7 @@ pub(crate) trait Doorbell: Send {
     /// Wakes the other end. Never blocks, whatever the other end does.
     fn ring(&self, memory: &Memory) -> io::Result<()>;
 
-    /// As `ring`, for an end that said where it sleeps.
+    /// As `ring`, for an end that has announced where it sleeps.
     #[inline]
     fn ring_for(&self, memory: &Memory, _sleeper: SleepOn) -> io::Result<()> {
         self.ring(memory)
@@ -101,10 +96,10 @@ pub(crate) trait Doorbell: Send {
     }
 
     /// Takes back rings that ended a wait on `descriptor`. Does not wait.
-    fn silence(&self) {}
+    fn clear(&self) {}
 
     /// Wakes this end from `sleep`, for the thread that watches the other end's life.
-    fn waker(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
+    fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
 }
 
 /// Where an end sleeps, as far as it has a choice.
@@ -116,23 +111,15 @@ pub(crate) enum SleepOn {
     Descriptor,
 }
 
-/// The reasons for a sleep, in the low bits of the sleep word.
-const FOR_MESSAGE: u32 = 1;
-const FOR_ROOM: u32 = 2;
-/// In the sleep word: the sleeper waits on the descriptor.
-const ON_DESCRIPTOR: u32 = 4;
-/// What one sleep adds to the number above those bits.
-const NEXT_SLEEP: u32 = 8;
-
 /// Announces this end's sleeps.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeper {
+pub(crate) struct Waiter {
     number: u32,
     /// What the announced sleep is for, and where; zero while awake.
     announced: u32,
 }
 
-impl Sleeper {
+impl Waiter {
     /// From now on the other end rings when there is something. Look once more before sleeping.
     ///
     /// A sleep that is announced already goes on for its reason as well: an event loop may wait
@@ -144,11 +131,11 @@ impl Sleeper {
             Interest::Receive => FOR_MESSAGE,
             Interest::Send => FOR_ROOM,
         };
-        let way = match on {
+        let place = match on {
             SleepOn::Futex => 0,
             SleepOn::Descriptor => ON_DESCRIPTOR,
         };
-        self.announced |= reason | way;
+        self.announced |= reason | place;
         own.store32(SLEEP, self.number | self.announced, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -162,7 +149,7 @@ impl Sleeper {
         }
     }
 
-    /// Whether a sleep is announced.
+    /// Returns whether a sleep is announced.
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
         self.announced != 0
@@ -171,28 +158,28 @@ impl Sleeper {
 
 /// Decides when to ring for the other end.
 #[derive(Debug, Default)]
-pub(crate) struct Ringer {
+pub(crate) struct Waker {
     /// The sleep for which we rang last.
     rung: u32,
 }
 
-impl Ringer {
-    /// After publishing a frame: whom to ring, if anybody.
+impl Waker {
+    /// Returns where to ring after publishing a frame, if the other end sleeps for it.
     #[inline]
-    pub(crate) fn owes_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
+    pub(crate) fn target_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
-        self.owes(peer, FOR_MESSAGE)
+        self.target(peer, FOR_MESSAGE)
     }
 
-    /// After freeing room, when there is enough of it: whom to ring, if anybody.
+    /// Returns where to ring after freeing enough room, if the other end sleeps for it.
     #[inline]
-    pub(crate) fn owes_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
+    pub(crate) fn target_for_room(&mut self, peer: &impl Peer) -> Option<SleepOn> {
         fence(Ordering::SeqCst);
-        self.owes(peer, FOR_ROOM)
+        self.target(peer, FOR_ROOM)
     }
 
     #[inline]
-    fn owes(&mut self, peer: &impl Peer, reason: u32) -> Option<SleepOn> {
+    fn target(&mut self, peer: &impl Peer, reason: u32) -> Option<SleepOn> {
         // One load, compared with our own note. A peer that lies costs itself a wake-up.
         let sleep = peer.load32(SLEEP, Ordering::Relaxed);
         if sleep & reason == 0 || sleep == self.rung {

@@ -1,0 +1,153 @@
+//! Why two ends did not come together.
+//!
+//! **Invariants:** no text of the other end reaches a terminal unescaped.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::address::Address;
+use crate::error::{OpenError, ReceiveError, Violation, debug_as_display, means_peer_gone};
+use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, MESSAGE_BYTES_MAX_CEILING};
+use crate::mechanism::{Mechanism, UnknownMechanism};
+use crate::packet::{Refusal, Version};
+use crate::wait::WaitPolicy;
+
+/// Why a connection was not made.
+#[derive(Error)]
+pub enum HandshakeError {
+    /// No server listens at the address. Start the server, or wait until it is there.
+    #[error("nothing listens at {0}: start its server, or wait until it is there")]
+    NoListener(Address),
+    /// The address is taken by a listener that lives.
+    #[error("{0} is in use by another server: stop it, or use another address")]
+    AddressInUse(Address),
+    /// The wait policy or a limit cannot be had; nothing was sent.
+    #[error("{0}")]
+    BadOptions(BadOptions),
+    /// The client asked for a mechanism that this build does not have.
+    #[error("{0}")]
+    UnknownMechanism(UnknownMechanism),
+    /// The other end speaks another major version.
+    #[error(
+        "the other end speaks version {}.{}, this program {}.{}: update the older one",
+        theirs.major, theirs.minor, ours.major, ours.minor
+    )]
+    Version {
+        /// What this build speaks.
+        ours: Version,
+        /// What the other end speaks.
+        theirs: Version,
+    },
+    /// The other end refused the connection.
+    #[error("the other end refused: {text}")]
+    Refused {
+        /// For programs.
+        code: Refusal,
+        /// For people.
+        text: String,
+    },
+    /// This end could not open the mechanism.
+    #[error("cannot open {0}: {1}")]
+    Open(Mechanism, #[source] OpenError),
+    /// The other end did not answer in time.
+    #[error("the other end did not answer the handshake in time: try again, or allow more time")]
+    TimedOut,
+    /// The other end closed or died during the handshake.
+    #[error("the other end closed the connection during the handshake: try again")]
+    PeerGone,
+    /// The other end does not speak this protocol.
+    #[error("the other end {0}")]
+    PeerBroken(Violation),
+    /// A system call failed.
+    #[error("the socket of the handshake failed: {0}")]
+    Os(#[source] io::Error),
+}
+
+/// Which of the options of an end cannot be had.
+#[derive(Error, Clone, PartialEq, Eq)]
+pub enum BadOptions {
+    /// The mechanism does not support the wait policy.
+    #[error("{mechanism} does not support the wait policy {wait}: use {}", names(mechanism))]
+    WaitPolicy {
+        /// The mechanism.
+        mechanism: Mechanism,
+        /// The policy that was asked for.
+        wait: WaitPolicy,
+    },
+    /// The limit on messages is too high.
+    #[error(
+        "a message limit of {message_bytes_max} bytes is above the largest possible, \
+         {MESSAGE_BYTES_MAX_CEILING}"
+    )]
+    MessageLimit {
+        /// The limit that was asked for, in bytes.
+        message_bytes_max: u32,
+    },
+    /// The room is out of range.
+    #[error(
+        "room of {buffer_bytes} bytes in each direction is not between {BUFFER_BYTES_MIN} and \
+         {BUFFER_BYTES_MAX}"
+    )]
+    Buffer {
+        /// The room that was asked for, in bytes.
+        buffer_bytes: u32,
+    },
+    /// The server needs a descriptor to wait on, and the mechanism has none.
+    #[error(
+        "the server sleeps in another connection that has no descriptor, and {mechanism} has none \
+         either; use a mechanism that is pollable, such as shm-eventfd or unix-stream"
+    )]
+    NotPollable {
+        /// The mechanism.
+        mechanism: Mechanism,
+    },
+    /// The mechanism does not reach another machine.
+    #[error("over tcp:// the only mechanism is tcp, not {mechanism}")]
+    NotOverTcp {
+        /// The mechanism.
+        mechanism: Mechanism,
+    },
+}
+
+debug_as_display!(HandshakeError, BadOptions);
+
+/// Returns the wait policies of `mechanism` for people.
+fn names(mechanism: &Mechanism) -> String {
+    let names: Vec<_> = mechanism.waits().iter().map(|wait| wait.name()).collect();
+    names.join(" or ")
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> Self {
+        match means_peer_gone(&error) {
+            true => Self::PeerGone,
+            false => Self::Os(error),
+        }
+    }
+}
+
+impl From<ReceiveError> for HandshakeError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Empty => Self::TimedOut,
+            ReceiveError::PeerGone | ReceiveError::Aborted | ReceiveError::DoesNotFit { .. } => {
+                Self::PeerGone
+            }
+            ReceiveError::PeerBroken(violation) => Self::PeerBroken(violation),
+            ReceiveError::Os(error) => Self::Os(error),
+        }
+    }
+}
+
+impl From<Violation> for HandshakeError {
+    fn from(violation: Violation) -> Self {
+        Self::PeerBroken(violation)
+    }
+}
+
+impl From<BadOptions> for HandshakeError {
+    fn from(options: BadOptions) -> Self {
+        Self::BadOptions(options)
+    }
+}

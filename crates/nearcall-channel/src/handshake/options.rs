@@ -1,0 +1,85 @@
+//! What one end asks for, and whether it can be had.
+//!
+//! **Invariants:** a number of either end is checked before it is used; the smaller limit wins.
+//! **Not here:** sending the options (`handshake/local.rs`, `handshake/remote.rs`).
+
+use std::time::Duration;
+
+use super::error::{BadOptions, HandshakeError};
+use crate::limits;
+use crate::mechanism::Mechanism;
+use crate::packet::{VERSION, Version};
+use crate::spin::SpinOptions;
+use crate::wait::WaitPolicy;
+
+/// What one end asks for of a connection.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How this end waits; `None` takes the mechanism's usual policy.
+    pub wait: Option<WaitPolicy>,
+    /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
+    /// policy. For a server, which learns of the mechanism from its client.
+    pub wait_preferred: &'static [WaitPolicy],
+    /// How long this end spins before it sleeps, where it waits by `adaptive`.
+    pub spin: SpinOptions,
+    /// For a server in an event loop that sleeps in another connection already: a client that asks
+    /// for an end without a descriptor to wait on is refused.
+    pub pollable_only: bool,
+    /// The longest message to agree on, in bytes.
+    pub message_bytes_max: u32,
+    /// Room in each direction to agree on, in bytes.
+    pub buffer_bytes: u32,
+    /// How long the other end may take for each step of the handshake.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wait: None,
+            wait_preferred: &[],
+            spin: SpinOptions::default(),
+            pollable_only: false,
+            message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
+            buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
+            handshake_timeout: limits::HANDSHAKE_TIMEOUT,
+        }
+    }
+}
+
+/// Returns the wait policy of this end: the one asked for, the first preferred one that `mechanism`
+/// has, or its usual one.
+pub(super) fn choose_wait(
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<WaitPolicy, BadOptions> {
+    let possible = mechanism.waits();
+    let preferred = options.wait_preferred.iter().copied().find(|wait| possible.contains(wait));
+    let wait = options.wait.or(preferred).unwrap_or(possible[0]);
+    if possible.contains(&wait) {
+        Ok(wait)
+    } else {
+        Err(BadOptions::WaitPolicy { mechanism, wait })
+    }
+}
+
+pub(super) fn check_version(theirs: Version) -> Result<(), HandshakeError> {
+    match theirs.major == VERSION.major {
+        true => Ok(()),
+        false => Err(HandshakeError::Version { ours: VERSION, theirs }),
+    }
+}
+
+pub(super) fn check_limit(message_bytes_max: u32) -> Result<u32, BadOptions> {
+    match message_bytes_max <= limits::MESSAGE_BYTES_MAX_CEILING {
+        true => Ok(message_bytes_max),
+        false => Err(BadOptions::MessageLimit { message_bytes_max }),
+    }
+}
+
+pub(super) fn check_buffer(buffer_bytes: u32) -> Result<u32, BadOptions> {
+    match (limits::BUFFER_BYTES_MIN..=limits::BUFFER_BYTES_MAX).contains(&buffer_bytes) {
+        true => Ok(buffer_bytes),
+        false => Err(BadOptions::Buffer { buffer_bytes }),
+    }
+}

@@ -1,0 +1,133 @@
+//! Which segments of shared memory the ends of a connection have handed over, and the packets that
+//! say so.
+//!
+//! ```text
+//! MADE    number u16, bytes u32, one descriptor   the reader maps it when a message names it
+//! RETIRED number u16                              the reader unmaps it, once its users are gone
+//! COUNTS  number u16, bytes u32, one descriptor   where the sender counts what it is done with
+//! ```
+//!
+//! Numbers count up by one and wrap, past those that are in use: a segment may live as long as its
+//! connection. So each has a number that no other one has while both ends may still refer to it.
+//!
+//! **Invariants:** a segment has exactly the seals and the size announced, or the connection is
+//! broken; an end keeps at most `SEGMENTS_PER_END_MAX` of the other's segments with
+//! `SEGMENT_BYTES_PER_END_MAX` bytes, whatever is sent.
+//! **Not here:** making segments and sending the packets (`segments.rs`), receiving them
+//! (`control.rs`).
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nearcall_os::region::{PeerRegion, RegionError};
+
+use crate::error::{ReceiveError, Violation};
+use crate::limits::{SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
+use crate::shm::layout::COUNTS_BYTES;
+
+/// First byte of a packet that hands a segment over.
+pub(crate) const MADE: u8 = 0xD6;
+
+/// First byte of a packet that takes one back.
+pub(crate) const RETIRED: u8 = 0xD7;
+
+/// First byte of a packet that hands over where an end counts, once in a connection.
+pub(crate) const COUNTS: u8 = 0xD8;
+
+/// The number of a segment: known to both ends, chosen by its writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SegmentId(pub(crate) u16);
+
+/// What an end knows of its own segments. One per connection, behind the control line's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(super) next: u16,
+    pub(super) live: Vec<(SegmentId, usize)>,
+    /// Retired, but the line had no room to say so.
+    pub(super) pending_retirements: VecDeque<SegmentId>,
+}
+
+/// The first number from `next` on that no segment has. Both ends compute it: the retirements that
+/// come before a new segment in the line are those that its maker knows of.
+pub(super) fn next_free_id(next: u16, is_used: impl Fn(SegmentId) -> bool) -> SegmentId {
+    let mut id = SegmentId(next);
+    // At most `SEGMENTS_PER_END_MAX` are in use.
+    while is_used(id) {
+        id = SegmentId(id.0.wrapping_add(1));
+    }
+    id
+}
+
+/// What the other end has handed over and not taken back. One per connection.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    /// Whether this mechanism has segments at all.
+    expected: bool,
+    pub(super) next: u16,
+    pub(super) live: Vec<(SegmentId, Arc<PeerRegion>)>,
+    counts: Option<Arc<PeerRegion>>,
+}
+
+impl Inbox {
+    pub(crate) fn expect(&mut self) {
+        self.expected = true;
+    }
+
+    pub(crate) fn has(&self, id: SegmentId) -> bool {
+        self.live.iter().any(|(live, _)| *live == id)
+    }
+
+    /// Where the other end counts, once it has said so.
+    pub(crate) fn counts(&self) -> Option<&Arc<PeerRegion>> {
+        self.counts.as_ref()
+    }
+
+    /// A packet that begins with `MADE`, `RETIRED` or `COUNTS`, and what came with it.
+    pub(crate) fn put(&mut self, packet: &[u8], fds: Vec<OwnedFd>) -> Result<(), ReceiveError> {
+        match (packet, <[OwnedFd; 1]>::try_from(fds)) {
+            _ if !self.expected => Err(Violation::BadPacket.into()),
+            (&[MADE, a, b, c, d, e, f], Ok([fd])) => {
+                let id = SegmentId(u16::from_le_bytes([a, b]));
+                self.insert(id, u32::from_le_bytes([c, d, e, f]) as usize, &fd)
+            }
+            (&[COUNTS, a, b, c, d, e, f], Ok([fd])) if self.counts.is_none() => {
+                let id = SegmentId(u16::from_le_bytes([a, b]));
+                let bytes = u32::from_le_bytes([c, d, e, f]) as usize;
+                if bytes < COUNTS_BYTES {
+                    return Err(Violation::BadSegment.into());
+                }
+                self.insert(id, bytes, &fd)?;
+                self.counts = self.live.last().map(|(_, region)| Arc::clone(region));
+                Ok(())
+            }
+            (&[RETIRED, a, b], Err(fds)) if fds.is_empty() => {
+                let id = SegmentId(u16::from_le_bytes([a, b]));
+                let at = self.live.iter().position(|(live, _)| *live == id);
+                self.live.swap_remove(at.ok_or(Violation::BadSegment)?);
+                Ok(())
+            }
+            _ => Err(Violation::BadPacket.into()),
+        }
+    }
+
+    fn insert(&mut self, id: SegmentId, bytes: usize, fd: &OwnedFd) -> Result<(), ReceiveError> {
+        let in_use: usize = self.live.iter().map(|(_, region)| region.len()).sum();
+        if id != next_free_id(self.next, |id| self.has(id))
+            || self.live.len() >= SEGMENTS_PER_END_MAX
+            || bytes > SEGMENT_BYTES_PER_END_MAX - in_use
+        {
+            return Err(Violation::BadSegment.into());
+        }
+        match PeerRegion::open(fd, bytes..=bytes) {
+            Ok(region) => {
+                self.live.push((id, Arc::new(region)));
+                self.next = id.0.wrapping_add(1);
+                Ok(())
+            }
+            // Ours, not the other end's: no memory, or too many mappings.
+            Err(RegionError::Os(errno)) => Err(ReceiveError::Os(errno.into())),
+            Err(_) => Err(Violation::BadSegment.into()),
+        }
+    }
+}
