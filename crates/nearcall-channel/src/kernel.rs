@@ -89,14 +89,14 @@ impl WaitStrategy {
     ) -> io::Result<Option<T>> {
         match (self.wait, deadline) {
             (_, Deadline::NOW) => match attempt(line, Attempt::NonBlocking)? {
-                None if self.is_gone() => self.last(line, attempt),
+                None if self.is_gone() => self.attempt_last(line, attempt),
                 outcome => Ok(outcome),
             },
             // Nothing could call us out of a blocking send without an end of the connection.
             (WaitPolicy::Block, Deadline::NEVER)
                 if interest == Interest::Receive || !self.may_be_interrupted() =>
             {
-                if let Some(done) = self.asleep(line, &mut attempt)? {
+                if let Some(done) = self.block_once(line, &mut attempt)? {
                     return Ok(Some(done));
                 }
                 self.sleep(line, interest, deadline, attempt)
@@ -116,7 +116,7 @@ impl WaitStrategy {
 
     /// One blocking call, with the watcher told of it where there is one.
     #[inline]
-    fn asleep<L, T>(
+    fn block_once<L, T>(
         &self,
         line: &mut L,
         attempt: &mut impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
@@ -143,7 +143,7 @@ impl WaitStrategy {
                 std::hint::spin_loop();
             }
             if self.is_gone() {
-                return self.last(line, attempt);
+                return self.attempt_last(line, attempt);
             }
             if deadline.has_passed() || self.is_interrupted() {
                 return Ok(None);
@@ -160,7 +160,7 @@ impl WaitStrategy {
     ) -> io::Result<Option<T>> {
         loop {
             if self.is_gone() {
-                return self.last(line, attempt);
+                return self.attempt_last(line, attempt);
             }
             match &self.liveness {
                 None => line.wait_for(interest, deadline)?,
@@ -181,7 +181,7 @@ impl WaitStrategy {
 
     /// What was sent before the other end went is still to be had.
     #[cold]
-    fn last<L, T>(
+    fn attempt_last<L, T>(
         &self,
         line: &mut L,
         mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,

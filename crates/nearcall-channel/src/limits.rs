@@ -131,7 +131,8 @@ pub(crate) const EMPTY_POLLS_PER_CHECK: u32 = 16;
 pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
 
 /// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway.
-/// Above, a second cache line for the note costs less than the ring's frames, which begin anywhere.
+/// Above, a second cache line for the indirect frame costs less than the ring's frames, which begin
+/// anywhere.
 pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
 
 /// How long an unused lane is kept. Making one takes some tens of microseconds, so an end that

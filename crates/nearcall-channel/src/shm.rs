@@ -212,14 +212,14 @@ impl<D: Doorbell> ShmTransport<D> {
     fn record_empty_poll(&mut self) -> u64 {
         self.empty_polls = self.empty_polls.wrapping_add(1);
         if self.empty_polls.is_multiple_of(EMPTY_POLLS_PER_CHECK) {
-            self.look_around();
+            self.check_other_end();
         }
         0
     }
 
     /// What an end that does not sleep has to look at now and then. Not while a sleep is announced.
     #[cold]
-    fn look_around(&mut self) {
+    fn check_other_end(&mut self) {
         // The other end may sleep for the room that we have made, and have nothing for us before.
         self.ring_for_room(0);
         if D::LAZY_COMMIT && self.watch.is_none() {
@@ -265,7 +265,7 @@ impl<D: Doorbell> ShmTransport<D> {
                 }
             }
             if D::LAZY_COMMIT {
-                self.look_around();
+                self.check_other_end();
             }
             if self.liveness.is_gone() || deadline.has_passed() {
                 return ready(self);
@@ -289,7 +289,7 @@ impl<D: Doorbell> ShmTransport<D> {
                 return word;
             }
             if plan.is_at_clock() {
-                self.look_around();
+                self.check_other_end();
                 if self.liveness.is_gone() || deadline.has_passed() {
                     self.spinner.record_timeout(plan);
                     return ready(self);
@@ -375,7 +375,7 @@ impl<D: Doorbell> ShmTransport<D> {
         }
         if D::LAZY_COMMIT {
             // Who only sends comes by here once in a window.
-            self.look_around();
+            self.check_other_end();
         }
         let Memory { own, peer } = &self.memory;
         let place = self.producer.try_reserve(own, peer, fragment_bytes)?;
@@ -499,19 +499,19 @@ impl<D: Doorbell> ShmTransport<D> {
     fn publish_in_lane(&mut self, header: FragmentHeader) {
         self.reserved_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return };
-        let note = fragment_range(self.reserved.0, INDIRECT_BYTES);
-        self.memory.own.slice_mut(note).copy_from_slice(&lanes.out.indirect_word().to_le_bytes());
+        let place = fragment_range(self.reserved.0, INDIRECT_BYTES);
+        self.memory.own.slice_mut(place).copy_from_slice(&lanes.out.indirect_word().to_le_bytes());
         let busy_until = self.producer.publish_indirect(&self.memory.own, header);
-        lanes.out.used(busy_until);
+        lanes.out.mark_used(busy_until);
     }
 
     /// The frame at `place` says where the current fragment lies.
     #[inline(never)]
     fn find_in_lane(&mut self, place: usize, fragment_bytes: usize) -> Result<(), ReceiveError> {
         // One load: the other end may change it, and only this copy is judged.
-        let note = self.memory.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
+        let word = self.memory.peer.load64(place + FRAME_WORD_BYTES, Ordering::Relaxed);
         let lanes = self.lanes.as_mut().ok_or(Violation::BadSegment)?;
-        let range = lanes.incoming.find(note, fragment_bytes)?;
+        let range = lanes.incoming.find(word, fragment_bytes)?;
         self.current = (range.start, range.len());
         self.current_in_lane = true;
         Ok(())

@@ -107,8 +107,8 @@ impl Spinner {
     #[inline]
     pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
-            0 => self.budget.was_short(),
-            _ => self.budget.paid(),
+            0 => self.budget.record_short_wait(),
+            _ => self.budget.record_success(),
         }
     }
 
@@ -121,11 +121,11 @@ impl Spinner {
             if waited_ns
                 <= self.budget.limit_if_it_pays_ns().saturating_add(wake_up::known().cost_ns)
             {
-                self.budget.was_short();
+                self.budget.record_short_wait();
             }
         }
         if self.sleeps.is_multiple_of(SLEEPS_PER_RECALIBRATION) {
-            self.look_around();
+            self.recalibrate();
         }
     }
 
@@ -134,13 +134,13 @@ impl Spinner {
     pub fn record_timeout(&mut self, plan: SpinPlan) {
         if plan.limit_ns != 0 && plan.started_ns != 0 {
             let now_ns = clock::monotonic_ns();
-            self.budget.spent(now_ns, now_ns.saturating_sub(plan.started_ns));
+            self.budget.debit(now_ns, now_ns.saturating_sub(plan.started_ns));
         }
     }
 
     /// Takes in what has changed around us since.
     #[cold]
-    fn look_around(&mut self) {
+    fn recalibrate(&mut self) {
         // Whoever sleeps so often lives long enough for it to be worth the while.
         if wake_up::measure_beside() {
             self.budget.set_limit_ns(limit_ns(self.options, wake_up::known()));
@@ -160,7 +160,7 @@ impl Spinner {
             return true;
         }
         if plan.limit_ns != 0 {
-            self.budget.was_in_vain(now_ns, spun_ns);
+            self.budget.record_failure(now_ns, spun_ns);
         }
         false
     }

@@ -162,7 +162,7 @@ impl Incoming {
         }
         let header = match transport.next(deadline) {
             Ok(header) => header,
-            Err(error) => return Err(self.remember(error)),
+            Err(error) => return Err(self.record_violation(error)),
         };
         let message_bytes = header.message_bytes as usize;
         if self.reassembly.is_whole_message(header)
@@ -173,7 +173,7 @@ impl Incoming {
             transport.finish();
             return match outcome {
                 Ok(()) => Ok(message_bytes),
-                Err(error) => Err(self.remember(error)),
+                Err(error) => Err(self.record_violation(error)),
             };
         }
         self.offer(transport, header)
@@ -185,7 +185,7 @@ impl Incoming {
         transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<usize, ReceiveError> {
-        let (message_bytes, step, fragment) = self.judge(transport, header)?;
+        let (message_bytes, step, fragment) = self.classify(transport, header)?;
         if step != Step::Aborted {
             self.state = State::Offered { fragment, message_bytes };
         }
@@ -331,7 +331,7 @@ impl Incoming {
             }
             let (now, later) = rest.split_at_mut(left_bytes.min(rest.len()));
             if let Err(error) = transport.read(now, deadline) {
-                return Err(self.remember(error));
+                return Err(self.record_violation(error));
             }
             if let State::Streaming { fragment: Some(fragment), .. } = &mut self.state {
                 fragment.left_bytes -= now.len();
@@ -401,20 +401,20 @@ impl Incoming {
         }
         let header = match transport.next(deadline) {
             Ok(header) => header,
-            Err(error) => return Err(self.remember(error)),
+            Err(error) => return Err(self.record_violation(error)),
         };
-        self.judge(transport, header)
+        self.classify(transport, header)
     }
 
     #[inline]
-    fn judge(
+    fn classify(
         &mut self,
         transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
     ) -> Result<(usize, Step, Fragment), ReceiveError> {
         let step = match self.reassembly.handle(header) {
             Ok(step) => step,
-            Err(violation) => return Err(self.remember(violation.into())),
+            Err(violation) => return Err(self.record_violation(violation.into())),
         };
         if step == Step::Aborted {
             transport.finish();
@@ -426,7 +426,7 @@ impl Incoming {
 
     /// A violation is never forgiven.
     #[cold]
-    fn remember(&mut self, error: ReceiveError) -> ReceiveError {
+    fn record_violation(&mut self, error: ReceiveError) -> ReceiveError {
         if let ReceiveError::PeerBroken(violation) = error {
             self.broken = Some(violation);
         }

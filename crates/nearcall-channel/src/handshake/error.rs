@@ -68,7 +68,7 @@ pub enum HandshakeError {
 #[derive(Error, Clone, PartialEq, Eq)]
 pub enum BadOptions {
     /// The mechanism does not support the wait policy.
-    #[error("{mechanism} does not support the wait policy {wait}: use {}", names(mechanism))]
+    #[error("{mechanism} cannot wait by {wait}, only by {}", names(mechanism))]
     WaitPolicy {
         /// The mechanism.
         mechanism: Mechanism,
@@ -103,7 +103,7 @@ pub enum BadOptions {
         mechanism: Mechanism,
     },
     /// The mechanism does not reach another machine.
-    #[error("over tcp:// the only mechanism is tcp, not {mechanism}")]
+    #[error("over tcp:// there is only the mechanism tcp, not {mechanism}")]
     NotOverTcp {
         /// The mechanism.
         mechanism: Mechanism,

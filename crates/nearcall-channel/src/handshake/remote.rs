@@ -119,7 +119,7 @@ pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, Ha
     let answer = Greeting::decode(receive(socket.as_fd(), SERVER_MAGIC, options)?);
     check_version(answer.version)?;
     if answer.refusal != 0 {
-        return Err(refused(answer));
+        return Err(refusal(answer));
     }
     // The server may lower what we asked for; it may not raise it.
     if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
@@ -229,7 +229,7 @@ fn receive(
 }
 
 /// What the server's number means. It gives no text, so that none has to be judged.
-fn refused(answer: Greeting) -> HandshakeError {
+fn refusal(answer: Greeting) -> HandshakeError {
     let (code, text) = match answer.refusal {
         REFUSED_LIMITS => (Refusal::Limits, "the limits that were asked for are out of its range"),
         REFUSED_VERSION => (Refusal::Version, "it does not speak this version"),

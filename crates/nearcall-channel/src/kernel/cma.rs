@@ -164,7 +164,7 @@ impl CmaTransport {
 
     /// Judges the outcome of a copy.
     #[inline]
-    fn judge(&mut self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
+    fn check_copy(&mut self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
         let error = match outcome {
             Ok(()) if self.has_died() => ReceiveError::PeerGone,
             Ok(()) => return Ok(()),
@@ -285,7 +285,7 @@ impl Transport for CmaTransport {
     #[inline]
     fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.has_died() {
-            return self.judge(Ok(())).and(Err(ReceiveError::PeerGone));
+            return self.check_copy(Ok(())).and(Err(ReceiveError::PeerGone));
         }
         loop {
             if let Some((header, offset)) = self.announced.pop_front() {
@@ -312,7 +312,7 @@ impl Transport for CmaTransport {
             let Current { there, copy, .. } = &mut self.current;
             let bytes = there.len().min(copy.len());
             let outcome = Self::fetch(&self.peer, there, &mut copy[..bytes]);
-            self.judge(outcome)?;
+            self.check_copy(outcome)?;
             self.current.here = 0..bytes;
         }
         Ok(SharedBytes::from_slice(&self.current.copy[self.current.here.clone()]))
@@ -333,7 +333,7 @@ impl Transport for CmaTransport {
             return Ok(());
         }
         let outcome = Self::fetch(&self.peer, there, rest);
-        self.judge(outcome)
+        self.check_copy(outcome)
     }
 
     #[inline]

@@ -243,7 +243,7 @@ impl<P: PacketSocket> Transport for PacketTransport<P> {
 }
 
 /// A violation that a line found while sending, as an `io::Error` that [`send_error`] understands.
-pub(crate) fn found_while_sending(violation: Violation) -> io::Error {
+pub(crate) fn violation_error(violation: Violation) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, violation)
 }
 

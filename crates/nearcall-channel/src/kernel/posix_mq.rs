@@ -107,7 +107,7 @@ pub(crate) fn probe() -> Result<(), Unsupported> {
 /// Opens the server's end.
 pub(crate) fn offer(settings: &Settings) -> Result<Offer, OpenError> {
     let (messages, bytes) = queue_size(settings.buffer_bytes);
-    let make = || mqueue::create_unlinked(messages, bytes).map_err(refused);
+    let make = || mqueue::create_unlinked(messages, bytes).map_err(queue_error);
     let (to_client, to_server) = (make()?, make()?);
     let keep = |queue: &OwnedFd| {
         nearcall_os::descriptor::duplicate(queue).map_err(OpenError::doing("keeping a queue"))
@@ -171,7 +171,7 @@ fn queue_size(buffer_bytes: u32) -> (usize, usize) {
     ((buffer_bytes as usize / bytes.max(1)).clamp(1, messages_max.max(1)), bytes)
 }
 
-fn refused(error: CreateError) -> OpenError {
+fn queue_error(error: CreateError) -> OpenError {
     match error {
         CreateError::Os(error) => OpenError::Os { doing: "making a queue", error },
         limit => OpenError::Unsupported(Unsupported::PosixQueue(limit)),

@@ -104,7 +104,7 @@ impl PacketSocket for SysvLine {
             Attempt::Blocking => sysv::send(queue, KIND, message, packet_bytes).map(|()| true),
             Attempt::NonBlocking => sysv::try_send(queue, KIND, message, packet_bytes),
         };
-        let sent = sent.map_err(gone)?;
+        let sent = sent.map_err(map_removed)?;
         if sent {
             self.pause = PAUSE_MIN;
         }
@@ -119,7 +119,7 @@ impl PacketSocket for SysvLine {
                 Attempt::Blocking => sysv::receive(queue, ANY_KIND, message).map(Some),
                 Attempt::NonBlocking => sysv::try_receive(queue, ANY_KIND, message),
             };
-            let Some(bytes) = received.map_err(gone)? else { return Ok(None) };
+            let Some(bytes) = received.map_err(map_removed)? else { return Ok(None) };
             self.pause = PAUSE_MIN;
             match bytes {
                 0 if !take_call(&self.calls) => return Ok(Some(Received::WakeUp)),
@@ -132,7 +132,7 @@ impl PacketSocket for SysvLine {
     }
 
     fn has_room(&mut self) -> io::Result<bool> {
-        let stat = sysv::stat(self.queues.outward).map_err(gone)?;
+        let stat = sysv::stat(self.queues.outward).map_err(map_removed)?;
         Ok(stat.bytes + self.outgoing.body().len() as u64 <= stat.bytes_max)
     }
 
@@ -147,7 +147,7 @@ fn take_call(calls: &AtomicU32) -> bool {
 }
 
 /// A queue that was removed means that the other end is gone.
-fn gone(error: io::Error) -> io::Error {
+fn map_removed(error: io::Error) -> io::Error {
     match sysv::means_removed(&error) {
         true => io::ErrorKind::BrokenPipe.into(),
         false => error,

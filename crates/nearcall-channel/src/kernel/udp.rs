@@ -29,7 +29,7 @@ use crate::error::Violation;
 use crate::error::{OpenError, Unsupported};
 use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
-use crate::kernel::packet::{PacketSocket, PacketTransport, Received, found_while_sending};
+use crate::kernel::packet::{PacketSocket, PacketTransport, Received, violation_error};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
@@ -119,12 +119,12 @@ impl Outward {
             Some(PREFIX_BYTES) => {
                 let acknowledged = u64::from_le_bytes(word);
                 if !(self.acknowledged..=self.sent).contains(&acknowledged) {
-                    return Err(found_while_sending(Violation::BadIndex));
+                    return Err(violation_error(Violation::BadIndex));
                 }
                 self.acknowledged = acknowledged;
                 Ok(Some(()))
             }
-            Some(_) => Err(found_while_sending(Violation::BadHeader)),
+            Some(_) => Err(violation_error(Violation::BadHeader)),
         }
     }
 }

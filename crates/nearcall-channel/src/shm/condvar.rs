@@ -87,7 +87,7 @@ impl Buffer for BoundedBuffer {
         self.own + bytes as u64 <= self.other + self.capacity.bytes() as u64
     }
 
-    fn look(&mut self) -> Result<(), Violation> {
+    fn refresh(&mut self) -> Result<(), Violation> {
         let taken = self.load(TAKEN);
         if taken < self.other || taken > self.own {
             return Err(Violation::BadIndex);
@@ -153,7 +153,7 @@ mod tests {
         for turn in 0..100u8 {
             let fragment = vec![turn; 100 + usize::from(turn)];
             let header = FragmentHeader::data(fragment.len(), fragment.len(), 0);
-            sender.look().unwrap();
+            sender.refresh().unwrap();
             assert!(sender.has_known_room(fragment.len()));
             sender.put(header, &fragment).unwrap();
             assert_eq!(receiver.take(&mut into), Ok(Some(header)));
@@ -176,7 +176,7 @@ mod tests {
         }
         let (mut sender, _receiver) = two_ends();
         sender.region.word64(TAKEN).store(1, Ordering::Relaxed);
-        assert_eq!(sender.look(), Err(Violation::BadIndex));
+        assert_eq!(sender.refresh(), Err(Violation::BadIndex));
     }
 
     #[test]

@@ -2,21 +2,21 @@
 //! messages need it.
 //!
 //! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one fragment each. A fragment in
-//! it is a note in the ring, a frame of one cache line that says where the fragment lies:
+//! it is an indirect frame in the ring, one cache line in which its place is written:
 //!
 //! ```text
 //! | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
 //! ```
 //!
-//! Slots go round. One is free again when the other end has read the ring past its note, so the
+//! Slots go round. One is free again when the other end has read the ring past its frame, so the
 //! lane needs no word of its own. The sender makes its lane with the first long fragment; where
 //! there is no memory or no room on the control line, fragments go through the ring as ever. It
 //! takes the lane back when it was not used for [`LANE_IDLE`], at a sleep after that. A thread that
 //! sleeps in its call wakes once for it; an event loop does not, it does so when it next goes to
 //! sleep. The reader lets go in the same way.
 //!
-//! **Invariants:** a note is judged before anything of it is used; an end without a lane works.
-//! **Not here:** waiting for a slot (`shm.rs`), the ring (`ring.rs`).
+//! **Invariants:** an indirect frame is checked before anything of it is used; an end without a
+//! lane works. **Not here:** waiting for a slot (`shm.rs`), the ring (`ring.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// At a sleep: whether nobody has used it for [`LANE_IDLE`].
+    /// Returns, at a sleep, whether the lane was unused for [`LANE_IDLE`].
     fn is_over(&mut self, now: Instant) -> bool {
         if std::mem::take(&mut self.used) {
             self.since = None;
@@ -125,7 +125,7 @@ impl LaneOut {
 
     /// The next slot was published; it is free when the other end has read so far.
     #[inline]
-    pub(crate) fn used(&mut self, busy_until: u64) {
+    pub(crate) fn mark_used(&mut self, busy_until: u64) {
         if let Some(lane) = &mut self.lane {
             lane.busy_until[lane.next] = busy_until;
             lane.next = (lane.next + 1) % LANE_SLOTS;
@@ -164,7 +164,7 @@ impl LaneIn {
         Self { segments: PeerSegments::new(control), lane: None, rest: Rest::default(), looks: 0 }
     }
 
-    /// Where the fragment of `fragment_bytes` lies that `note` names: one load of the note, given
+    /// Returns where the fragment of `fragment_bytes` lies that `word` names: one load of it, given
     /// here.
     #[inline]
     pub(crate) fn find(

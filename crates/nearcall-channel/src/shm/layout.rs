@@ -233,7 +233,7 @@ pub(crate) fn create(
         Pages::First => Backing::Lazy,
     };
     let (own, fd) = OwnRegion::create("nearcall-ring", capacity.region_bytes(), backing)?;
-    own.prefault_range(0..pages.end(capacity)).map_err(|error| touching(error.into()))?;
+    own.prefault_range(0..pages.end(capacity)).map_err(|error| prefault_error(error.into()))?;
     let ring_bytes = u32::try_from(capacity.bytes()).expect("a ring has at most BUFFER_BYTES_MAX");
     own.word64(0).store(MAGIC, Ordering::Relaxed);
     own.word32(VERSION).store(LAYOUT_VERSION, Ordering::Relaxed);
@@ -264,7 +264,7 @@ pub(crate) fn open(
     if ring_bytes != capacity.bytes() {
         return Err(OpenError::bad_parts("shared memory with another room than agreed"));
     }
-    peer.prefault_range(0..pages.end(capacity)).map_err(|error| touching(error.into()))?;
+    peer.prefault_range(0..pages.end(capacity)).map_err(|error| prefault_error(error.into()))?;
     Ok(peer)
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
     peer.load32(FLAGS, Ordering::Relaxed) != 0
 }
 
-fn touching(error: std::io::Error) -> OpenError {
+fn prefault_error(error: std::io::Error) -> OpenError {
     OpenError::doing("touching shared memory")(error)
 }
 

@@ -124,7 +124,7 @@ impl Monitor {
             None => self.lock_later(deadline)?,
         };
         if let Some(guard) = &guard {
-            self.judge(guard);
+            self.check_owner(guard);
         }
         Ok(guard)
     }
@@ -141,7 +141,7 @@ impl Monitor {
     /// A dead owner's lock is the first sign of its death. What it left is whole: each operation
     /// takes effect by one store.
     #[inline]
-    fn judge(&self, guard: &MutexGuard<'_>) {
+    fn check_owner(&self, guard: &MutexGuard<'_>) {
         if guard.lock_state() == Lock::OwnerDied {
             self.liveness.set_gone();
         }
@@ -161,7 +161,7 @@ impl Monitor {
             .sleep_while_alive(|| self.variable(condition).wait_timeout(guard, slice(deadline)));
         waits.store(0, Ordering::Relaxed);
         slept.transpose()?;
-        self.judge(guard);
+        self.check_owner(guard);
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl Buffer for SlotQueue {
         message_bytes.div_ceil(self.shape.payload_bytes).max(1) <= self.free as usize
     }
 
-    fn look(&mut self) -> Result<(), Violation> {
+    fn refresh(&mut self) -> Result<(), Violation> {
         self.free = self.shape.slots - self.load_state()?.count;
         Ok(())
     }
@@ -186,7 +186,7 @@ mod tests {
         assert!(!sender.has_known_room(0));
         assert_eq!(sender.put(header(b"x"), b"x"), Err(Violation::BadIndex));
         receiver.take(&mut [0; 1024]).unwrap();
-        sender.look().unwrap();
+        sender.refresh().unwrap();
         assert!(sender.has_known_room(1024) && !sender.has_known_room(1025));
     }
 
@@ -198,7 +198,7 @@ mod tests {
             let (mut sender, mut receiver) = two_ends();
             sender.region.word64(STATE).store(word, Ordering::Relaxed);
             assert_eq!(receiver.take(&mut [0; 1024]), Err(Violation::BadIndex));
-            assert_eq!(sender.look(), Err(Violation::BadIndex));
+            assert_eq!(sender.refresh(), Err(Violation::BadIndex));
         }
         let (mut sender, mut receiver) = two_ends();
         sender.put(header(b"x"), b"x").unwrap();

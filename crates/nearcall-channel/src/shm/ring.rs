@@ -197,8 +197,8 @@ impl Producer {
         self.publish_word(own, word, frame_bytes(header.fragment_bytes as usize));
     }
 
-    /// Publishes the reserved frame, in which it says where the fragment lies. How far the consumer
-    /// has read once it is done with that.
+    /// Publishes the reserved frame as an indirect one, in which the place of the fragment is
+    /// written. Returns how far the consumer has read once it is done with that.
     #[inline]
     pub(crate) fn publish_indirect(&mut self, own: &impl Own, header: FragmentHeader) -> u64 {
         let word = u64::from(header.message_bytes) | u64::from(header.second_word()) << 32;
@@ -364,7 +364,7 @@ pub(crate) struct Consumer {
     committed: CommittedPages,
     /// Whether fragments may lie elsewhere.
     takes_indirect: bool,
-    /// The frame that is being read is a note of one.
+    /// The frame that is being read is an indirect one.
     is_indirect: bool,
 }
 
@@ -394,8 +394,8 @@ impl Consumer {
         if of_this_lap { word & !LAP } else { 0 }
     }
 
-    /// The next fragment, if the word from [`look`](Self::look) is of the plain kind: data, not a
-    /// pad, sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
+    /// Returns the next fragment, if the word from [`look`](Self::look) is of the plain kind: data,
+    /// not a pad, sound. Else `None`, and [`try_next`](Self::try_next) says what it is.
     #[inline(always)]
     pub(crate) fn try_plain(&mut self, word: u64) -> Option<(FragmentHeader, usize)> {
         let place = self.capacity.place(self.head);
@@ -422,7 +422,7 @@ impl Consumer {
             return self.check_indirect(peer, word).map(Some);
         }
         if word & PAD == 0 {
-            return if word == 0 { Ok(None) } else { self.judge(peer, word).map(Some) };
+            return if word == 0 { Ok(None) } else { self.decode(peer, word).map(Some) };
         }
         // A pad reaches to the end and is followed by a frame; two in a row would never end.
         let pad = self.capacity.bytes_to_end(self.head);
@@ -438,7 +438,7 @@ impl Consumer {
                 self.check_indirect(peer, word).map(Some)
             }
             word if word & PAD != 0 => Err(Violation::BadHeader),
-            word => self.judge(peer, word).map(Some),
+            word => self.decode(peer, word).map(Some),
         }
     }
 
@@ -460,7 +460,11 @@ impl Consumer {
         Ok((header, self.take_frame(peer, FRAME_ALIGN)?))
     }
 
-    fn judge(&mut self, peer: &impl Peer, word: u64) -> Result<(FragmentHeader, usize), Violation> {
+    fn decode(
+        &mut self,
+        peer: &impl Peer,
+        word: u64,
+    ) -> Result<(FragmentHeader, usize), Violation> {
         #[allow(clippy::cast_possible_truncation, reason = "the two halves of the word")]
         let (low, high) = (word as u32, ((word & !READY) >> 32) as u32);
         let header = FragmentHeader::from_words(low, high)?;

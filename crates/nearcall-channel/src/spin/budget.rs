@@ -11,9 +11,9 @@
 //!   short.
 //!
 //! Waits of all kinds in a random order would still make a spinner of some: what spins without
-//! result is paid from a purse into which a share of all time flows.
+//! result is paid from a balance into which a share of all time flows.
 //!
-//! **Invariants:** spins without result take at most that share of the time, and what the purse
+//! **Invariants:** spins without result take at most that share of the time, and what the balance
 //! holds.
 //! **Not here:** reading clocks and counting looks (`spin.rs`).
 
@@ -22,11 +22,11 @@
 pub(super) struct SpinBudget {
     /// The longest spin. Zero: never; the largest number: forever.
     limit_ns: u64,
-    /// What flows into the purse of each 100 ns.
+    /// What flows into the balance of each 100 ns.
     percent: u64,
-    /// What may still be spun without result, at most `PURSE_SPINS` spins.
+    /// What may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
     purse_ns: u64,
-    /// When the purse was last filled; zero before the first time.
+    /// When the balance was last filled; zero before the first time.
     filled_ns: u64,
     /// Above zero: spin.
     score: u32,
@@ -41,7 +41,7 @@ impl SpinBudget {
         Self {
             limit_ns,
             percent: percent.into(),
-            purse_ns: limit_ns.saturating_mul(PURSE_SPINS),
+            purse_ns: limit_ns.saturating_mul(BALANCE_SPINS_MAX),
             filled_ns: 0,
             score: SCORE_FIRST,
             until_trial: 1,
@@ -64,19 +64,19 @@ impl SpinBudget {
     /// From now on spins are so long at most.
     pub(super) fn set_limit_ns(&mut self, limit_ns: u64) {
         self.limit_ns = limit_ns;
-        self.purse_ns = self.purse_ns.min(limit_ns.saturating_mul(PURSE_SPINS));
+        self.purse_ns = self.purse_ns.min(limit_ns.saturating_mul(BALANCE_SPINS_MAX));
     }
 
     /// A spin found something.
     #[inline]
-    pub(super) fn paid(&mut self) {
+    pub(super) fn record_success(&mut self) {
         self.score = (self.score + 1).min(SCORE_MAX);
         self.trial_interval = 1;
     }
 
     /// A wait without a spin ended so early that a spin would have found it.
     #[inline]
-    pub(super) fn was_short(&mut self) {
+    pub(super) fn record_short_wait(&mut self) {
         if self.score == 0 {
             self.until_trial = self.until_trial.saturating_sub(1);
             if self.until_trial == 0 {
@@ -86,8 +86,8 @@ impl SpinBudget {
     }
 
     /// A spin of `spun_ns` found nothing, and now we sleep.
-    pub(super) fn was_in_vain(&mut self, now_ns: u64, spun_ns: u64) {
-        self.spent(now_ns, spun_ns);
+    pub(super) fn record_failure(&mut self, now_ns: u64, spun_ns: u64) {
+        self.debit(now_ns, spun_ns);
         self.score = self.score.saturating_sub(2);
         if self.score == 0 {
             self.until_trial = self.trial_interval;
@@ -96,17 +96,17 @@ impl SpinBudget {
     }
 
     /// Pays for a spin that gave nothing.
-    pub(super) fn spent(&mut self, now_ns: u64, spun_ns: u64) {
+    pub(super) fn debit(&mut self, now_ns: u64, spun_ns: u64) {
         self.credit(now_ns);
         self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
     }
 
-    /// Fills the purse with the share of the time since the last filling.
+    /// Fills the balance with the share of the time since the last filling.
     pub(super) fn credit(&mut self, now_ns: u64) {
         if self.filled_ns != 0 {
             let since_ns = now_ns.saturating_sub(self.filled_ns);
             let share_ns = (since_ns / 100).saturating_mul(self.percent);
-            let full_ns = self.limit_ns.saturating_mul(PURSE_SPINS);
+            let full_ns = self.limit_ns.saturating_mul(BALANCE_SPINS_MAX);
             self.purse_ns = self.purse_ns.saturating_add(share_ns).min(full_ns);
         }
         self.filled_ns = now_ns;
@@ -124,8 +124,8 @@ const SCORE_MAX: u32 = 8;
 /// Most short waits between two trials. One spin in so many waits does not show.
 const TRIAL_INTERVAL_MAX: u32 = 256;
 
-/// How many spins without result the purse holds: enough to learn from a new kind of wait.
-const PURSE_SPINS: u64 = 8;
+/// How many spins without result the balance holds: enough to learn from a new kind of wait.
+const BALANCE_SPINS_MAX: u64 = 8;
 
 #[cfg(test)]
 mod tests;

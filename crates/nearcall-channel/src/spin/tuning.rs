@@ -110,10 +110,10 @@ fn own_path_by(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 /// [`Unusable`], if it does not count.
 pub fn read(path: &Path) -> Result<Tuning, Unusable> {
     // Before it is opened, since opening a device may do something.
-    judge(&std::fs::metadata(path).map_err(Unusable::Unreadable)?)?;
+    check_owner(&std::fs::metadata(path).map_err(Unusable::Unreadable)?)?;
     // It may be another one by now: opening a pipe must not wait for its writer.
     let file = open_nonblocking(path).map_err(Unusable::Unreadable)?;
-    judge(&file.metadata().map_err(Unusable::Unreadable)?)?;
+    check_owner(&file.metadata().map_err(Unusable::Unreadable)?)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(Unusable::Unreadable)?;
     let tuning = Tuning::parse(&text)?;
@@ -212,7 +212,7 @@ fn load(paths: &[PathBuf]) -> Option<Tuning> {
     paths.iter().find_map(|path| read(path).ok())
 }
 
-fn judge(file: &Metadata) -> Result<(), Unusable> {
+fn check_owner(file: &Metadata) -> Result<(), Unusable> {
     let untrusted = if !file.is_file() {
         "it is no file"
     } else if file.uid() != 0 && file.uid() != process::user_id() {

@@ -59,11 +59,11 @@ fn a_wait_policy_that_cannot_be_had_is_named() {
     let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
     assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
-    assert!(error.to_string().contains("use block"), "{error}");
+    assert!(error.to_string().contains("only by block"), "{error}");
     let (server, client) = meet(&poll, &Options::default(), Mechanism::ShmFutex);
     assert!(matches!(server, Err(HandshakeError::BadOptions(_))));
     let Err(HandshakeError::Refused { text, .. }) = client else { panic!("not refused") };
-    assert!(text.contains("use block"), "{text}");
+    assert!(text.contains("only by block"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Notes that are right and notes that lie, between two ends in one process.
+//! Indirect frames that are right and some that lie, between two ends in one process.
 
 use nearcall_os::socket::{self, Kind};
 
@@ -25,9 +25,9 @@ fn fragments_are_where_their_notes_say_and_slots_go_round() {
         assert_eq!(out.free_at(), if number < slots { 0 } else { number - slots + 1 });
         let byte = u8::try_from(number).unwrap();
         out.room(FRAGMENT_BYTES).fill(byte);
-        let note = out.indirect_word();
-        out.used(number + 1);
-        let place = incoming.find(note, FRAGMENT_BYTES).unwrap();
+        let word = out.indirect_word();
+        out.mark_used(number + 1);
+        let place = incoming.find(word, FRAGMENT_BYTES).unwrap();
         let mut fragment = vec![0; FRAGMENT_BYTES];
         incoming.region().unwrap().bytes(place).copy_to(&mut fragment);
         assert!(fragment.iter().all(|found| *found == byte), "fragment {number}");
@@ -42,13 +42,13 @@ fn notes_that_lie_are_refused() {
     let (mut out, mut incoming, _line) = ends();
     assert!(is_bad(incoming.find(0, 100)), "a segment that was never handed over");
     assert!(out.open());
-    let note = out.indirect_word();
-    assert!(incoming.find(note, FRAGMENT_BYTES).is_ok());
-    assert!(is_bad(incoming.find(note, FRAGMENT_BYTES + 1)), "a fragment longer than a slot");
-    assert!(is_bad(incoming.find(note | (LANE_SLOTS as u64) << 16, 1)), "a slot behind the last");
-    assert!(is_bad(incoming.find(note | 0xFFFF << 16, 1)), "a slot far behind the last");
-    assert!(is_bad(incoming.find(note | 1 << 32, 1)), "bits that mean nothing");
-    assert!(is_bad(incoming.find(note + 1, 1)), "the segment after the last");
+    let word = out.indirect_word();
+    assert!(incoming.find(word, FRAGMENT_BYTES).is_ok());
+    assert!(is_bad(incoming.find(word, FRAGMENT_BYTES + 1)), "a fragment longer than a slot");
+    assert!(is_bad(incoming.find(word | (LANE_SLOTS as u64) << 16, 1)), "a slot behind the last");
+    assert!(is_bad(incoming.find(word | 0xFFFF << 16, 1)), "a slot far behind the last");
+    assert!(is_bad(incoming.find(word | 1 << 32, 1)), "bits that mean nothing");
+    assert!(is_bad(incoming.find(word + 1, 1)), "the segment after the last");
 }
 
 #[test]

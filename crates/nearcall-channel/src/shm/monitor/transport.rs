@@ -47,7 +47,7 @@ pub(crate) trait Buffer: Send + Sized + 'static {
     fn has_known_room(&self, message_bytes: usize) -> bool;
 
     /// Looks how much room there is.
-    fn look(&mut self) -> Result<(), Violation>;
+    fn refresh(&mut self) -> Result<(), Violation>;
 
     /// Puts a fragment in, for which there was room.
     fn put(&mut self, header: FragmentHeader, bytes: &[u8]) -> Result<(), Violation>;
@@ -183,7 +183,7 @@ impl<B: Buffer> MonitorTransport<B> {
     ) -> Result<bool, SendError> {
         let outgoing = &mut self.outgoing;
         let room = self.sending.enter(Condition::NotFull, None, deadline, || {
-            outgoing.look()?;
+            outgoing.refresh()?;
             Ok(outgoing.has_known_room(message_bytes).then_some(()))
         });
         room.map(|room: Option<()>| room.is_some())

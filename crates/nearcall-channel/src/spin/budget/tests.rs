@@ -38,7 +38,7 @@ impl Waiter {
         let limit_ns = self.budget.limit_ns();
         if after_ns <= limit_ns {
             self.now_ns += after_ns;
-            self.budget.paid();
+            self.budget.record_success();
             return 0;
         }
         self.sleep_after_spin(after_ns, limit_ns)
@@ -54,11 +54,11 @@ impl Waiter {
     fn sleep_after_spin(&mut self, after_ns: u64, limit_ns: u64) -> u64 {
         if limit_ns > 0 {
             self.vain_ns += limit_ns;
-            self.budget.was_in_vain(self.now_ns + limit_ns, limit_ns);
+            self.budget.record_failure(self.now_ns + limit_ns, limit_ns);
         } else {
             self.budget.credit(self.now_ns);
             if after_ns + WAKE_UP_NS <= LIMIT_NS + WAKE_UP_NS {
-                self.budget.was_short();
+                self.budget.record_short_wait();
             }
         }
         self.sleeps += 1;
@@ -157,7 +157,7 @@ fn whatever_comes_spins_in_vain_take_their_share_at_most() {
             waiter.wait(if long { 2 * LIMIT_NS } else { 1_000 });
         }
         let share_ns = (waiter.now_ns - began_ns) / 100 * u64::from(PERCENT);
-        let most_ns = share_ns + (PURSE_SPINS + 1) * LIMIT_NS;
+        let most_ns = share_ns + (BALANCE_SPINS_MAX + 1) * LIMIT_NS;
         assert!(waiter.vain_ns <= most_ns, "seed {seed}: {} of {most_ns} ns", waiter.vain_ns);
     }
 }
@@ -166,7 +166,7 @@ fn whatever_comes_spins_in_vain_take_their_share_at_most() {
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn time_that_goes_back_fills_no_purse() {
     let mut budget = SpinBudget::new(LIMIT_NS, 100);
-    budget.spent(SECOND_NS, PURSE_SPINS * LIMIT_NS);
+    budget.debit(SECOND_NS, BALANCE_SPINS_MAX * LIMIT_NS);
     budget.credit(SECOND_NS / 2);
     assert_eq!(budget.limit_ns(), 0);
     budget.credit(2 * SECOND_NS);
@@ -179,7 +179,7 @@ fn a_spinner_for_ever_and_one_for_never_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
         let mut budget = SpinBudget::new(limit_ns, 100);
         for turn in 1..100 {
-            budget.was_in_vain(turn * SECOND_NS, SECOND_NS);
+            budget.record_failure(turn * SECOND_NS, SECOND_NS);
             assert_eq!(budget.limit_ns(), limit_ns);
         }
     }
