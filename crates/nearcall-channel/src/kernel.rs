@@ -11,7 +11,7 @@ use std::io;
 use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::liveness::PeerLiveness;
 use crate::wait::Interest;
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, SpinYield, WaitPolicy};
 
 pub(crate) mod cma;
 pub(crate) mod fifo;
@@ -135,6 +135,7 @@ impl WaitStrategy {
         deadline: Deadline,
         mut attempt: impl FnMut(&mut L, Attempt) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
+        let mut spin_yield = SpinYield::default();
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 if let Some(done) = attempt(line, Attempt::NonBlocking)? {
@@ -148,6 +149,7 @@ impl WaitStrategy {
             if deadline.has_passed() || self.is_interrupted() {
                 return Ok(None);
             }
+            spin_yield.count();
         }
     }
 

@@ -31,7 +31,7 @@ use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
 use crate::transport::Transport;
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, SpinYield, WaitPolicy};
 use crate::wait::{Interest, Readiness};
 use crate::watcher::{WatchGuard, watch};
 
@@ -256,6 +256,7 @@ impl<D: Doorbell> ShmTransport<D> {
 
     #[inline(always)]
     fn spin_until(&mut self, deadline: Deadline, ready: impl Fn(&mut Self) -> u64) -> u64 {
+        let mut spin_yield = SpinYield::default();
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 std::hint::spin_loop();
@@ -270,6 +271,7 @@ impl<D: Doorbell> ShmTransport<D> {
             if self.liveness.is_gone() || deadline.has_passed() {
                 return ready(self);
             }
+            spin_yield.count();
         }
     }
 

@@ -14,6 +14,8 @@ use thiserror::Error;
 
 use crate::error::debug_as_display;
 
+use crate::limits::CHECKS_PER_YIELD;
+
 /// How an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WaitPolicy {
@@ -61,6 +63,25 @@ impl FromStr for WaitPolicy {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let policy = Self::ALL.into_iter().find(|policy| policy.name() == word);
         policy.ok_or_else(|| UnknownWaitPolicy(word.to_owned()))
+    }
+}
+
+/// Yields the CPU of a spinning waiter now and then: the other end may need that very CPU.
+#[derive(Debug, Default)]
+pub(crate) struct SpinYield {
+    checks: u32,
+}
+
+impl SpinYield {
+    /// Counts one check of the other end's life, or one poll that is a system call, and yields the
+    /// CPU after each [`CHECKS_PER_YIELD`] of them.
+    #[inline]
+    pub(crate) fn count(&mut self) {
+        self.checks = self.checks.wrapping_add(1);
+        match self.checks.is_multiple_of(CHECKS_PER_YIELD) {
+            true => std::thread::yield_now(),
+            false => std::hint::spin_loop(),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, SpinYield, WaitPolicy};
 use crate::wait::{Interest, Readiness};
 
 /// One end.
@@ -134,6 +134,7 @@ impl UringTransport {
     }
 
     fn spin(&mut self, direction: Direction, deadline: Deadline) -> bool {
+        let mut spin_yield = SpinYield::default();
         loop {
             for _ in 0..SPINS_PER_LIFE_CHECK {
                 if self.ring.is_done(direction) {
@@ -144,6 +145,7 @@ impl UringTransport {
             if deadline.has_passed() {
                 return self.ring.is_done(direction);
             }
+            spin_yield.count();
         }
     }
 

@@ -34,7 +34,7 @@ use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, SpinYield, WaitPolicy};
 use crate::wait::{Interest, Readiness};
 
 /// One end.
@@ -174,6 +174,7 @@ impl Sender {
     /// Has the pipe take what it has not taken yet.
     #[inline]
     fn send_rest(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        let mut spin_yield = SpinYield::default();
         while !self.unsent.is_empty() {
             let (buffer, range) = (&mut self.buffers[self.filling], self.unsent.clone());
             let taken = match (self.wait, deadline) {
@@ -182,15 +183,19 @@ impl Sender {
             };
             match taken {
                 Some(bytes) => self.unsent.start += bytes,
-                None => self.wait_for_slot(deadline)?,
+                None => self.wait_for_slot(deadline, &mut spin_yield)?,
             }
         }
         Ok(())
     }
 
-    fn wait_for_slot(&self, deadline: Deadline) -> Result<(), SendError> {
+    fn wait_for_slot(
+        &self,
+        deadline: Deadline,
+        spin_yield: &mut SpinYield,
+    ) -> Result<(), SendError> {
         if self.wait == WaitPolicy::Spin || deadline == Deadline::NOW {
-            std::hint::spin_loop();
+            spin_yield.count();
             return if deadline.has_passed() { Err(SendError::Full) } else { Ok(()) };
         }
         match poll_one(&self.pipe, poll::Interest::Writable, deadline)? {
@@ -218,6 +223,7 @@ impl Receiver {
                 Err(error) => return Err(error.into()),
             }
         }
+        let mut spin_yield = SpinYield::default();
         loop {
             if wait != WaitPolicy::Spin && deadline != Deadline::NOW {
                 let ready = poll_one(pipe, poll::Interest::Readable, deadline)?;
@@ -227,7 +233,7 @@ impl Receiver {
                 Some(0) => return Err(ReceiveError::PeerGone),
                 Some(bytes) => return Ok(bytes),
                 None if deadline.has_passed() => return Err(ReceiveError::Empty),
-                None => std::hint::spin_loop(),
+                None => spin_yield.count(),
             }
         }
     }

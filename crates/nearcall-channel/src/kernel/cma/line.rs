@@ -17,7 +17,7 @@ use nearcall_os::socket;
 
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
-use crate::wait::{Deadline, WaitPolicy};
+use crate::wait::{Deadline, SpinYield, WaitPolicy};
 
 /// What one end tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +198,7 @@ fn receive_some(
             outcome => return outcome,
         }
     }
+    let mut spin_yield = SpinYield::default();
     loop {
         if wait != WaitPolicy::Spin && deadline != Deadline::NOW {
             let ready = poll_one(socket, poll::Interest::Readable, deadline)?;
@@ -206,7 +207,7 @@ fn receive_some(
         match socket::try_recv(socket, into)? {
             Some(bytes) => return Ok(bytes),
             None if deadline.has_passed() => return Err(io::ErrorKind::TimedOut.into()),
-            None => std::hint::spin_loop(),
+            None => spin_yield.count(),
         }
     }
 }
