@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nearcall::event_loop::{DescriptorId, Event, EventLoop, Interest, Signal, TimerId};
 use nearcall::{CallOptions, Client, Deadline, Server};
-use nearcall_os::poll::poll_one;
+use nearcall_os::poll::{PollFd, poll, poll_one};
 use nearcall_os::{clock, pipe, process, signal};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
@@ -198,15 +198,20 @@ fn is_due(event_loop: &EventLoop) -> bool {
     poll_one(event_loop, Interest::Readable, Some(Duration::ZERO)).unwrap().is_some()
 }
 
-/// Does as another loop does: waits for the descriptor, and turns.
-fn host_until(event_loop: &EventLoop, mut done: impl FnMut() -> bool) -> Vec<Event> {
-    let mut events = event_loop.turn().unwrap();
-    while !done() {
-        let ready = poll_one(event_loop, Interest::Readable, Some(PATIENCE / 4)).unwrap();
-        assert!(ready.is_some(), "nothing woke the host");
-        events.extend(event_loop.turn().unwrap());
+/// Does as another loop does: waits for the loop's descriptor and for one of its own, and turns
+/// whenever the former is readable, until the latter is.
+fn host_until(event_loop: &EventLoop, own: impl AsFd) {
+    event_loop.turn().unwrap();
+    loop {
+        let readable = Interest::Readable.into();
+        let mut fds =
+            [own.as_fd(), event_loop.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, readable));
+        assert!(poll(&mut fds, Some(PATIENCE / 4)).unwrap() > 0, "nothing woke the host");
+        if !fds[0].revents().is_empty() {
+            return;
+        }
+        event_loop.turn().unwrap();
     }
-    events
 }
 
 /// Turns until the loop has nothing to do, which must come soon.
@@ -229,28 +234,22 @@ fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
             server.register(EchoDispatcher::new(Service::default())).unwrap();
             let at = format!("{}{way}", server.listen(&unique_address()).unwrap());
             settle(&event_loop);
-            let (go, wait) = mpsc::channel();
-            let (tell, done) = mpsc::channel();
+            let (go, wait) = mpsc::channel::<u8>();
+            let done = pipe::create().unwrap();
             let client = thread::spawn(move || {
                 let echo = EchoCaller::new(&Client::new(), &at).unwrap();
                 while let Ok(number) = wait.recv_timeout(PATIENCE) {
-                    let reply = echo.say(&words(number)).unwrap();
-                    tell.send(reply.number).unwrap();
+                    let reply = echo.say(&words(number.into())).unwrap();
+                    pipe::write(&done.write, &[u8::try_from(reply.number).unwrap()]).unwrap();
                 }
             });
             for number in 0..20 {
                 go.send(number).unwrap();
-                let mut reply = None;
-                host_until(&event_loop, || {
-                    reply = reply.or(done.try_recv().ok());
-                    // The client has its answer once the turn is over; it may take a moment.
-                    reply.is_some() || {
-                        thread::yield_now();
-                        reply = done.recv_timeout(SOON).ok();
-                        reply.is_some()
-                    }
-                });
-                assert_eq!(reply, Some(number));
+                // However long the client takes to read its answer: it has it, then it writes here.
+                host_until(&event_loop, &done.read);
+                let mut reply = [u8::MAX];
+                assert_eq!(pipe::read(&done.read, &mut reply).unwrap(), 1);
+                assert_eq!(reply, [number]);
                 settle(&event_loop);
             }
             drop(go);
