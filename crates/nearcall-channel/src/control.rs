@@ -23,9 +23,10 @@ use nearcall_os::poll::{Interest, poll_one};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::limits::{
-    CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
-    PASSED_DESCRIPTORS_MAX,
+    CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_DESCRIPTORS_MAX, HANDSHAKE_PACKET_BYTES_MAX,
+    PASSED_DESCRIPTORS_KEPT_MAX, PASSED_DESCRIPTORS_MAX,
 };
+use crate::packet::{Packet, Refusal, escape};
 use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
@@ -63,6 +64,23 @@ impl Control {
             Some(sent) if sent == bytes.len() => Ok(()),
             Some(_) => Err(io::ErrorKind::WriteZero.into()),
             None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees the
+    /// line close.
+    pub(crate) fn send_refusal(&self, why: &str) {
+        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+        let _ = self.send(&refusal.encode(), &[]);
+    }
+
+    /// Takes the reason for the end of the connection from a line that the other end has closed.
+    /// Returns `None` if the next packet, if there is one, is no refusal.
+    pub(crate) fn take_refusal(&self) -> Option<String> {
+        let packet = self.receive(Deadline::NOW, HANDSHAKE_DESCRIPTORS_MAX).ok()?;
+        match Packet::decode(&packet.bytes) {
+            Ok(Packet::Refusal { text, .. }) => Some(escape(&text)),
+            _ => None,
         }
     }
 

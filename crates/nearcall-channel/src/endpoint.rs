@@ -267,6 +267,24 @@ impl Endpoint {
         self.channel.parts().transport.discard_unsent();
     }
 
+    /// Sends the reason why the other end may not keep this connection, although the handshake is
+    /// over. Drop the endpoint then; the other end reads the reason by
+    /// [`take_refusal`](Self::take_refusal).
+    ///
+    /// Does not wait. Over `tcp://`, which has no control line, nothing is sent.
+    pub fn refuse(&mut self, why: &str) {
+        if self.has_control_line().is_ok() {
+            self.control.send_refusal(why);
+        }
+    }
+
+    /// Takes the reason that the other end gave by [`refuse`](Self::refuse). Ask only when the
+    /// connection has ended: any other packet of the control line is lost by it.
+    pub fn take_refusal(&mut self) -> Option<String> {
+        self.has_control_line().ok()?;
+        self.control.take_refusal()
+    }
+
     /// Passes descriptors to the other end, beside the messages, over the control line.
     ///
     /// Does not wait. The receiver gets duplicates; yours may be closed at any time.

@@ -143,6 +143,19 @@ fn take_terms(bytes: &[u8]) -> Result<(Version, u32, u32, &[u8]), Violation> {
     Ok((version, limits.0, limits.1, rest))
 }
 
+/// Returns text of the other end with control and invisible characters escaped: they would act on a
+/// terminal, or hide what is written there.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' => out.push(letter),
+            _ => out.extend(letter.escape_debug()),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

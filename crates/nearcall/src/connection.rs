@@ -254,6 +254,27 @@ impl Connection {
         self.close(reason);
     }
 
+    /// Ends a connection that the peer may not have, and sends it the reason.
+    #[cold]
+    pub(crate) fn refuse(self: &Rc<Self>, reason: Status) {
+        self.with_endpoint(|endpoint| endpoint.refuse(reason.message()));
+        self.close(reason);
+    }
+
+    /// Returns why the channel failed: the server's own reason, if it refused this client after the
+    /// handshake.
+    #[cold]
+    fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
+        let may_be_refused = self.serves.is_none() && self.is_greeting();
+        if may_be_refused && let Some(why) = self.with_endpoint(Endpoint::take_refusal) {
+            return Status::unavailable(format!("{} refused the connection: {why}", self.name));
+        }
+        Status::unavailable(match is_peer_gone {
+            true => format!("{} went away", self.name),
+            false => format!("the connection to {} failed: {error}", self.name),
+        })
+    }
+
     /// Begins the end: calls under way go on, no new ones, either way.
     pub(crate) fn drain(self: &Rc<Self>) {
         self.inner.borrow_mut().protocol.drain();

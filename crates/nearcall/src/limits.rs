@@ -26,6 +26,13 @@ pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 /// spins anyway, and a new client waits tens of microseconds.
 pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
 
+/// Weight of a turn that served as many messages as a turn may, in turns: after two of them the loop
+/// looks at everything else.
+///
+/// Such a connection may have many more messages, and a peer whose connection is armed must not
+/// wait for 64 turns of four calls each.
+pub(crate) const TURNS_PER_FULL_TURN: u32 = SPIN_TURNS_PER_LOOK / 2;
+
 /// Handlers that may wait for calls of their own inside each other on one thread. A call that would
 /// go deeper is answered `RESOURCE_EXHAUSTED`: every level needs its stack frames.
 pub(crate) const NESTING_MAX: u32 = 32;

@@ -20,7 +20,7 @@ use crate::fds::ChannelFds;
 use crate::limits;
 use crate::liveness::PeerLiveness;
 use crate::mechanism::Mechanism;
-use crate::packet::{Packet, Refusal, VERSION};
+use crate::packet::{Packet, Refusal, VERSION, escape};
 use crate::settings::{Peer, PeerIdentity, Settings};
 use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
@@ -192,20 +192,5 @@ fn settings(
 
 /// Refuses the client behind `socket`. Does not wait.
 pub(super) fn reject(socket: OwnedFd, why: &str) {
-    let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
-    // A client that does not read it sees the socket close.
-    let _ = Control::new(socket).send(&refusal.encode(), &[]);
-}
-
-/// Returns text of the other end with control and invisible characters escaped: they would act on a
-/// terminal, or hide what is written there.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '"' | '\'' => out.push(letter),
-            _ => out.extend(letter.escape_debug()),
-        }
-    }
-    out
+    Control::new(socket).send_refusal(why);
 }

@@ -410,10 +410,7 @@ impl Connection {
 
     #[cold]
     fn receive_failed(self: &Rc<Self>, error: &ReceiveError) -> Slow {
-        self.abort(Status::unavailable(match error {
-            ReceiveError::PeerGone => format!("{} went away", self.name),
-            _ => format!("the connection to {} failed: {error}", self.name),
-        }));
+        self.abort(self.failure(matches!(error, ReceiveError::PeerGone), error));
         Slow::Closed
     }
 

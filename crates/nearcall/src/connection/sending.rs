@@ -324,10 +324,7 @@ impl Connection {
 
     #[cold]
     pub(super) fn channel_failed(self: &Rc<Self>, error: &SendError) {
-        self.close(Status::unavailable(match error {
-            SendError::PeerGone => format!("{} went away", self.name),
-            _ => format!("the connection to {} failed: {error}", self.name),
-        }));
+        self.close(self.failure(matches!(error, SendError::PeerGone), error));
     }
 }
 

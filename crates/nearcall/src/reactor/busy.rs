@@ -28,7 +28,7 @@ pub(super) struct Busy {
     /// The wait that goes on, if the loop has slept in it.
     slept: Cell<Option<SpinPlan>>,
     /// Turns since the last look at everything else.
-    turns: Cell<u32>,
+    pub(super) turns: Cell<u32>,
 }
 
 impl Default for Busy {
@@ -45,7 +45,7 @@ impl Reactor {
     /// Polls the busy connections. True: something has happened, or is due; false: sleep.
     #[inline]
     pub(super) fn spin_busy(&self, deadline: Deadline) -> io::Result<bool> {
-        let turns = self.busy.turns.get() + 1;
+        let turns = self.busy.turns.get().saturating_add(1);
         self.busy.turns.set(turns);
         if turns >= SPIN_TURNS_PER_LOOK && self.look_at_others()? {
             return Ok(true);

@@ -151,14 +151,14 @@ impl Reactor {
         let (buffers, activity) = (&self.services.buffers, &self.activity);
         let (connection, by) = acceptor.connection(endpoint, *trust, buffers, activity);
         if acceptor.drains() {
-            return connection.close(Status::unavailable("the server takes no more clients"));
+            return connection.refuse(Status::unavailable("the server takes no more clients"));
         }
         // Others may have come in during its handshake.
         if let Err(text) = acceptor.check_admission(connection.peer.uid()) {
-            return connection.close(Status::resource_exhausted(text));
+            return connection.refuse(Status::resource_exhausted(text));
         }
         if let Err(error) = self.add_connection(&connection) {
-            return connection.close(Status::unavailable(error.to_string()));
+            return connection.refuse(Status::unavailable(error.to_string()));
         }
         let greeting = (by, Rc::downgrade(&connection));
         self.handshakes.greeting.borrow_mut().push_back(greeting);

@@ -12,7 +12,9 @@ use super::Reactor;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::dispatch::Received;
-use crate::limits::{MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK};
+use crate::limits::{
+    MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURNS_PER_FULL_TURN,
+};
 
 /// How a turn finds out whether there is a message.
 #[derive(Clone, Copy)]
@@ -56,11 +58,21 @@ impl Reactor {
                 return true;
             }
         }
+        if matches!(turn, Turn::Poll(_)) {
+            self.count_full_turn();
+        }
         // A busy one is armed before the loop sleeps.
         if matches!(turn, Turn::Ready) && !connection.readiness.state.get().is_busy() {
             self.make_ready(connection);
         }
         served
+    }
+
+    /// Brings the next look at everything else forward: a polled connection may have more messages,
+    /// which must not hold up those that only the kernel knows of.
+    fn count_full_turn(&self) {
+        self.spins.update(|turns| turns.saturating_add(TURNS_PER_FULL_TURN));
+        self.busy.turns.update(|turns| turns.saturating_add(TURNS_PER_FULL_TURN));
     }
 
     /// Gives each connection in the queue its turn.
@@ -75,9 +87,9 @@ impl Reactor {
 
     /// Polls the connections that spin, and now and then everything else.
     pub(super) fn poll_spinning(&self, must_look: bool) -> io::Result<()> {
-        let spins = self.spins.get().wrapping_add(1);
-        self.spins.set(spins);
-        if must_look || spins.is_multiple_of(SPIN_TURNS_PER_LOOK) {
+        self.spins.update(|turns| turns.saturating_add(1));
+        if must_look || self.spins.get() >= SPIN_TURNS_PER_LOOK {
+            self.spins.set(0);
             self.poll_epoll(Deadline::NOW)?;
         }
         let count = self.spinning.borrow().len();
