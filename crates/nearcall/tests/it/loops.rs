@@ -181,6 +181,45 @@ fn who_floods_does_not_hold_up_another() {
     }
 }
 
+#[test]
+fn who_floods_while_the_loop_spins_does_not_hold_up_another() {
+    for way in ways() {
+        in_time(move || {
+            let _alone = alone(&way);
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            let (order, peers) = (Rc::new(RefCell::new(Vec::new())), Rc::new(OnceCell::new()));
+            let (seen, senders, calls) = (Rc::clone(&order), Rc::clone(&peers), Cell::new(0));
+            let say = move |_: &nearcall::Context<'_>, request: &crate::echo::Words| {
+                seen.borrow_mut().push(request.number);
+                calls.set(calls.get() + 1);
+                if calls.get() == 3 {
+                    // The first message of the flood: the loop serves its connection, and the other
+                    // one rests. Both send while the service runs.
+                    let [flooding, flooded]: &[Peer; 2] = senders.get().unwrap();
+                    while flooding.sent.recv_timeout(STILL).is_ok() {}
+                    flooded.go.send(()).unwrap();
+                    flooded.sent.recv_timeout(PATIENCE).unwrap();
+                }
+                Ok(words(0))
+            };
+            server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
+            let at = format!("{}{way}", unique_address());
+            server.listen(&at).unwrap();
+            let [flooding, flooded] = peers.get_or_init(|| [flood(&at, 0, 200), flood(&at, 1, 1)]);
+            turn_until(&event_loop, || order.borrow().len() == 2);
+            order.borrow_mut().clear();
+            flooding.go.send(()).unwrap();
+            turn_until(&event_loop, || order.borrow().len() == 201);
+            let place = order.borrow().iter().position(|number| *number == 1).unwrap();
+            assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
+            turn_until(&event_loop, || {
+                flooding.thread.is_finished() && flooded.thread.is_finished()
+            });
+        });
+    }
+}
+
 /// A client in a thread of its own.
 struct Peer {
     go: mpsc::Sender<()>,
@@ -332,4 +371,73 @@ fn two_first_calls_at_once_share_one_connection() {
             assert!(nearcall_os::clock::now() < until, "a connection outlives its client");
         }
     });
+}
+
+/// Two clients whose handshakes begin before either is over: what each of them gets.
+fn meet_at_once(limits: Limits, way: &str) -> Vec<Result<(), nearcall::Status>> {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::with_limits(&event_loop, limits);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    let place = unique_address();
+    server.listen(&place).unwrap();
+    let ((tell, told), at) = (mpsc::channel(), format!("{place}{way}"));
+    let client = |at: String, tell: mpsc::Sender<_>| {
+        let (leave, stay) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            let client = Client::new();
+            let called = EchoCaller::new(&client, &at).unwrap().nothing(&());
+            tell.send(called).unwrap();
+            // Whoever came first is there until the other one has its answer.
+            assert!(stay.recv_timeout(PATIENCE).is_err());
+        });
+        (leave, thread)
+    };
+    let clients = [client(at.clone(), tell.clone()), client(at, tell)];
+    // The listener and both clients: the loop takes them in one round.
+    let name = place.strip_prefix("unix:").unwrap();
+    let until = nearcall_os::clock::now() + PATIENCE;
+    let sockets = || std::fs::read_to_string("/proc/net/unix").unwrap();
+    while sockets().lines().filter(|line| line.ends_with(name)).count() < 3 {
+        assert!(nearcall_os::clock::now() < until, "the clients do not come to {name}");
+        thread::yield_now();
+    }
+    let mut outcomes = Vec::new();
+    turn_until(&event_loop, || {
+        outcomes.extend(told.try_iter());
+        outcomes.len() == 2
+    });
+    for (leave, thread) in clients {
+        drop(leave);
+        thread.join().unwrap();
+    }
+    outcomes
+}
+
+/// Of two clients one is served, and the other is told why it is not.
+fn one_of_two_is_refused(limits: Limits, way: &str, why: &str) {
+    let outcomes = meet_at_once(limits, way);
+    let [Err(refused)] = &outcomes.iter().filter(|it| it.is_err()).collect::<Vec<_>>()[..] else {
+        panic!("{way}: {outcomes:?}");
+    };
+    assert_eq!(refused.code(), Code::Unavailable, "{way}: {refused}");
+    assert!(refused.message().contains(why), "{way}: {refused}");
+}
+
+#[test]
+fn a_second_client_without_a_descriptor_is_told_why_it_is_refused() {
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let can = mechanism.capabilities();
+        if !can.pollable && !can.needs_spinning {
+            let way = format!("?via={mechanism}");
+            in_time(move || one_of_two_is_refused(Limits::default(), &way, "has no descriptor"));
+        }
+    }
+}
+
+#[test]
+fn a_client_above_the_limit_of_connections_is_told_of_it_after_its_handshake() {
+    for way in ["", "?via=shm-futex", "?via=pipe", "?via=unix-stream", "?via=cma"] {
+        let limits = Limits { connections_max: 1, ..Limits::default() };
+        in_time(move || one_of_two_is_refused(limits, way, "has 1 connections, its limit"));
+    }
 }
