@@ -1,12 +1,12 @@
-//! Calls that are open: who may have which id, and until when.
+//! Calls that are open: their ids, and until when.
 //!
 //! A call id is a slot and a generation. The caller chooses a free slot and the slot's next
-//! generation, so that a reply that comes late is told from that of the slot's next call. Both ends
+//! generation, so that a reply that comes late differs from that of the slot's next call. Both ends
 //! have a table of slots, indexed by the number from the id: no search, no hashing, and the size of
 //! the table is the bound.
-//! Always true: generations of a slot only grow, and a slot whose generations are used up is never
-//! used again. As messages keep their order, each end can tell every impossible id.
-//! Not here: messages (`protocol.rs`); the tables are in `call_table/outgoing.rs` and
+//! **Invariants:** generations of a slot only grow, and a slot whose generations are used up is
+//! never used again. As messages keep their order, each end recognizes every impossible id.
+//! **Not here:** messages (`protocol.rs`); the tables are in `call_table/outgoing.rs` and
 //! `call_table/incoming.rs`, what they share in `call_table/deadlines.rs`.
 
 mod deadlines;

@@ -1,15 +1,15 @@
 //! What can go wrong: what a peer did that no correct peer does, and one type per operation.
 //!
-//! Always true: after a [`ProtocolError`] the connection is closed; after every other error it is
-//! as good as before, and nothing was or has to be sent.
-//! Not here: how calls end because of it ([`End`](crate::End)).
+//! **Invariants:** after a [`ProtocolError`] the connection is closed; after every other error it
+//! is as good as before, and nothing was or has to be sent.
+//! **Not here:** how calls end because of it ([`End`](crate::End)).
 
 use core::error::Error;
 use core::fmt;
 
 use crate::status::Status;
 
-/// A misdeed of the peer. Close the channel; the open calls end with
+/// A protocol violation of the peer. Close the channel; the open calls end with
 /// [`CloseReason::ProtocolViolation`](crate::CloseReason::ProtocolViolation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolError {
@@ -84,7 +84,7 @@ pub enum ProtocolError {
     CallIdInUse,
     /// A call with an id that is not newer than the last one of its slot.
     CallIdReused,
-    /// A call or one-way message after the peer itself had said that there would be no more.
+    /// A call or one-way message after the peer itself had announced that there would be no more.
     CallAfterGoAway,
     /// A reply or error for a call that was never made.
     ReplyToUnknownCall,
@@ -98,7 +98,7 @@ pub enum ProtocolError {
     PingTooSoon,
     /// An answer to a ping that was not sent.
     PongWithoutPing,
-    /// The peer said twice that it takes no more calls.
+    /// The peer announced twice that it takes no more calls.
     SecondGoAway,
 }
 
@@ -172,14 +172,14 @@ impl fmt::Display for ProtocolError {
             Self::TooManyCalls => f.write_str("made more calls than allowed"),
             Self::CallIdInUse => f.write_str("used the id of an open call"),
             Self::CallIdReused => f.write_str("used the id of an older call"),
-            Self::CallAfterGoAway => f.write_str("made a call after it had said goodbye"),
+            Self::CallAfterGoAway => f.write_str("made a call after it had sent GOAWAY"),
             Self::ReplyToUnknownCall => f.write_str("replied to a call that was never made"),
             Self::SecondReply => f.write_str("replied twice to one call"),
             Self::CancelOfUnknownCall => f.write_str("cancelled a call that it never made"),
             Self::SecondCancel => f.write_str("cancelled one call twice"),
             Self::PingTooSoon => f.write_str("sent a ping before the answer to its last one"),
             Self::PongWithoutPing => f.write_str("answered a ping that was not sent"),
-            Self::SecondGoAway => f.write_str("said goodbye twice"),
+            Self::SecondGoAway => f.write_str("sent GOAWAY twice"),
         }
     }
 }
@@ -189,7 +189,8 @@ impl fmt::Display for ProtocolError {
 pub enum StartError {
     /// The peer has not greeted yet. Try again after [`Event::Opened`](crate::Event::Opened).
     NotOpen,
-    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try
+    /// again.
     TransmitFirst,
     /// As many calls are open as both ends allow. Try again when one has ended.
     Busy,
@@ -252,10 +253,11 @@ impl fmt::Display for StartError {
 /// Why a reply was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyError {
-    /// The call has ended: cancelled, out of time, answered, or its connection gone. Nobody waits
-    /// for the reply; forget it.
+    /// The call has ended: cancelled, out of time, answered, or its connection gone. The caller
+    /// does not wait; forget the reply.
     Ended,
-    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try again.
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try
+    /// again.
     TransmitFirst,
     /// The message or its metadata are above the limit. The call is still open: fail it with
     /// `RESOURCE_EXHAUSTED`.
@@ -272,7 +274,7 @@ impl fmt::Display for ReplyError {
     }
 }
 
-/// The call had ended before; its end was or will be told by an event.
+/// The call had ended before; its end was or will be an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended;
 

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! With REFERENCES the body names memory outside of it (`references.rs`); calls, one-way messages
-//! and replies may have it. Little endian. Fields that a kind does not use are zero. Always true of
-//! a decoded [`Frame`]: each field was judged, and its lengths add up to the message.
-//! Not here: limits and whether the frame makes sense now (`protocol.rs`), the greeting
+//! and replies may have it. Little endian. Fields that a kind does not use are zero.
+//! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
+//! message.
+//! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
 //! (`hello.rs`).
 
 use crate::call_table::CallId;

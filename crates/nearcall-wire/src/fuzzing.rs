@@ -2,7 +2,7 @@
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpus that is
 //! committed there. Not for anybody else.
-//! Not here: the channel's fuzz targets (`nearcall-channel`).
+//! **Not here:** the channel's fuzz targets (`nearcall-channel`).
 
 use alloc::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use crate::time::Time;
 /// whose peer sends anything while calls of both are under way.
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs:
-/// `0 head:40` receives a message as long as its head says; `1 length:u32 bytes:u8 head` one of
-/// that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
+/// `0 head:40` receives a message as long as its head announces; `1 length:u32 bytes:u8 head` one
+/// of that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains. Numbers are little-endian. At the end the channel goes.
 ///

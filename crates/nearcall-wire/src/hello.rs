@@ -8,16 +8,16 @@
 //!
 //! Little endian. A later version may add to the end; what we do not know is not looked at. It
 //! opens with letters, so that no frame, no request of HTTP and no run of zeros is taken for it.
-//! Not here: what follows from it (`protocol/greeting.rs`).
+//! **Not here:** what follows from it (`protocol/greeting.rs`).
 
 use crate::error::ProtocolError;
 use crate::frame::{HEADER_BYTES, Head};
 use crate::limits::GREETING_BYTES_MAX;
 
-/// Random bytes that tell a process from all others, chosen when it starts.
+/// Random bytes that distinguish a process from all others, chosen when it starts.
 pub type InstanceId = [u8; 16];
 
-/// What each end says before anything else.
+/// The greeting: what each end sends before anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// Oldest version that it speaks.

@@ -1,27 +1,33 @@
 //! The call protocol of nearcall: frames, open calls, deadlines, cancelling, greeting and draining.
 //!
 //! Messages and time come in as arguments (`handle_*`, `start_*`, `reply`, ...), and what follows
-//! is asked for (`poll_*`). Always true: no input or output, no clock, no threads, no unsafe code;
-//! a [`CallProtocol`] is its fields, so equal fields behave equally. Arguments and results are never
-//! copied here: the crate deals in their lengths, and writes headers.
-//! Not here: moving messages (the channel crate), marshalling, routing, waiting (the crate above).
+//! is asked for (`poll_*`).
+//! **Invariants:** no input or output, no clock, no threads, no unsafe code; a [`CallProtocol`] is
+//! its fields, so equal fields behave equally. Arguments and results are never copied here: the
+//! crate deals in their lengths, and writes headers.
+//! **Not here:** moving messages (the channel crate), marshalling, routing, waiting (the crate
+//! above).
 //!
 //! # How to drive a connection
 //!
 //! One [`CallProtocol`] for each channel, the same at both ends: either may call the other.
 //!
-//! 1. **Receive.** For each message copy its first [`HEADER_BYTES`] bytes out, and give them with
-//!    the length of the message to [`CallProtocol::handle_message`]. Treat the [`Event`] that it
+//! 1. **Receive.** For each message copy its first [`HEADER_BYTES`] bytes out, and pass them with
+//!    the length of the message to [`CallProtocol::handle_message`]. Handle the [`Event`] that it
 //!    returns while the message is at hand: the metadata lie behind the header, the body behind
 //!    them. On an error close the channel.
-//! 2. **Time.** When [`CallProtocol::poll_timeout`] has passed, call [`CallProtocol::handle_timeout`].
-//! 3. **Events.** Take [`CallProtocol::poll_event`] until it is empty: what time or the end brought.
-//! 4. **Transmit.** While [`CallProtocol::has_transmit`], claim [`HEADER_BYTES`] in the channel, then
-//!    write what [`CallProtocol::poll_transmit`] gives.
+//! 2. **Time.** When [`CallProtocol::poll_timeout`] has passed, call
+//!    [`CallProtocol::handle_timeout`].
+//! 3. **Events.** Take [`CallProtocol::poll_event`] until it is empty: expired deadlines, or the end
+//!    of the connection.
+//! 4. **Transmit.** While [`CallProtocol::has_transmit`], claim [`HEADER_BYTES`] in the channel,
+//!    then write what [`CallProtocol::poll_transmit`] returns.
 //! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
 //!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it returns,
 //!    metadata and body. If the claim fails, nothing has happened here.
-//! 6. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
+//! 6. **Release.** When a call of this end has ended and its value is not needed any more, call
+//!    [`CallProtocol::release`]: it keeps its place until then.
+//! 7. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
 //!
 //! # Examples
 //!

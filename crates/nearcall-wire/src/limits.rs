@@ -1,8 +1,8 @@
 //! Every bound of the call protocol: its default, its unit and its reason.
 //!
-//! Always true: each field's type admits only values that work, so there is nothing to check. Each
-//! end tells its own in the greeting; the smaller value of both holds.
-//! Not here: rates, and bounds across connections, which the server above keeps.
+//! **Invariants:** each field's type admits only values that work, so there is nothing to check.
+//! Each end sends its own in the greeting; the smaller value of both holds.
+//! **Not here:** rates, and bounds across connections, which the server above keeps.
 
 /// Longest message with header, metadata and body, in bytes.
 ///
@@ -21,7 +21,7 @@ pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 /// directions together, once so many calls were open at once.
 pub const CALLS_MAX_DEFAULT: u16 = 256;
 
-/// Longest greeting that is read, in bytes. A later version may say more than we know of.
+/// Longest greeting that is read, in bytes. A later version may add fields.
 pub const GREETING_BYTES_MAX: usize = 1024;
 
 /// Longest timeout that can travel, in nanoseconds: 292 years. A longer one is no deadline; half of

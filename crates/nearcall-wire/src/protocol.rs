@@ -2,10 +2,10 @@
 //!
 //! `handle_*` takes something from outside, `poll_*` gives something out. What a message brings is
 //! returned at once, because the message is at hand only then; what time or the end brings waits in
-//! [`CallProtocol::poll_event`]. Always true: a call ends exactly once, by an event or by the method
-//! that ended it; nothing is queued without a bound, and the tables grow only with the calls that
-//! are open at once.
-//! Not here: the states (`protocol/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
+//! [`CallProtocol::poll_event`].
+//! **Invariants:** a call ends exactly once, by an event or by the method that ended it; nothing is
+//! queued without a bound, and the tables grow only with the calls that are open at once.
+//! **Not here:** the states (`protocol/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
 //! open and draining connections share (`session.rs`), what comes out (`event.rs`).
 
 mod closed;
@@ -132,7 +132,8 @@ impl<T: Default> CallProtocol<T> {
         }
     }
 
-    /// Whether both ends have greeted and neither has said goodbye, so that calls can be started.
+    /// Returns whether both ends have greeted and neither has sent GOAWAY, so that calls can be
+    /// started.
     #[must_use]
     #[inline]
     pub fn is_open(&self) -> bool {
@@ -147,7 +148,7 @@ impl<T: Default> CallProtocol<T> {
         }
     }
 
-    /// Says that the channel is gone. All calls end, one with each
+    /// Notes that the channel is gone. All calls end, one with each
     /// [`poll_event`](Self::poll_event).
     pub fn handle_closed(&mut self) {
         self.close(CloseReason::Closed);
@@ -169,8 +170,8 @@ impl<T: Default> CallProtocol<T> {
         Ok((call, request.call_head(now, call)))
     }
 
-    /// As [`start_call`](Self::start_call), for who writes the header where it belongs: it is
-    /// [`Request::call_head`].
+    /// As [`start_call`](Self::start_call), for a driver that writes the header where it belongs:
+    /// it is [`Request::call_head`].
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl<T: Default> CallProtocol<T> {
         Ok(request.oneway_head(now))
     }
 
-    /// As [`start_oneway`](Self::start_oneway), for who writes the header where it belongs: it is
-    /// [`Request::oneway_head`].
+    /// As [`start_oneway`](Self::start_oneway), for a driver that writes the header where it
+    /// belongs: it is [`Request::oneway_head`].
     ///
     /// # Errors
     ///
@@ -258,7 +259,7 @@ impl<T: Default> CallProtocol<T> {
         Ok(call.reply_head(payload))
     }
 
-    /// As [`reply`](Self::reply), for who writes the header where it belongs: it is
+    /// As [`reply`](Self::reply), for a driver that writes the header where it belongs: it is
     /// [`IncomingCall::reply_head`].
     ///
     /// # Errors
@@ -317,7 +318,7 @@ impl<T: Default> CallProtocol<T> {
     /// Begins the end: no new calls from here on, either way; those that are open go on.
     ///
     /// Calls of the peer that cross the news are answered with `UNAVAILABLE`, one-way messages that
-    /// cross it are still delivered. [`Event::Drained`] says when to close the channel.
+    /// cross it are still delivered. [`Event::Drained`] comes when the channel may be closed.
     pub fn drain(&mut self) {
         self.change(|state| match state {
             State::Greeting(greeting) => State::Greeting(greeting.drain()),
@@ -326,7 +327,7 @@ impl<T: Default> CallProtocol<T> {
         });
     }
 
-    /// Whether [`poll_transmit`](Self::poll_transmit) has something.
+    /// Returns whether [`poll_transmit`](Self::poll_transmit) has something.
     #[must_use]
     #[inline]
     pub fn has_transmit(&self) -> bool {
@@ -373,7 +374,7 @@ impl<T: Default> CallProtocol<T> {
         }
     }
 
-    /// What is open, and what happened that no event tells.
+    /// Returns what is open, and what happened without an event.
     #[must_use]
     pub fn counts(&self) -> Counts {
         match &self.state {

@@ -11,9 +11,10 @@
 //! last. So a row has nine bytes or so, and a small call with one loan still fits the cache line
 //! that its header is in.
 //! The receiver puts the whole body together, or reads it as if it were whole: each reference
-//! stands at its position in it. Always true of [`References`]: the rows are in
-//! their order, do not overlap, lie inside the whole body, and that is within the limit.
-//! Not here: the memory (segment, slot and offset mean nothing here), who lends it.
+//! stands at its position in it.
+//! **Invariants** of [`References`]: the rows are in their order, do not overlap, lie inside the
+//! whole body, and that is within the limit.
+//! **Not here:** the memory (segment, slot and offset mean nothing here), the lender.
 
 use crate::error::ProtocolError;
 

@@ -1,7 +1,7 @@
 //! How a call ended, as the 17 status codes of gRPC with their numbers.
 //!
-//! Always true: the numbers are those of gRPC and never change.
-//! Not here: the text that goes with a status, which travels as the body of an error.
+//! **Invariants:** the numbers are those of gRPC and never change.
+//! **Not here:** the text that goes with a status, which travels as the body of an error.
 
 use core::fmt;
 
@@ -32,9 +32,9 @@ macro_rules! statuses {
 statuses! {
     /// The call succeeded. Never the status of an error.
     Ok = 0, "OK";
-    /// The caller, or somebody for it, gave the call up.
+    /// The call was given up on behalf of the caller.
     Cancelled = 1, "CANCELLED";
-    /// The implementation failed in a way that nobody named, or panicked.
+    /// The implementation failed in a way that has no name, or panicked.
     Unknown = 2, "UNKNOWN";
     /// The arguments are wrong whatever the state of the server.
     InvalidArgument = 3, "INVALID_ARGUMENT";
@@ -62,7 +62,7 @@ statuses! {
     Unavailable = 14, "UNAVAILABLE";
     /// Data are lost or damaged for good.
     DataLoss = 15, "DATA_LOSS";
-    /// The caller did not prove who it is.
+    /// The caller did not prove its identity.
     Unauthenticated = 16, "UNAUTHENTICATED";
 }
 

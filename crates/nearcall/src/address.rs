@@ -93,13 +93,13 @@ impl Address {
         self.via.unwrap_or(usual)
     }
 
-    /// How to wait on the connection, if the address says so.
+    /// Returns how to wait on the connection, if the address has it.
     pub fn wait(&self) -> Option<WaitPolicy> {
         self.wait
     }
 
-    /// Whom this end trusts not to change what it has handed over: nobody unless the address says
-    /// so.
+    /// Returns which peers this end trusts not to change what they have handed over: none unless
+    /// the address says so.
     pub fn trust(&self) -> Trust {
         self.trust.unwrap_or_default()
     }

@@ -64,7 +64,8 @@ pub(crate) struct BorrowedBody<'a> {
 }
 
 impl<'a> BorrowedBody<'a> {
-    /// `rest` is the part of the buffer that [`BorrowedSegments::rest`] names. The parts are read once.
+    /// `rest` is the part of the buffer that [`BorrowedSegments::rest`] names. The parts are read
+    /// once.
     pub(crate) fn new(rest: &'a [u8], lent: &'a BorrowedSegments) -> Self {
         let parts = &lent.parts[..];
         let left_bytes = rest.len() + lent.parts_bytes;

@@ -67,7 +67,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes a buffer back, unless somebody has taken its memory. One too many is freed, and one
+    /// Takes a buffer back, unless its memory was taken. One too many is freed, and one
     /// that a channel has collected a tiny message in: whoever takes a buffer counts on its room.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {

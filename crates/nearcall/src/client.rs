@@ -76,7 +76,7 @@ struct ClientCore {
     connections: RefCell<Vec<(Route, Rc<Connection>)>>,
 }
 
-/// What tells connections apart.
+/// The key of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Route {
     at: At,
@@ -192,8 +192,8 @@ impl Client {
             return Ok(());
         }
         Err(Status::resource_exhausted(format!(
-            "the metadata of {bytes} bytes are above the limit of {max} bytes of this client; raise \
-             `Limits::metadata_bytes_max` here"
+            "the metadata of {bytes} bytes are above the limit of {max} bytes of this client; \
+             raise `Limits::metadata_bytes_max` here"
         )))
     }
 

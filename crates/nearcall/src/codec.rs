@@ -1,7 +1,7 @@
 //! The seam to the library that turns messages into bytes and back.
 //!
-//! **Invariants:** everything else in this crate and all generated code name messages by what stands
-//! here, so that another library can take prost's place.
+//! **Invariants:** everything else in this crate and all generated code name messages by what
+//! stands here, so that another library can take prost's place.
 //! **Not here:** frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
 
 use bytes::{Buf, BufMut, Bytes};

@@ -1,6 +1,6 @@
 //! What tools show of a connection.
 //!
-//! Not here: how many calls are under way, and how long they take.
+//! **Not here:** how many calls are under way, and how long they take.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! From an event of a connection to the service and back: finding the object, running it.
 //!
 //! **Invariants:** a panic of a service ends its call with `UNKNOWN` and nothing else; no part of
-//! the connection is borrowed while a service runs; services run inside each other only to a bounded
-//! depth.
+//! the connection is borrowed while a service runs; services run inside each other only to a
+//! bounded depth.
 //! **Not here:** receiving (`connection/receiving.rs`), unmarshalling (`dispatcher.rs`), replying
 //! later (`responder.rs`).
 

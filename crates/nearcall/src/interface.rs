@@ -1,7 +1,7 @@
-//! What generated code tells of an interface: its name, its methods, its description.
+//! An interface as generated code describes it: its name, its methods, its description.
 //!
-//! Always true: an id is a stable hash of a name, so it is the same in every build.
-//! Not here: making them from a `.proto` file (`nearcall-build`).
+//! **Invariants:** an id is a stable hash of a name, so it is the same in every build.
+//! **Not here:** making them from a `.proto` file (`nearcall-build`).
 
 use std::time::Duration;
 

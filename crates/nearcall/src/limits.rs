@@ -1,7 +1,7 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
-//! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and of
-//! channels (`nearcall_channel`).
+//! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
+//! of channels (`nearcall_channel`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use nearcall_channel::limits::MESSAGE_BYTES_MAX_CEILING;
 /// Messages of one connection that are served before the others have their turn.
 ///
 /// Small enough that a peer that floods holds another back by a few calls only; large enough that
-/// asking the kernel who is ready (half a microsecond) does not show in a busy connection's rate.
+/// asking the kernel what is ready (half a microsecond) does not show in a busy connection's rate.
 pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 
 /// Looks at a spinning connection in one round of the loop, if it is the only one.

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Keys are lower-case ASCII letters, digits and `-_.`; a key that ends in `-bin` has bytes for its
-//! value, any other printable ASCII. Always true of [`Entries`]: each entry was judged when it was
-//! added. [`Metadata`] from a peer judges each entry as it is read and ends at the first bad one.
-//! Not here: the limit on all of them together (`limits`), which the wire protocol keeps.
+//! value, any other printable ASCII.
+//! **Invariants** of [`Entries`]: each entry was judged when it was added. [`Metadata`] from a peer
+//! judges each entry as it is read and ends at the first bad one.
+//! **Not here:** the limit on all of them together (`limits`), which the wire protocol keeps.
 
 use std::fmt;
 

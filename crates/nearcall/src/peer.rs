@@ -1,7 +1,7 @@
-//! Who calls: what the kernel says of the process at the other end of a connection.
+//! The caller: what the kernel reports of the process at the other end of a connection.
 //!
-//! Always true: nothing of it comes from the peer itself.
-//! Not here: deciding what a peer may do, which is the service's.
+//! **Invariants:** nothing of it comes from the peer itself.
+//! **Not here:** deciding what a peer may do, which is the service's.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub enum Peer {
     Local,
     /// A process of this machine, as the kernel knows it.
     Process(PeerIdentity),
-    /// Another machine, or this one over `tcp://`. Nobody vouches for who it is.
+    /// Another machine, or this one over `tcp://`. Its identity is not verified.
     Remote(SocketAddr),
 }
 

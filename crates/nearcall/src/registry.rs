@@ -155,7 +155,7 @@ impl ObjectTable {
     }
 }
 
-/// Returns random bytes that tell this client or server from all others. They are no secret.
+/// Returns random bytes that distinguish this client or server from all others. They are no secret.
 pub(crate) fn new_instance() -> InstanceId {
     let mut instance = [0; 16];
     fastrand::fill(&mut instance);

@@ -1,7 +1,7 @@
 //! Replying to a call after the method has returned.
 //!
-//! **Invariants:** a call is answered once; one that is dropped unanswered fails with `INTERNAL`, or
-//! with `UNKNOWN` if a panic dropped it.
+//! **Invariants:** a call is answered once; one that is dropped unanswered fails with `INTERNAL`,
+//! or with `UNKNOWN` if a panic dropped it.
 //! **Not here:** replying at once (`dispatcher.rs`).
 
 use std::cell::Cell;
@@ -97,8 +97,8 @@ impl<R: Message> Responder<R> {
         self.end(if is_late { Err(Status::answered_late()) } else { answer });
     }
 
-    /// Returns whether the caller does not wait any more: after a cancellation, the deadline, or the
-    /// end of the caller.
+    /// Returns whether the caller does not wait any more: after a cancellation, the deadline, or
+    /// the end of the caller.
     pub fn is_cancelled(&self) -> bool {
         let is_unwanted = match &self.to {
             Some(To::Sink(sink)) => sink.is_cancelled(),

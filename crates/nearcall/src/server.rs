@@ -27,7 +27,7 @@ use crate::trust::Trust;
 ///
 /// # Examples
 ///
-/// Two objects with one interface, told apart by the end of the address:
+/// Two objects with one interface, distinguished by the end of the address:
 ///
 /// ```
 #[doc = include_str!("../doc/room.txt")]

@@ -45,7 +45,7 @@ impl Detail {
     }
 }
 
-/// Two are equal if a user cannot tell them apart.
+/// Two are equal if code and text are.
 impl PartialEq for Status {
     fn eq(&self, other: &Self) -> bool {
         self.code == other.code && self.message == other.message
@@ -95,7 +95,7 @@ constructors! {
     unavailable Unavailable;
     /// `DATA_LOSS`: data are damaged for good.
     data_loss DataLoss;
-    /// `UNAUTHENTICATED`: the caller did not prove who it is.
+    /// `UNAUTHENTICATED`: the caller did not prove its identity.
     unauthenticated Unauthenticated;
 }
 
@@ -147,7 +147,7 @@ impl Status {
     }
 
     /// Returns the status of a call whose service panicked. The panic's own text stays in this
-    /// process: it may tell more than a peer should know.
+    /// process: it may reveal more than a peer should know.
     #[cold]
     pub(crate) fn panicked() -> Self {
         Self::unknown("the service panicked; its server goes on")

@@ -20,7 +20,7 @@ pub enum Trust {
     /// Nobody: everything is copied once. The default.
     #[default]
     No,
-    /// A process of the same user id, as the kernel says.
+    /// A process of the same user id, by the kernel.
     SameUser,
     /// Whoever is at this address. For clients only.
     Yes,

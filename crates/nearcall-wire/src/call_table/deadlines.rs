@@ -1,9 +1,10 @@
 //! The deadlines of one table of calls: a binary heap that knows where each slot stands.
 //!
 //! Setting and clearing cost a number of steps that grows with the logarithm of the deadlines;
-//! the next one is at hand. Always true: `place[slot]` is the index of the slot's entry, `NONE`, or
-//! beyond the end; no entry is earlier than the one above it.
-//! Not here: what happens when one passes (`protocol/session.rs`).
+//! the next one is at hand.
+//! **Invariants:** `place[slot]` is the index of the slot's entry, `NONE`, or beyond the end; no
+//! entry is earlier than the one above it.
+//! **Not here:** what happens when one passes (`protocol/session.rs`).
 
 use alloc::vec::Vec;
 

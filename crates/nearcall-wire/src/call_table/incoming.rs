@@ -1,9 +1,10 @@
 //! The calls of the peer that we have not answered yet.
 //!
-//! Always true: a slot whose error waits to be sent is not open and not free, and it stands in the
-//! queue of transmits exactly once (`is_queued`). The peer uses a slot again only after it got the
-//! answer or sent a cancel, and messages keep their order; every other call or cancel is a misdeed.
-//! Not here: our own calls (`outgoing.rs`), the queue (`protocol/transmits.rs`).
+//! **Invariants:** a slot whose error waits to be sent is not open and not free, and it stands in
+//! the queue of transmits exactly once (`is_queued`). The peer uses a slot again only after it got
+//! the answer or sent a cancel, and messages keep their order; every other call or cancel is a
+//! protocol violation.
+//! **Not here:** our own calls (`outgoing.rs`), the queue (`protocol/transmits.rs`).
 
 use alloc::vec::Vec;
 
@@ -93,7 +94,7 @@ impl Incoming {
     }
 
     /// Opens a call without a deadline, if its id is sound. `None`: nothing has changed, and
-    /// [`handle_call`](Self::handle_call) says why.
+    /// [`handle_call`](Self::handle_call) returns why.
     #[inline(always)]
     pub(crate) fn take_call(&mut self, id: CallId) -> Option<IncomingCall> {
         let slot = self.slots.get_mut(usize::from(id.slot()))?;

@@ -129,7 +129,7 @@ impl<T: Default> Outgoing<T> {
     }
 
     /// Ends the open call with this id as answered. `None`: nothing has changed, and
-    /// [`handle_answer`](Self::handle_answer) says why.
+    /// [`handle_answer`](Self::handle_answer) returns why.
     #[inline(always)]
     pub(crate) fn take_answer(&mut self, id: CallId) -> Option<OutgoingCall> {
         let generation = id.generation();

@@ -1,7 +1,7 @@
-//! The state after the channel is gone, or after a misdeed of the peer.
+//! The state after the channel is gone, or after a protocol violation of the peer.
 //!
-//! Always true: nothing is sent or taken; the calls that were open end one by one, each once.
-//! Not here: connecting again.
+//! **Invariants:** nothing is sent or taken; the calls that were open end one by one, each once.
+//! **Not here:** connecting again.
 
 use super::event::{CancelReason, CloseReason, Counts, End, Event};
 use super::session::Session;

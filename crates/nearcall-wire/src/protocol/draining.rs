@@ -1,8 +1,9 @@
 //! The state in which open calls end and no new ones start.
 //!
-//! Each end says goodbye once, the one as answer to the other. Always true: our goodbye is sent or
-//! queued. When the peer's has come too, no call can be under way any more.
-//! Not here: closing the channel, which the driver does.
+//! Each end sends GOAWAY once, the one in reply to the other.
+//! **Invariants:** our GOAWAY is sent or queued. When the peer's has come too, no call can be under
+//! way any more.
+//! **Not here:** closing the channel, which the driver does.
 
 use super::event::Event;
 use super::session::Session;

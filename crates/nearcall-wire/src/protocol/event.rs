@@ -1,7 +1,7 @@
 //! What goes into and comes out of a connection: plain data.
 //!
-//! Always true: lengths and deadlines in it were judged.
-//! Not here: when which event comes (`protocol.rs` and the states).
+//! **Invariants:** lengths and deadlines in it were judged.
+//! **Not here:** when which event comes (`protocol.rs` and the states).
 
 use crate::call_table::{CallId, IncomingCall, OutgoingCall};
 use crate::error::ProtocolError;
@@ -52,7 +52,7 @@ impl IncomingCall {
     }
 }
 
-/// What the greeting told of the peer, and what both ends therefore keep to.
+/// What the peer announced in its greeting, and what both ends therefore keep to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Which process it is. May be our own.
@@ -92,7 +92,7 @@ pub enum Event {
         object: u64,
         /// Which of its methods.
         method: u32,
-        /// Until when it is of use; [`Time::NEVER`] for ever.
+        /// Until when it is of use; [`Time::NEVER`] without a limit.
         deadline: Time,
         /// Metadata and arguments, behind the header of the message at hand.
         payload: Payload,
@@ -219,7 +219,7 @@ pub enum CloseReason {
     ProtocolViolation(ProtocolError),
 }
 
-/// What is open on a connection, and what happened on it that no event tells.
+/// What is open on a connection, and what happened on it without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Our calls that have not ended.
@@ -228,6 +228,6 @@ pub struct Counts {
     pub incoming_open: usize,
     /// Answers that came after we had given the call up.
     pub answers_late: u64,
-    /// Calls that were answered with `UNAVAILABLE`, because they crossed our goodbye.
+    /// Calls that were answered with `UNAVAILABLE`, because they crossed our GOAWAY.
     pub calls_refused: u64,
 }

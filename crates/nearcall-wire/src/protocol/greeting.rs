@@ -1,7 +1,7 @@
 //! The state before the peer has greeted.
 //!
-//! Always true: nothing but a greeting is sent or taken.
-//! Not here: the greeting's bytes (`hello.rs`).
+//! **Invariants:** nothing but a greeting is sent or taken.
+//! **Not here:** the greeting's bytes (`hello.rs`).
 
 use super::State;
 use super::event::Peer;

@@ -1,7 +1,7 @@
 //! The state in which either end may start calls.
 //!
-//! Always true: neither end has said goodbye.
-//! Not here: what draining connections do as well (`session.rs`).
+//! **Invariants:** neither end has sent GOAWAY.
+//! **Not here:** what draining connections do as well (`session.rs`).
 
 use super::draining::Draining;
 use super::event::{End, Event};
@@ -40,7 +40,7 @@ impl<T: Default> Open<T> {
         }
     }
 
-    /// Says goodbye, or answers the peer's.
+    /// Sends GOAWAY, or replies to the peer's.
     pub(super) fn drain(self, peer_drains: bool) -> Draining<T> {
         let mut session = self.session;
         session.queue_goaway();

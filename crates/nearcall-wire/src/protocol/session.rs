@@ -1,10 +1,10 @@
 //! What open and draining connections have in common: both tables of calls and the queue of
 //! transmits.
 //!
-//! Always true: while something is queued, no call is started and none answered, so that messages
-//! leave in the order in which the tables changed. The peer's judgement of our ids depends on it.
-//! The front of the queue is never an error that nobody wants.
-//! Not here: which calls are welcome (`open.rs`, `draining.rs`).
+//! **Invariants:** while something is queued, no call is started and none answered, so that
+//! messages leave in the order in which the tables changed. The peer's judgement of our ids depends
+//! on it. The front of the queue is never an error whose caller does not wait any more.
+//! **Not here:** which calls are welcome (`open.rs`, `draining.rs`).
 
 use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
 use super::transmits::{Transmit, Transmits};
@@ -80,7 +80,7 @@ impl<T: Default> Session<T> {
                 false => error,
             })?;
         let payload = frame.payload();
-        // What carries nothing is within every limit, or a tiny limit would forbid even a goodbye.
+        // What carries nothing is within every limit, or a tiny limit would forbid even a GOAWAY.
         if message_bytes > self.peer.message_bytes_max as usize && payload != Payload::EMPTY {
             return Err(ProtocolError::MessageTooLarge { message_bytes });
         }
@@ -94,8 +94,8 @@ impl<T: Default> Session<T> {
         Ok(frame)
     }
 
-    /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`: nothing
-    /// has changed.
+    /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`:
+    /// nothing has changed.
     #[inline(always)]
     pub(super) fn handle_plain(
         &mut self,
@@ -382,8 +382,8 @@ impl<T: Default> Session<T> {
         }
     }
 
-    /// Takes errors that nobody wants from the front of the queue. Each was pushed once, so all
-    /// rounds together are no more work than pushing.
+    /// Takes errors whose callers do not wait any more from the front of the queue. Each was pushed
+    /// once, so all rounds together are no more work than pushing.
     fn drop_unwanted(&mut self) {
         while let Some(Transmit::Error(slot)) = self.transmits.front() {
             if self.incoming.is_failing(slot) {

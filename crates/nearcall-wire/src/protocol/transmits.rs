@@ -1,8 +1,8 @@
 //! Messages of this crate's own that wait to be sent, in their order.
 //!
-//! Always true: at most one cancel for each slot of ours, one error for each slot of the peer's,
+//! **Invariants:** at most one cancel for each slot of ours, one error for each slot of the peer's,
 //! and one of everything else; so the queue never grows beyond the room that it was given.
-//! Not here: whether an error is still wanted (`call_table/incoming.rs`).
+//! **Not here:** whether an error is still wanted (`call_table/incoming.rs`).
 
 use alloc::collections::VecDeque;
 
@@ -53,5 +53,5 @@ impl Transmits {
     }
 }
 
-/// One greeting, one ping, one pong, one goodbye.
+/// One greeting, one ping, one pong, one GOAWAY.
 const OTHERS_MAX: usize = 4;

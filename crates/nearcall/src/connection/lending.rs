@@ -41,8 +41,8 @@ impl Lending {
         self.has_lent.get()
     }
 
-    /// Returns the message without what is lent, if it holds anything of that. What it names is counted:
-    /// [`take_back`](Self::take_back) if it does not leave.
+    /// Returns the message without what is lent, if it holds anything of that. What it names is
+    /// counted: [`take_back`](Self::take_back) if it does not leave.
     fn gather(&self, message: &impl Message) -> Option<Gathered> {
         let mut lender = self.lender.borrow_mut();
         let lender = lender.as_mut()?;
@@ -136,7 +136,7 @@ fn refused(error: &LoanError, name: &str) -> Status {
     Status::resource_exhausted(format!("no loan for {name}: {error}"))
 }
 
-/// A message without what it holds of loans, and the table that says where that is.
+/// A message without what it holds of loans, and the table that locates it.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     places: Vec<Place>,

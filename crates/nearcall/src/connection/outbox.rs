@@ -20,8 +20,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Returns whether a message of this length may be added; an empty outbox takes any. Half of the
-    /// messages are left for refusals.
+    /// Returns whether a message of this length may be added; an empty outbox takes any. Half of
+    /// the messages are left for refusals.
     pub(crate) fn has_room_for(&self, message_bytes: usize) -> bool {
         let has_room = self.bytes + message_bytes <= OUTBOX_BYTES_MAX
             && self.messages.len() < OUTBOX_MESSAGES_MAX / 2;

@@ -239,7 +239,7 @@ impl Connection {
         unsent: Unsent<ReplyError>,
         reply_bytes: usize,
     ) {
-        // As `not_started`: of a long answer to a call that was cancelled, say.
+        // As `not_started`: such as for a long reply to a call that was cancelled.
         self.touch(Deadline::NEVER);
         match unsent {
             Unsent::Protocol(ReplyError::Ended) => {}
@@ -426,7 +426,7 @@ impl Inner {
             Err(unsent) => {
                 message.undo(protocol, prepared);
                 match unsent {
-                    // Its time was up in the middle; the channel has told the peer to forget it.
+                    // Its time was up in the middle; the channel has had the peer forget it.
                     Unsent::Channel(SendError::Full) => Ok(None),
                     unsent => Err(unsent),
                 }

@@ -245,8 +245,8 @@ impl PendingHandshakes {
         let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
     }
 
-    /// Returns whether a handshake with a client of this user may begin, perhaps in the place of one that
-    /// has taken long.
+    /// Returns whether a handshake with a client of this user may begin, perhaps in the place of
+    /// one that has taken long.
     fn make_room(&self, user: User, now: Deadline) -> bool {
         let mut running = self.running.borrow_mut();
         let threads = running.values().filter(|it| matches!(it, Purpose::Serve(_))).count();

@@ -204,3 +204,14 @@ fn over_tcp_there_is_one_mechanism() {
         expect(caller.nothing(&()), Code::InvalidArgument, &words);
     });
 }
+
+#[test]
+fn a_limit_above_the_largest_is_refused_where_the_server_listens() {
+    let event_loop = EventLoop::new().unwrap();
+    let limits = Limits { message_bytes_max: u32::MAX, ..Limits::default() };
+    let server = Server::with_limits(&event_loop, limits);
+    let error = server.listen("tcp://127.0.0.1:0").unwrap_err();
+    assert!(matches!(error, ListenError::Limits(..)), "{error}");
+    assert!(error.to_string().contains("`Limits::message_bytes_max` is 4294967295"), "{error}");
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
