@@ -5,9 +5,8 @@
 //! is reached over the network.
 //!
 //! **Invariants:** a printed address parses back to the same address.
-//! **Not here:** listening and
-//! connecting over TCP (`handshake/remote.rs`); `inproc:`, which the call layer adds; parameters
-//! such as `?via=`.
+//! **Not here:** listening and connecting over TCP (`handshake/remote.rs`); `inproc:`, which the
+//! call layer adds; parameters such as `?via=`.
 
 use std::fmt;
 use std::io;

@@ -2,8 +2,7 @@
 //!
 //! **Invariants:** a [`Claim`] that is dropped is aborted; a [`Message`] that is dropped is
 //! released.
-//! **Not here:** how bytes travel (the mechanisms), how the two ends met
-//! (`handshake.rs`).
+//! **Not here:** how bytes travel (the mechanisms), how the two ends met (`handshake.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

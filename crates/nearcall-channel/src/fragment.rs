@@ -11,8 +11,7 @@
 //!
 //! **Invariants** of an [`Reassembly`]: the bytes taken so far are at most the message's length,
 //! which is at most the limit. Whatever else a peer announces is a [`Violation`].
-//! **Not here:**
-//! where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
+//! **Not here:** where the bytes lie (`kernel/stream.rs`, `kernel/packet.rs`, `shm/ring.rs`).
 
 use crate::error::Violation;
 use crate::shm::layout::{ABORT, LAST, LENGTH, PAD};

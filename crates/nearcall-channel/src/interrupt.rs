@@ -7,8 +7,7 @@
 //!
 //! **Invariants:** an interruption ends waits between messages only, so no message is lost by it;
 //! one interruption comes for each arming at most.
-//! **Not here:** the watching and the waking
-//! (`liveness.rs`).
+//! **Not here:** the watching and the waking (`watcher.rs`).
 
 use std::fmt;
 use std::io;

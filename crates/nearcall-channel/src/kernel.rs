@@ -10,8 +10,7 @@ use std::io;
 
 use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::liveness::PeerLiveness;
-use crate::wait::Interest;
-use crate::wait::{Deadline, SpinYield, WaitPolicy};
+use crate::wait::{Deadline, Interest, SpinYield, WaitPolicy};
 
 pub(crate) mod cma;
 pub(crate) mod fifo;

@@ -31,8 +31,7 @@ use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
 use crate::transport::Transport;
-use crate::wait::{Deadline, SpinYield, WaitPolicy};
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
 use crate::watcher::{WatchGuard, watch};
 
 pub(crate) mod arena;

@@ -25,9 +25,8 @@
 //! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
 //! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
 //! what an end may use says nothing of where the other one runs.
-//! **Not here:** what was learned
-//! (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`), looking and sleeping (whoever
-//! waits).
+//! **Not here:** what was learned (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`),
+//! looking and sleeping (whoever waits).
 
 use std::time::Duration;
 

@@ -13,8 +13,7 @@ use crate::channel::Channel;
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::FragmentHeader;
 use crate::transport::Transport;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 
 /// What `Endpoint` makes of a channel.
 trait ChannelExt: Channel {

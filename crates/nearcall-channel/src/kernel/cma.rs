@@ -14,9 +14,9 @@
 //!
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
-//! they came from is still the peer.
-//! The bytes stay with the sender until they are read. If its process ends, what it had sent and
-//! nobody had read is lost. If it closes, its pages stay for a while (`Drop` below).
+//! they came from is still the peer. The bytes stay with the sender until they are read. If its
+//! process ends, what it had sent and nobody had read is lost. If it closes, its pages stay for a
+//! while (`Drop` below).
 //! **Not here:** telling the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
 
 use std::collections::VecDeque;
@@ -36,8 +36,7 @@ use crate::kernel::cma::room::Room;
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::wait::{Deadline, WaitPolicy};
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
 use crate::watcher::{WatchGuard, watch};
 
 mod line;

@@ -17,8 +17,7 @@ use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Attempt, FdPair, WaitStrategy};
 use crate::limits::PENDING_INTERVAL;
 use crate::transport::Transport;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 
 /// What a receive brought.
 pub(crate) enum Received {

@@ -2,8 +2,8 @@
 //!
 //! **Invariants:** each end holds one reading and one writing descriptor and nothing of the
 //! other's, so the end of file tells of the other end's death.
-//! **Not here:** fragments
-//! (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies (`vmsplice.rs`).
+//! **Not here:** fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
+//! (`vmsplice.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

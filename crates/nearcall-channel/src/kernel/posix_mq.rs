@@ -7,8 +7,7 @@
 //! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
 //! and sends one is broken. O_NONBLOCK of the shared open file is never relied on. Both ends can
 //! read and write both queues: a hostile peer can take back or forge what it likes.
-//! **Not here:**
-//! fragments (`packet.rs`).
+//! **Not here:** fragments (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,8 +25,7 @@ use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 use crate::watcher::{WatchGuard, watch};
 
 /// One end.

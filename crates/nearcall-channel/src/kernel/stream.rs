@@ -22,8 +22,7 @@ use crate::error::{ReceiveError, SendError};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::transport::Transport;
-use crate::wait::{Deadline, WaitPolicy};
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
 
 /// The kernel objects of a stream, both ways.
 pub(crate) trait ByteStream: Send {

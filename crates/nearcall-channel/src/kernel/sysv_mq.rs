@@ -11,8 +11,7 @@
 //!
 //! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
 //! and sends one is broken. Both ends can read, write and remove both queues.
-//! **Not here:**
-//! fragments (`packet.rs`).
+//! **Not here:** fragments (`packet.rs`).
 
 use std::io;
 use std::sync::Arc;
@@ -35,8 +34,7 @@ use crate::kernel::{Attempt, FdPair, WaitStrategy};
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 use crate::watcher::{Cause, WatchGuard, watch};
 
 /// One end.

@@ -34,8 +34,7 @@ use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking};
 use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 use crate::watcher::{WatchGuard, watch};
 
 /// One end.

@@ -24,8 +24,7 @@ use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking, poll_interest};
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 use crate::watcher::{WatchGuard, watch};
 
 /// One end of a stream socket, unix or TCP.

@@ -6,8 +6,7 @@
 //! **Invariants:** one send and one receive are under way at most; a buffer that the kernel uses is
 //! not touched; what came in is judged in our own buffer. A fragment that did not go out in time
 //! stays under way, and nothing else is sent before it is done.
-//! **Not here:** the ring and its
-//! memory (`nearcall_os::uring`), whole messages (`channel.rs`).
+//! **Not here:** the ring and its memory (`nearcall_os::uring`), whole messages (`channel.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -29,8 +28,7 @@ use crate::limits::SPINS_PER_LIFE_CHECK;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::wait::{Deadline, SpinYield, WaitPolicy};
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
 
 /// One end.
 struct UringTransport {

@@ -34,8 +34,7 @@ use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::wait::{Deadline, SpinYield, WaitPolicy};
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
 
 /// One end.
 struct SpliceTransport {

@@ -14,8 +14,7 @@
 //! process may write it, and it names this machine; what it says is brought within limits. A file
 //! that does not count is passed over in silence: a library never prints. It is read once in a
 //! process.
-//! **Not here:** what follows from it (`spin/wake_up.rs`), how it is made
-//! (`nearcall-bench`).
+//! **Not here:** what follows from it (`spin/wake_up.rs`), how it is made (`nearcall-bench`).
 
 use std::ffi::OsString;
 use std::fmt;

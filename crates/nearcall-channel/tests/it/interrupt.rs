@@ -2,8 +2,7 @@
 //!
 //! **Invariants:** everything here runs in this process, an end in each of two threads; a sleep
 //! that nothing ends would end by its partner's leaving, as a failure.
-//! **Not here:** mechanisms
-//! that can be waited on (`conformance/readiness.rs`).
+//! **Not here:** mechanisms that can be waited on (`conformance/readiness.rs`).
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};

@@ -8,8 +8,7 @@
 //! ends share each eventfd and each queue, so a hostile peer can take our rings away, or fill our
 //! eventfd and make our ring wait. Asking before each ring would cost a system call; these
 //! mechanisms exist to be measured, so they do not ask and claim no isolation.
-//! **Not here:**
-//! announcing sleeps and choosing the end to ring (`doorbell.rs`).
+//! **Not here:** announcing sleeps and choosing the end to ring (`doorbell.rs`).
 
 use std::io;
 use std::marker::PhantomData;

@@ -23,8 +23,7 @@ use crate::settings::Settings;
 use crate::shm::Meet;
 use crate::shm::doorbell::futex::Futex;
 use crate::shm::doorbell::{Doorbell, Memory, SleepOn};
-use crate::wait::Deadline;
-use crate::wait::WaitPolicy;
+use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a socket pair, and the futex beside it.
 pub(crate) struct FutexOrFdDoorbell {

@@ -28,8 +28,7 @@ use crate::shm::Meet;
 use crate::shm::doorbell::{Doorbell, Memory};
 use crate::shm::layout::THREAD;
 use crate::sync::{Ordering, Own, fence};
-use crate::wait::Deadline;
-use crate::wait::WaitPolicy;
+use crate::wait::{Deadline, WaitPolicy};
 
 /// The signal that rings. Ignored by default, and programs that handle it expect false alarms.
 const RING: signal::Signal = signal::Signal::URG;

@@ -20,8 +20,7 @@ use crate::shm::layout::Capacity;
 use crate::shm::layout::monitor::MONITOR_BYTES;
 use crate::shm::monitor::{Condition, Monitor, nudge, rescue};
 use crate::transport::Transport;
-use crate::wait::Deadline;
-use crate::wait::{Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness};
 use crate::watcher::{Cause, WatchGuard, watch};
 
 /// One direction's memory, as one end sees it. All but `has_known_room` is called under the lock.

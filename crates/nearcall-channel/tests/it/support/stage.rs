@@ -2,8 +2,7 @@
 //!
 //! **Invariants:** when [`run`] returns or panics, the processes are dead and reaped; the second
 //! end dies with the first, which dies with the thread of the test.
-//! **Not here:** what happens
-//! inside those processes (`play.rs`).
+//! **Not here:** what happens inside those processes (`play.rs`).
 
 use std::io::Read;
 use std::path::PathBuf;
