@@ -119,6 +119,8 @@ pub(crate) fn connected(
     let timer = match Stamps::new(orders.tsc) {
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
+        #[cfg(test)]
+        Stamps::Scripted => "scripted",
     };
     let memory = locked::lock_for(orders);
     Line::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }

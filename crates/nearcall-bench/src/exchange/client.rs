@@ -315,6 +315,7 @@ mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
 
     use super::*;
+    use crate::exchange::stamps::SCRIPTED_NS;
     use crate::run::Kind;
 
     /// Takes everything and gives back nothing.
@@ -363,5 +364,55 @@ mod tests {
         let failure = latency(&mut Lazy, &job(Shape::Echo)).unwrap_err();
         assert!(failure.text.contains("empty reply"), "{}", failure.text);
         assert!(latency(&mut Lazy, &job(Shape::Sink)).is_ok());
+    }
+
+    /// Takes 20 us for each of the first 500 exchanges, and 1 us for each later one.
+    struct SlowStart {
+        exchanges: u64,
+    }
+
+    const SLOW_EXCHANGES: u64 = 500;
+
+    impl End for SlowStart {
+        fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+            let took_ns = if self.exchanges < SLOW_EXCHANGES { 20_000 } else { 1_000 };
+            self.exchanges += 1;
+            SCRIPTED_NS.set(SCRIPTED_NS.get() + took_ns);
+            Ok(Got::Message)
+        }
+
+        fn send_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive_empty(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+            Ok(false)
+        }
+    }
+
+    #[test]
+    fn no_exchange_of_a_slow_start_is_measured() {
+        let cell = CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Mechanism(Mechanism::ShmSpin),
+            shape: Shape::Echo,
+            message_bytes: 8,
+            wait: WaitPolicy::Spin,
+            scene: crate::cell::Scene::default(),
+        };
+        let (stamps, fault) = (Stamps::Scripted, Fault::None);
+        let job = Job { cell, seed: 1, budget_ns: 100_000_000, stamps, fault };
+        let measured = latency(&mut SlowStart { exchanges: 0 }, &job).unwrap();
+        assert_eq!(measured.first_message_ns, Some(20_000));
+        assert!(measured.warmup_samples >= SLOW_EXCHANGES && !measured.warmup_capped);
+        assert_eq!(measured.elapsed_ns, 1_000 * measured.messages, "a slow one was measured");
     }
 }

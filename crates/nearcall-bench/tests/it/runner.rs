@@ -12,6 +12,7 @@ use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
+use nearcall_bench::noise::Grade;
 use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
 use nearcall_bench::waits::{self, WaitsPlan};
@@ -219,9 +220,15 @@ fn a_slow_start_does_not_move_the_median() {
     let usual = bench(&plan, &hooks()).unwrap();
     let slow = bench(&plan, &Hooks { fault: Fault::SlowStart, ..hooks() }).unwrap();
     let (usual, slow) = (&usual.cells[0], &slow.cells[0]);
-    // Each slow exchange takes 20 µs longer: so does the first, and the median does not.
+    // Each slow exchange takes 20 µs longer: so does the first, and the median does not, unless the
+    // run itself says that something else had its CPUs, and that its medians are of no use. Then
+    // two ends that spin meet when the scheduler has them meet. That no slow exchange is measured,
+    // whatever the load, is tested with a clock of its own (`exchange/client.rs`).
     assert!(slow.first_message_ns.unwrap() >= 20_000.0);
-    assert!(p50(slow) < p50(usual) + 10_000.0, "{} and {}", p50(slow), p50(usual));
+    let is_of_use = |cell: &Cell| cell.grade != Some(Grade::D);
+    if is_of_use(usual) && is_of_use(slow) {
+        assert!(p50(slow) < p50(usual) + 10_000.0, "{} and {}", p50(slow), p50(usual));
+    }
 }
 
 #[test]
