@@ -258,7 +258,7 @@ fn a_loan_larger_than_the_limit_is_refused_with_the_limit() {
         let (_client, store) = store(&server, via);
         let refused = store.loan((4 << 20) + 1).unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(refused.message().contains("above the message limit of 4194304"), "{refused}");
+        assert!(refused.message().contains("above the limit of 4194304"), "{refused}");
         // One that just fits leaves no room for the message around it.
         let data = store.loan(4 << 20).unwrap().freeze();
         let refused = store.put(&Parcel { data, ..Parcel::default() }).unwrap_err();
