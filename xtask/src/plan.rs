@@ -207,7 +207,10 @@ fn program(facts: &Facts) -> [Command; 11] {
         study,
         cargo("timers", "run --release -- timers --quick --json").expect(json.clone()),
         cargo("profile", "run --release -- profile pipe --time 1s --json").expect(json),
-        generate.argument("--out-dir").argument(&generated).expect(Expect::Json { fields: GEN_FIELDS }),
+        generate
+            .argument("--out-dir")
+            .argument(&generated)
+            .expect(Expect::Json { fields: GEN_FIELDS }),
         cargo("thermostat", "run --example thermostat"),
     ]
 }
