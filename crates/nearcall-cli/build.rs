@@ -1,5 +1,5 @@
-//! Tells the program from which commit and by which compiler it was built, for `--version` and for
-//! the record of a run. Whatever cannot be found out is "unknown".
+//! Passes on the commit and the compiler of the build, for `--version` and for the record of a
+//! run. Whatever cannot be found out is "unknown".
 
 use std::env;
 use std::path::Path;

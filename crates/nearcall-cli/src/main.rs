@@ -1,7 +1,7 @@
 //! The program nearcall: its exit code, and nothing else.
 //!
-//! Arguments become a typed command in `args.rs`; each command is a file in `commands/`; results go out
-//! through `output.rs`.
+//! Arguments become a typed command in `args.rs`; each command is a file in `commands/`; results go
+//! out through `output.rs`.
 #![forbid(unsafe_code)]
 
 mod args;

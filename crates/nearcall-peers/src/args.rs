@@ -1,6 +1,7 @@
 //! The command line: arguments become a plan, results go to standard output.
 //!
-//! **Invariants:** exit code 0 if at least one row was measured, 1 if none was, 2 for a usage error.
+//! **Invariants:** exit code 0 if at least one row was measured, 1 if none was, 2 for a usage
+//! error.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

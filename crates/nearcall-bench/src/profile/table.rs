@@ -11,6 +11,7 @@ use crate::profile::result::{
 };
 use crate::report::lines::{Style, Writer};
 use crate::report::number;
+use crate::report::table::class_words;
 use crate::report::table::grid::{Align, Grid};
 use crate::run::PerEnd;
 
@@ -48,9 +49,10 @@ pub fn table(profile: &Profile, style: Style) -> String {
 
 fn head(out: &mut Writer, profile: &Profile) {
     let place = &profile.placement;
+    let class = class_words(&place.class);
     let cpus = match (place.client_cpu, place.server_cpu) {
-        (Some(client), Some(server)) => format!("CPUs {client} and {server} ({})", place.class),
-        _ => place.class.clone(),
+        (Some(client), Some(server)) => format!("CPUs {client} and {server} ({class})"),
+        _ => class,
     };
     let size = number::size(profile.message_bytes);
     let Profile { mechanism, shape, wait, .. } = profile;
@@ -300,7 +302,7 @@ mod tests {
         }
         let text = table(&invented(), Style::new(Some(100), false));
         for part in [
-            "pipe: echo of 1 KiB, both ends wait by block, CPUs 0 and 1 (same_llc)",
+            "pipe: echo of 1 KiB, both ends wait by block, CPUs 0 and 1 (cores of one cache)",
             "Round trip 9.88 µs (median of 12345, undisturbed, 95 %: 9.80 µs to 9.90 µs)",
             "0 to 2\n",
             "hardly ever, of other names: 1\n",

@@ -26,6 +26,8 @@ mod studies;
 mod traffic;
 mod waits;
 
+pub(crate) use cells::class_words;
+
 use super::lines::{Style, Writer};
 use crate::run::Run;
 

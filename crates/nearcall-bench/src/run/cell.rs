@@ -245,25 +245,25 @@ impl Definition {
         match self {
             Self::Rtt => (
                 "Round trip",
-                "closed_loop (one exchange at a time); from sending until the reply is there, \
+                "closed loop (one exchange at a time); from sending until the reply is there, \
                  not halved",
             ),
             Self::FromIntended => (
                 "Response time",
-                "open_loop (constant rate); from when the exchange was due until the reply is \
+                "open loop (constant rate); from when the exchange was due until the reply is \
                  there",
             ),
             Self::RttHalf => (
                 "Half a round trip",
-                "closed_loop (one exchange at a time); the round trip divided by two",
+                "closed loop (one exchange at a time); the round trip divided by two",
             ),
             Self::TwoRtt => (
                 "Two round trips",
-                "closed_loop; two round trips of a flag without payload, not halved",
+                "closed loop; two round trips of a flag without payload, not halved",
             ),
             Self::WholeBurst => (
                 "Burst",
-                "closed_loop (one burst at a time); from sending the first message until the reply \
+                "closed loop (one burst at a time); from sending the first message until the reply \
                  to all of them is there",
             ),
             Self::SetUp => {

@@ -138,12 +138,12 @@ fn every_cell_of_a_pace() {
 fn all_times_say_whether_their_loop_was_open_or_closed() {
     for run in [pace(), gap(), burst(), clients()] {
         assert!(
-            table(&run, PAGE).contains("closed_loop")
-                && details(&run, PAGE).contains("closed_loop")
+            table(&run, PAGE).contains("closed loop")
+                && details(&run, PAGE).contains("closed loop")
         );
     }
     assert!(
-        table(&pace(), PAGE).contains("open_loop") && details(&pace(), PAGE).contains("open_loop")
+        table(&pace(), PAGE).contains("open loop") && details(&pace(), PAGE).contains("open loop")
     );
 }
 

@@ -92,7 +92,7 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
     );
     for text in [short, full] {
         assert!(row(&text).contains("failed"), "{text}");
-        assert!(text.contains("closed_loop") && text.contains("open_loop"), "{text}");
+        assert!(text.contains("closed loop") && text.contains("open loop"), "{text}");
     }
 }
 
@@ -113,7 +113,7 @@ fn gaps_are_kept_and_say_what_the_client_does_in_them() {
         // What passes in a gap belongs to no exchange.
         assert!(cell.rtt_ns.as_ref().unwrap().min.unwrap() < 900_000);
     }
-    assert!(nearcall_bench::report::table::table(&run, PAGE).contains("closed_loop"));
+    assert!(nearcall_bench::report::table::table(&run, PAGE).contains("closed loop"));
 }
 
 #[test]

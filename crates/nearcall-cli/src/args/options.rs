@@ -121,7 +121,7 @@ pub(crate) struct BackgroundLoadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PmQosArgs {
     /// Keep CPUs out of sleep states by /dev/cpu_dma_latency, if permitted
-    #[arg(long, help_heading = DURATION)]
+    #[arg(long, help_heading = PLACEMENT)]
     pub(crate) pm_qos: bool,
 }
 

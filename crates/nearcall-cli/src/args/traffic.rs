@@ -24,8 +24,8 @@ pub(crate) struct OpenLoopArgs {
 
     /// Self-test: stall the server for this long, such as 100ms, again and again
     ///
-    /// The stalls take a tenth of the time. Under open_loop the p99 rises to about their length,
-    /// since all that was due meanwhile is late; under closed_loop neither median nor p99 shows
+    /// The stalls take a tenth of the time. In the open loop the p99 rises to about their length,
+    /// since all that was due meanwhile is late; in the closed loop neither median nor p99 shows
     /// it.
     #[arg(
         long,

@@ -73,7 +73,7 @@ fn merge(args: &MergeArgs) -> anyhow::Result<End> {
     report(&data, &arrivals, args.which.format.json)
 }
 
-/// Tells what became of each run.
+/// Prints the outcome of each run.
 fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
     let of = |outcome| arrivals.iter().filter(move |arrival| arrival.outcome == outcome);
     let counts = [Outcome::Added, Outcome::Duplicate, Outcome::Renamed].map(|o| of(o).count());

@@ -137,7 +137,7 @@ fn text(rows: &[Row], style: Style) -> String {
         for row in rows.iter().filter(|row| row.data_path == path.name()) {
             grid.row(cells(row));
             if !row.supported {
-                grid.paint(HEAD.len() - 1, Ink::Bad);
+                grid.paint(HERE, Ink::Bad);
             }
         }
     }
@@ -163,11 +163,12 @@ fn text(rows: &[Row], style: Style) -> String {
 
 fn cells(row: &Row) -> Vec<String> {
     let unit = row.capabilities.atomic_message_bytes_max;
-    let mut cells = vec![row.name.to_owned(), row.wake_up.to_owned(), row.waits.join(" ")];
+    let mut cells = vec![row.name.to_owned()];
     let can = |can: bool| if can { "yes" } else { number::MISSING }.to_owned();
     cells.extend(row.capabilities.in_columns().map(can));
     cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
     cells.push(if row.supported { "yes" } else { "no" }.to_owned());
+    cells.extend([row.wake_up.to_owned(), row.waits.join(" ")]);
     cells
 }
 
@@ -178,8 +179,6 @@ const NAME: usize = 16;
 
 const HEAD: [(&str, Align, usize); 14] = [
     ("", Align::Left, 0),
-    ("wake-up", Align::Left, 0),
-    ("waits", Align::Left, 0),
     ("event\nloop", Align::Right, 0),
     ("same\nCPU", Align::Right, 0),
     ("passes\nfds", Align::Right, 0),
@@ -191,10 +190,14 @@ const HEAD: [(&str, Align, usize); 14] = [
     ("leaves\nnothing", Align::Right, 0),
     ("unit", Align::Right, 0),
     ("here", Align::Left, 0),
+    ("wake-up", Align::Left, 0),
+    ("waits", Align::Text, 0),
 ];
 
+/// The column of whether the mechanism works here.
+const HERE: usize = 11;
+
 const LEGEND: [(&str, &str); 11] = [
-    ("waits", "how an end can wait; the default first"),
     ("event loop", "an end can wait for it in epoll (pollable)"),
     ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
     ("passes fds", "file descriptors can be sent over it (descriptor-passing)"),
@@ -205,6 +208,7 @@ const LEGEND: [(&str, &str); 11] = [
     ("kill-safe", "a kill leaves no lock taken or broken (kill-safe)"),
     ("leaves nothing", "if both ends are killed, nothing stays behind (nothing-left)"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
+    ("waits", "how an end can wait; the default first"),
 ];
 
 #[cfg(test)]

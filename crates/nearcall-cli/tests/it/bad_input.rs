@@ -20,7 +20,6 @@ fn check(folder: &Folder, (words, code, messages): Case) {
 
 #[test]
 fn usage_errors_end_with_2_and_name_what_is_accepted() {
-    let folder = Folder::new();
     let cases: &[Case] = &[
         (&["bnch"], 2, &["'bench'"]),
         (&["bench", "latncy"], 2, &["latncy", "'latency'"]),
@@ -56,7 +55,7 @@ fn usage_errors_end_with_2_and_name_what_is_accepted() {
             2,
             &["unknown mechanism `pip`", "did you mean `pipe`"],
         ),
-        (&["bench", "calls", "--client", "nobody"], 2, &["blocking, loop, same-loop"]),
+        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, same-loop"]),
         (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
         (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
@@ -80,6 +79,13 @@ fn usage_errors_end_with_2_and_name_what_is_accepted() {
             2,
             &["is not a duration; give a number with a unit"],
         ),
+    ];
+    check_usage_errors(cases);
+}
+
+#[test]
+fn usage_errors_of_other_commands_end_with_2_and_name_what_is_accepted() {
+    let cases: &[Case] = &[
         (&["show"], 2, &["RUN.json"]),
         (&["mechanisms", "--jsn"], 2, &["'--json'"]),
         (&["gen", "--out-dir", "."], 2, &["FILE.proto"]),
@@ -88,6 +94,13 @@ fn usage_errors_end_with_2_and_name_what_is_accepted() {
         (&["profile", "pipe", "--out", "."], 2, &["'--out-dir'"]),
         (&["doctor", "--color", "blue"], 2, &["auto, always, never"]),
     ];
+    check_usage_errors(cases);
+}
+
+/// Checks usage errors, none of which writes anything.
+#[track_caller]
+fn check_usage_errors(cases: &[Case]) {
+    let folder = Folder::new();
     cases.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     assert!(!folder.home().join(".local").exists(), "nothing was written");

@@ -83,7 +83,9 @@ fn calls_as_json_stand_beside_the_bare_channel() {
     for cell in remote {
         assert!(cell["call"]["ratio_to_bare"].as_f64().unwrap() > 0.0, "{cell}");
         assert!(cell["call"]["bare_ns"].as_f64().unwrap() > 0.0, "{cell}");
-        assert!(cell["call"]["ratio_to_bare_ci95"].is_array(), "{cell}");
+        // One launch has no interval, which is what is left where the time is over early.
+        let has_interval = cell["launches"].as_u64().unwrap() > 1;
+        assert_eq!(cell["call"]["ratio_to_bare_ci95"].is_array(), has_interval, "{cell}");
         assert!(["call", "one-way"].contains(&cell["shape"].as_str().unwrap()), "{cell}");
     }
     assert_eq!(document["bare"].as_array().unwrap().len(), cells.len() - 4);
@@ -231,7 +233,7 @@ fn a_pace_is_stored_and_can_be_shown() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let shown = folder.run(&["show", "pace.json"]);
     assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
-    for text in ["closed_loop: ", "open_loop: 1000 per second", "self-test: the server sleeps"] {
+    for text in ["closed loop: ", "open loop: 1000 per second", "self-test: the server sleeps"] {
         assert!(shown.stdout.contains(text), "{}", shown.stdout);
     }
     let json = folder.run(&["show", "--json", "pace.json"]);

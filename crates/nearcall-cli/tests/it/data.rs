@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::Folder;
 
-/// Stores a made-up run of a machine in the folder where the program runs.
+/// Stores a made-up run of a machine in the directory where the program runs.
 fn store(folder: &Folder, name: &str, machine: &str, started_unix_s: u64) {
     let mut machine = Machine {
         id: machine.to_owned(),

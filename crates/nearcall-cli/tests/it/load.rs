@@ -62,7 +62,7 @@ fn a_load_without_a_folder_to_write_in_is_told_and_the_rest_is_measured() {
     let words = "bench latency --mechanism pipe --size 8 --load io --launches 2 --time 2s --json";
     let mut command = folder.command(&words.split(' ').collect::<Vec<_>>());
     let stdout = folder.home().join("stdout");
-    command.env("TMPDIR", "/no/such/folder").stdout(File::create(&stdout).unwrap());
+    command.env("TMPDIR", "/no/such/directory").stdout(File::create(&stdout).unwrap());
     let mut child = Child::spawn(&mut command).unwrap();
     let status = child.wait(Some(Duration::from_secs(60))).unwrap().expect("it ends");
     assert_eq!(status.code(), Some(0));
@@ -70,7 +70,7 @@ fn a_load_without_a_folder_to_write_in_is_told_and_the_rest_is_measured() {
     let cell = &run["cells"][0];
     assert_eq!(cell["load"], "io");
     let reason = cell["load_achieved"]["not_reached"][0].as_str().unwrap();
-    assert!(reason.contains("cannot write in /no/such/folder"), "{reason}");
+    assert!(reason.contains("cannot write in /no/such/directory"), "{reason}");
     assert!(cell["tags"].as_array().unwrap().contains(&"load_not_reached".into()), "{cell}");
     assert!(cell["rtt_ns"]["p50"].as_f64().unwrap() > 0.0);
 }

@@ -1,4 +1,4 @@
-//! Runs the real program in an empty folder.
+//! Runs the real program in an empty directory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod advise;

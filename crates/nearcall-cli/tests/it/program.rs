@@ -1,4 +1,4 @@
-//! Starts the program in an empty folder of its own, and ends it if it hangs.
+//! Starts the program in an empty directory, and ends it if it hangs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nearcall_os::process::Child;
 
-/// An empty folder; gone when dropped.
+/// An empty directory; gone when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -71,7 +71,7 @@ impl Folder {
         }
     }
 
-    /// The program with these words, in the folder, without our terminal and settings.
+    /// The program with these arguments, in the directory, without our terminal and settings.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nearcall"));
         command.args(words).current_dir(self.path()).stdin(Stdio::null());

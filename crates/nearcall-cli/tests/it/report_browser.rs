@@ -35,7 +35,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens a file of `folder`, and leaves nothing behind but in it.
+/// Opens a file of the directory, and leaves nothing behind but in it.
 fn open(browser: &Path, folder: &Folder, name: &str) -> Seen {
     let (stdout, stderr) = (folder.home().join("dom"), folder.home().join("log"));
     let mut command = Command::new(browser);

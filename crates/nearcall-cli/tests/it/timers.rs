@@ -47,9 +47,10 @@ fn the_clocks_as_a_table_stand_beside_the_studies() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_told_before_measuring() {
-    let ended = Folder::new().run(&["timers", "--out", "no/such/folder.json"]);
+    let ended = Folder::new().run(&["timers", "--out", "no/such/directory.json"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
-    assert!(ended.stderr.starts_with("error: cannot store in no/such/folder.json: "), "{ended:?}");
+    let start = "error: cannot store in no/such/directory.json: ";
+    assert!(ended.stderr.starts_with(start), "{ended:?}");
 }
 
 #[test]

@@ -182,7 +182,7 @@ const VERDICT_COLUMN: usize = 3;
 
 const LEGEND: &str = "value: what is judged: the median of the ratios to the floor, a ratio for \
                       each round of launches, or the figure itself; measured, floor: medians over \
-                      launches, closed_loop, the same run; ?: the interval includes the budget; as \
+                      launches, closed loop, the same run; ?: the interval includes the budget; as \
                       usual: with the default wait policy; 100 idle connections: opened by the \
                       client's process, greeted, silent; launches: the value of each round, of a \
                       row that falls short.";

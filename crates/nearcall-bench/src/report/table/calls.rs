@@ -143,9 +143,9 @@ impl Key {
 
     fn title(self) -> String {
         match self {
-            Self(0, 0) => "Empty call: round trip, not halved, closed_loop".to_owned(),
+            Self(0, 0) => "Empty call: round trip, not halved, closed loop".to_owned(),
             Self(0, bytes) => format!(
-                "Call with {} there, nothing back: round trip, not halved, closed_loop",
+                "Call with {} there, nothing back: round trip, not halved, closed loop",
                 number::size(bytes)
             ),
             Self(_, bytes) => format!(
@@ -323,7 +323,7 @@ const FULL_HEAD: [(&str, Align, usize); 10] = [
     ("grade", Align::Grade, 5),
 ];
 
-const LEGEND: &str = "call: median, closed_loop, the server does no work; bare: the same bytes \
+const LEGEND: &str = "call: median, closed loop, the server does no work; bare: the same bytes \
                       (header and argument there, header back) by the same mechanism, each end waiting the same \
                       way, in the same processes; ratio: call to bare, of the same launch; wait: \
                       client/server where they differ; 1-way and sizes: the ratio for one-way calls \

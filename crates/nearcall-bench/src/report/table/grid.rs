@@ -164,7 +164,12 @@ impl Grid {
             }
         }
         blocks.iter_mut().for_each(|block| block.sort_unstable());
-        blocks.into_iter().map(|block| (block, layout.clone())).collect()
+        let fit = |block: Vec<usize>| {
+            // One column beside the first ones may need a narrower gap.
+            let gap = if self.used(&block, &layout) > room { 1 } else { layout.gap };
+            (block, Layout { gap, ..layout.clone() })
+        };
+        blocks.into_iter().map(fit).collect()
     }
 
     /// The columns that the text beside rows takes: `most`, or what it and its name need.

@@ -170,13 +170,12 @@ fn print_classes(out: &mut Writer, cells: &[&Cell]) {
         let at = |ns: f64, cell: &Cell| format!("{} {}", number::time(ns), arrow(cell));
         let widest = found.iter().filter_map(|(_, cell)| width(cell)).reduce(f64::max);
         grid.row(vec![
-            class.to_owned(),
+            meaning.to_owned(),
             found.len().to_string(),
             stats::median(&times).map_or_else(|| MISSING.to_owned(), number::time),
             at(*low, lowest),
             at(*high, highest),
             spread(Some(1.0), widest.map(|half| [1.0 - half, 1.0 + half])),
-            meaning.to_owned(),
         ]);
     }
     grid.print(out);
@@ -202,17 +201,16 @@ fn is_disturbed(cell: &Cell) -> bool {
     cell.grade == Some(Grade::D)
 }
 
-const CLASSES_HEAD: [(&str, Align, usize); 7] = [
-    ("class", Align::Left, 10),
+const CLASSES_HEAD: [(&str, Align, usize); 6] = [
+    ("class", Align::Left, 17),
     ("pairs", Align::Right, 5),
     ("median", Align::Right, 7),
     ("lowest", Align::Right, 14),
     ("highest", Align::Right, 14),
     ("± 95 %", Align::Right, 6),
-    ("", Align::Text, 0),
 ];
 
-const LEGEND: &str = "median round trip, not halved, closed_loop; row: the client's CPU, column: \
+const LEGEND: &str = "median round trip, not halved, closed loop; row: the client's CPU, column: \
                       the server's. – was not measured: an end that spins cannot share a CPU. D: \
                       grade D. Classes: the median of their pairs, the pairs at both ends, the \
                       widest interval of a pair.";

@@ -324,10 +324,10 @@ const WAITS: [(&str, &str); 4] = [
 const FLOORS: &str = "floors: the same exchange without nearcall";
 
 const LEGEND_LATENCY: &str = "echo: median round trip with the same size back; sink: with an empty \
-                              reply; not halved, closed_loop.";
+                              reply; not halved, closed loop.";
 
 const LEGEND_HALF: &str = "echo: half the median round trip with the same size back; sink: with an \
-                           empty reply; closed_loop.";
+                           empty reply; closed loop.";
 
 const LEGEND_THROUGHPUT: &str = "one way: the rate that the consumer has confirmed.";
 

@@ -139,7 +139,7 @@ const HEAD: [(&str, Align, usize); 8] = [
 const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \
                       median over launches; here: the median of the typical launch, or the rate, and its \
                       95 % interval; ratio: this machine by the paper's statistic to the paper. \
-                      closed_loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
+                      closed loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
                       interval straddles the bound.";
 
 /// The crossovers of X02 have more to tell than any other; a file may claim more.

@@ -140,8 +140,8 @@ fn print_pace(out: &mut Writer, run: &Run) {
     let mut grid = Grid::new(&PACE_HEAD);
     for group in rates.into_iter().take(GROUPS_MAX) {
         grid.heading(match group {
-            None => "closed_loop: each exchange begins when the one before has ended".to_owned(),
-            Some(rate) => format!("open_loop: {rate} per second, from when each was due"),
+            None => "closed loop: each exchange begins when the one before has ended".to_owned(),
+            Some(rate) => format!("open loop: {rate} per second, from when each was due"),
         });
         for cell in run.cells.iter().filter(|cell| rate(cell) == group).take(ROWS_MAX) {
             grid.row(pace_row(cell));
@@ -337,7 +337,7 @@ const CLIENTS_HEAD: [(&str, Align, usize); 9] = [
     ("grade", Align::Grade, 5),
 ];
 
-const CLIENTS_LEGEND: &str = "closed_loop: each client makes an empty call as soon as its last one \
+const CLIENTS_LEGEND: &str = "closed loop: each client makes an empty call as soon as its last one \
                               has returned. Every client is a thread of one process with a \
                               connection of its own, all on the client's CPU; the server is one \
                               event loop, which does no work. calls: of all clients together; \
@@ -377,22 +377,22 @@ const PACE_HEAD: [(&str, Align, usize); 9] = [
     ("grade", Align::Grade, 5),
 ];
 
-const PACE_LEGEND: &str = "closed_loop: from sending until the reply is there; what holds up one \
-                           exchange delays the next and is counted once. open_loop: from when an \
+const PACE_LEGEND: &str = "closed loop: from sending until the reply is there; what holds up one \
+                           exchange delays the next and is counted once. open loop: from when an \
                            exchange was due, so what holds it up is counted for all that were due \
                            meanwhile; the client has one under way at a time and makes up for the \
                            others after it. service: from when it did begin. failed: fewer than \
                            99.9 % began in time, and the rate that was reached. CPU: of both ends \
-                           per message, of the client in open_loop within exchanges only.";
+                           per message, of the client in open loop within exchanges only.";
 
-const GAP_LEGEND: &str = "closed_loop: one exchange at a time, and the gap between its end and the \
+const GAP_LEGEND: &str = "closed loop: one exchange at a time, and the gap between its end and the \
                           beginning of the next. A round trip counts from when it begins, after \
                           the client has woken up; the server waits all the while as it always \
                           does. b: the client is busy until the gap is over, since no sleep is \
                           that short; s: it sleeps, and wakes up as late as stands there. CPU: \
                           within exchanges, of the server also while it waits.";
 
-const BURST_LEGEND: &str = "closed_loop: one burst at a time. Its messages are sent right after \
+const BURST_LEGEND: &str = "closed loop: one burst at a time. Its messages are sent right after \
                             each other, the server reads all of them and replies once, without \
                             payload; a burst that has no room in the channel holds up the client until the \
                             server has read some of it. A burst of one is a round trip.";

@@ -198,7 +198,7 @@ const REST_HEAD: [(&str, Align, usize); 6] = [
     ("private", Align::Right, 8),
 ];
 
-const LEGEND: &str = "median, p99: open_loop at a constant rate, from when a call should have \
+const LEGEND: &str = "median, p99: open loop at a constant rate, from when a call should have \
                       begun until it has returned; behind: not all calls began in time, and the \
                       rate that was reached; client, server: CPU time per call, of the client \
                       within calls only; ratio, CPU: in a row of adaptive its median to that of \
