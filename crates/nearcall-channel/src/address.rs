@@ -141,7 +141,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Clients that may wait to be accepted; more are told that nobody listens right now.
+/// Clients that may wait to be accepted; a further one is refused as if there were no listener.
 const BACKLOG: u16 = 128;
 
 impl Address {

@@ -36,7 +36,7 @@ pub const FRAGMENT_BYTES: usize = 16 << 10;
 
 /// How long one end waits for the other's next handshake packet.
 ///
-/// Generous for a loaded machine, short enough that a silent stranger does not keep a slot.
+/// Generous for a loaded machine, short enough that a silent process does not keep a slot.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
@@ -56,7 +56,8 @@ pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
 pub const PASSED_DESCRIPTORS_MAX: usize = 16;
 
 /// Most descriptors that an end keeps for its user while it looks for segments behind them; a
-/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. Who has passed more makes no more segments.
+/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. An end whose peer keeps more unread cannot
+/// make further segments.
 ///
 /// A sixteenth of the usual limit of 1,024 open descriptors.
 pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;

@@ -21,9 +21,9 @@
 //! }
 //! ```
 //!
-//! **Invariants:** what is found in the first looks costs no clock and no system call; spinning in
-//! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
-//! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
+//! **Invariants:** what is found in the first looks costs no clock and no system call; spinning
+//! without result takes no larger share of the time than the user allows; on a machine of one CPU
+//! no end spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
 //! what an end may use says nothing of where the other one runs.
 //! **Not here:** what was learned (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`),
 //! looking and sleeping (whoever waits).

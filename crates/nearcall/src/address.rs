@@ -1,6 +1,6 @@
 //! Where a server is, and how to talk to it: an address with its parameters.
 //!
-//! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime
+//! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST][#INSTANCE]`. A place is a `NAME` in the runtime
 //! directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of
 //! the same event loop. `#INSTANCE` names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
@@ -164,7 +164,7 @@ impl Address {
             _ => {
                 return Err(format!(
                     "unknown parameter `{parameter}`: there are `via=MECHANISM`, `wait=POLICY` \
-                     and `trust=WHOM`"
+                     and `trust=TRUST`"
                 ));
             }
         }

@@ -17,7 +17,7 @@ use crate::peer::Peer;
 /// that did so would break this process. Say it with `?trust=` in an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Trust {
-    /// Nobody: everything is copied once. The default.
+    /// No peer is trusted: everything is copied once. The default.
     #[default]
     No,
     /// A process of the same user id, by the kernel.
@@ -37,7 +37,8 @@ impl Trust {
         }
     }
 
-    /// Whether this peer is trusted. Nobody on another machine shares memory.
+    /// Returns whether this peer is trusted. A peer on another machine never is: it shares no
+    /// memory.
     pub(crate) fn covers(self, peer: &Peer) -> bool {
         match (self, peer) {
             (Self::No, _) | (_, Peer::Remote(_)) => false,

@@ -63,7 +63,7 @@ impl Echo for Keeper {
     }
 }
 
-/// One spins; the others wait in slices, because a condition variable tells of no death.
+/// One spins; the others wait in slices, because a condition variable reports no death.
 const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
 
 /// A server, a client in a loop and a client that waits for an answer, all idle.

@@ -443,7 +443,7 @@ impl Incoming {
     ) -> Result<Option<usize>, ReceiveError> {
         let (message_bytes, step, fragment) = self.next(transport, deadline)?;
         if step == Step::Aborted {
-            // Nobody has heard of this message, so nobody needs to hear of its end.
+            // The user has seen nothing of this message, so its end is not reported either.
             return Ok(None);
         }
         Ok(self.hand_out(transport, fragment, message_bytes, deadline, streams))

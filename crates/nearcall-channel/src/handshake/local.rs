@@ -180,7 +180,7 @@ fn settings(
     buffer_bytes: u32,
 ) -> Result<Settings, HandshakeError> {
     let credentials = socket::peer_credentials(control.as_fd())?;
-    // Older kernels have no SO_PEERPIDFD; the control line's hang-up still tells of death.
+    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death.
     let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
     let peer =
         PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };

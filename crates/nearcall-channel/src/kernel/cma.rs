@@ -15,9 +15,9 @@
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer told when it opened; bytes are used only if the process that
 //! they came from is still the peer. The bytes stay with the sender until they are read. If its
-//! process ends, what it had sent and nobody had read is lost. If it closes, its pages stay for a
+//! process ends, what it had sent and the receiver had not read is lost. If it closes, its pages stay for a
 //! while (`Drop` below).
-//! **Not here:** telling the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
+//! **Not here:** exchanging the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,7 +62,7 @@ struct CmaTransport {
     freed: (u16, usize),
     liveness: Arc<PeerLiveness>,
     pidfd: Option<Arc<OwnedFd>>,
-    /// Closing waits for nobody.
+    /// Closing does not wait for the reader.
     abandoned: bool,
     _watch: WatchGuard,
 }
@@ -94,7 +94,8 @@ impl CmaTransport {
         peer: PeerMemory,
         settings: &Settings,
     ) -> io::Result<Self> {
-        // The socket tells of the end itself; this tells in time that the number may be reused.
+        // The socket reports the end itself; this reports in time that the process number may be
+        // reused.
         let guard = watch(settings, |_| {})?;
         // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
         // which is not over yet, would fail.
@@ -127,7 +128,7 @@ impl CmaTransport {
         match self.line.receive(deadline) {
             Ok(()) => {}
             Err(ReceiveError::PeerGone) => {
-                // A closing peer keeps its pages until it hears what was read.
+                // A closing peer keeps its pages until it knows what was read.
                 let _ = self.report_frees(Deadline::NOW);
                 return Err(ReceiveError::PeerGone);
             }

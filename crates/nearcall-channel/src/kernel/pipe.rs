@@ -1,7 +1,7 @@
 //! Two anonymous pipes, one for each direction.
 //!
 //! **Invariants:** each end holds one reading and one writing descriptor and nothing of the
-//! other's, so the end of file tells of the other end's death.
+//! other's, so the end of file reports the death of the other end.
 //! **Not here:** fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
 //! (`vmsplice.rs`).
 

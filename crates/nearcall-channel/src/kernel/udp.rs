@@ -10,7 +10,7 @@
 //! more than the bytes (`truesize`); so both ends count the same upper bound of that charge
 //! ([`cost`]), and the sender keeps what is on its way below half of the receiver's real buffer.
 //! The receiver acknowledges each quarter of that window: fewer packets than one each, and before
-//! the sender, who has three quarters left, can run out. An idle connection sends nothing.
+//! the sender can use up the other three quarters. An idle connection sends nothing.
 //!
 //! **Invariants:** acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
 //! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
@@ -148,7 +148,7 @@ impl Inward {
         self.taken += cost(bytes);
         if self.taken - self.told >= self.window / 4 {
             // If it fails, the next packet brings the next try; if the other end is gone, the
-            // next receive tells.
+            // next receive reports it.
             if let Ok(Some(_)) = socket::try_send(&*self.socket, &self.taken.to_le_bytes()) {
                 self.told = self.taken;
             }

@@ -381,7 +381,7 @@ impl Transport for UringTransport {
     }
 
     fn arm(&mut self, interest: Interest) -> bool {
-        // After an error the next attempt tells it.
+        // After an error the next attempt returns it.
         self.try_arm(interest).unwrap_or(false)
     }
 }

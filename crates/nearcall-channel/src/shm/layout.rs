@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload. LAP
-//! tells a word from the one that stood there a lap ago.
+//! distinguishes a word from the one that stood there a lap ago.
 //! Words of different writers are 128 bytes apart, because x86 fetches lines in pairs.
 //!
 //! **The lane** ([`lane`]) holds the fragments of long messages, **the counts** are the page in
@@ -136,7 +136,7 @@ pub(crate) const FRAMES: usize = size_of::<Layout>();
 
 const VERSION: usize = offset_of!(Header, version);
 const RING_BYTES: usize = offset_of!(Header, ring_bytes);
-/// Not zero: the owner never sleeps, so nobody needs to look at its sleep word.
+/// Not zero: the owner never sleeps, so the other end need not look at its sleep word.
 const FLAGS: usize = offset_of!(Header, flags);
 
 const _: () = assert!(SLEEP == 128 && BELL == 256 && CONSUMED == 384 && FRAMES == 512);

@@ -5,15 +5,15 @@
 //! taken forever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
 //! also waits for dead waiters of an earlier group. What is done about it:
 //! - each variable has one waiter only, so that a signal never waits for a dead one;
-//! - a wait lasts at most [`MONITOR_SLICE`], so that nobody needs to be woken to learn of a death;
-//! - once the other end is gone nobody waits or signals any more;
+//! - a wait lasts at most [`MONITOR_SLICE`], so that no waiter needs a wake-up to notice a death;
+//! - once the other end is gone this end neither waits nor signals any more;
 //! - who is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed by the
 //!   watcher: it makes the variables anew and wakes everybody in them ([`rescue`]). The standard
 //!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
 //!   used again.
 //!
 //! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
-//! hang in a variable that the other end broke, so it is given by a thread that nobody waits for,
+//! hang in a variable that the other end broke, so it is given by a thread that is not waited for,
 //! one at a time; then the end of the slice is what interrupts.
 //!
 //! **Invariants:** a death is noticed within `MONITOR_SLICE`, or `MONITOR_STUCK` and a few
@@ -109,7 +109,7 @@ impl Monitor {
                 }
                 return Ok(Some(found));
             }
-            // Nobody publishes while we hold the lock, so what was sent before a death was seen.
+            // No end publishes while we hold the lock, so what was sent before a death was seen.
             if self.liveness.is_gone() || self.liveness.is_interrupted() || deadline.has_passed() {
                 return Ok(None);
             }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// What the watcher does after a death, until `done`.
-    fn nag(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
+    fn retry_wake(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
         let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;
         liveness.set_gone();
@@ -336,7 +336,7 @@ mod tests {
                 clock::spin_hint();
             }
             region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
-            nag(&region, &liveness, || waiter.is_finished());
+            retry_wake(&region, &liveness, || waiter.is_finished());
             assert_eq!(waiter.join().unwrap(), None);
         });
     }
@@ -358,7 +358,7 @@ mod tests {
             while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {
                 clock::spin_hint();
             }
-            nag(&region, &liveness, || signaller.is_finished());
+            retry_wake(&region, &liveness, || signaller.is_finished());
             assert_eq!(signaller.join().unwrap(), Some(5));
         });
     }

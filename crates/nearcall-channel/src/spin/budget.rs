@@ -1,7 +1,7 @@
 //! What a waiter has learned: whether spinning pays, and what it may still cost. No clock.
 //!
 //! A score goes up when a spin finds something and down twice as fast when it was without result.
-//! At zero nobody spins. Then waits that slept are watched: those that would have ended within a
+//! At zero there is no spinning. Then waits that slept are watched: those that would have ended within a
 //! spin are counted, and after some of them one spin is tried. Each such trial that fails doubles
 //! the number of waits before the next. So
 //! - waits that are long cost nothing but the first few spins, since none of them is short;
@@ -25,7 +25,7 @@ pub(super) struct SpinBudget {
     /// What flows into the balance of each 100 ns.
     percent: u64,
     /// What may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
-    purse_ns: u64,
+    balance_ns: u64,
     /// When the balance was last filled; zero before the first time.
     filled_ns: u64,
     /// Above zero: spin.
@@ -41,7 +41,7 @@ impl SpinBudget {
         Self {
             limit_ns,
             percent: percent.into(),
-            purse_ns: limit_ns.saturating_mul(BALANCE_SPINS_MAX),
+            balance_ns: limit_ns.saturating_mul(BALANCE_SPINS_MAX),
             filled_ns: 0,
             score: SCORE_FIRST,
             until_trial: 1,
@@ -52,7 +52,7 @@ impl SpinBudget {
     /// Returns how long to spin now.
     #[inline]
     pub(super) fn limit_ns(&self) -> u64 {
-        let pays = self.score > 0 && self.purse_ns >= self.limit_ns;
+        let pays = self.score > 0 && self.balance_ns >= self.limit_ns;
         if pays || self.limit_ns == u64::MAX { self.limit_ns } else { 0 }
     }
 
@@ -64,7 +64,7 @@ impl SpinBudget {
     /// From now on spins are so long at most.
     pub(super) fn set_limit_ns(&mut self, limit_ns: u64) {
         self.limit_ns = limit_ns;
-        self.purse_ns = self.purse_ns.min(limit_ns.saturating_mul(BALANCE_SPINS_MAX));
+        self.balance_ns = self.balance_ns.min(limit_ns.saturating_mul(BALANCE_SPINS_MAX));
     }
 
     /// A spin found something.
@@ -98,7 +98,7 @@ impl SpinBudget {
     /// Pays for a spin that gave nothing.
     pub(super) fn debit(&mut self, now_ns: u64, spun_ns: u64) {
         self.credit(now_ns);
-        self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
+        self.balance_ns = self.balance_ns.saturating_sub(spun_ns);
     }
 
     /// Fills the balance with the share of the time since the last filling.
@@ -107,7 +107,7 @@ impl SpinBudget {
             let since_ns = now_ns.saturating_sub(self.filled_ns);
             let share_ns = (since_ns / 100).saturating_mul(self.percent);
             let full_ns = self.limit_ns.saturating_mul(BALANCE_SPINS_MAX);
-            self.purse_ns = self.purse_ns.saturating_add(share_ns).min(full_ns);
+            self.balance_ns = self.balance_ns.saturating_add(share_ns).min(full_ns);
         }
         self.filled_ns = now_ns;
     }

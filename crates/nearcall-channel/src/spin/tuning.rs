@@ -72,7 +72,7 @@ debug_as_display!(Unusable);
 fn malformed(line: usize) -> String {
     match line {
         0 => "lacks machine or wake_up_ns".to_owned(),
-        line => format!("line {line} makes no sense"),
+        line => format!("line {line} cannot be parsed"),
     }
 }
 
@@ -291,15 +291,15 @@ mod tests {
         let huge = u64::MAX.to_string();
         assert_eq!(of(&huge, &huge), Ok((WAKE_UP_NS_MAX, Some(SPIN_NS_MAX))));
         for bad in ["-1", "5us", "", "1e9", "99999999999999999999"] {
-            assert_eq!(of(bad, "0"), Err("line 3 makes no sense".to_owned()), "{bad}");
+            assert_eq!(of(bad, "0"), Err("line 3 cannot be parsed".to_owned()), "{bad}");
         }
     }
 
     #[test]
     fn what_is_no_tuning_is_refused_with_its_line() {
         let refused = |text: &str| Tuning::parse(text).unwrap_err().to_string();
-        assert_eq!(refused("nearcall.tuning/2\n"), "line 1 makes no sense");
-        assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 makes no sense");
+        assert_eq!(refused("nearcall.tuning/2\n"), "line 1 cannot be parsed");
+        assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 cannot be parsed");
         assert_eq!(refused("nearcall.tuning/1\nmachine = m\n"), "lacks machine or wake_up_ns");
         assert_eq!(refused(""), "lacks machine or wake_up_ns");
     }
@@ -310,13 +310,13 @@ mod tests {
             own_path_by(&|name| match name {
                 VARIABLE => named.map(OsString::from),
                 "XDG_CONFIG_HOME" => Some(config.into()),
-                _ => Some("/folder".into()),
+                _ => Some("/home".into()),
             })
         };
         assert_eq!(path(Some(""), "/config"), None);
         assert_eq!(path(Some("own"), "/config"), Some("own".into()));
         assert_eq!(path(None, "/config"), Some("/config/nearcall/tuning.conf".into()));
-        assert_eq!(path(None, "config"), Some("/folder/.config/nearcall/tuning.conf".into()));
+        assert_eq!(path(None, "config"), Some("/home/.config/nearcall/tuning.conf".into()));
     }
 
     #[test]
@@ -330,15 +330,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_file_counts_only_if_it_is_ours_and_of_this_machine() {
-        let folder = env::temp_dir().join(format!("nearcall-tuning-{}", process::pid()));
-        fs::create_dir(&folder).unwrap();
-        let path = folder.join(FILE);
+        let dir = env::temp_dir().join(format!("nearcall-tuning-{}", process::pid()));
+        fs::create_dir(&dir).unwrap();
+        let path = dir.join(FILE);
         let reason = || read(&path).map_err(|error| error.to_string());
         let good = Tuning { machine: machine(), wake_up_ns: 6_000, spin_ns: None };
         assert!(reason().unwrap_err().starts_with("cannot be read"));
         fs::write(&path, good.to_string()).unwrap();
         assert_eq!(reason(), Ok(good.clone()));
-        assert_eq!(load(&[folder.join("none"), path.clone()]), Some(good.clone()));
+        assert_eq!(load(&[dir.join("none"), path.clone()]), Some(good.clone()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(reason(), Err("cannot be trusted: others may write it".to_owned()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(reason(), Err("is of another machine: abacus".to_owned()));
         fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(reason().unwrap_err().starts_with("cannot be read"));
-        let of_folder = read(&folder).unwrap_err().to_string();
-        assert_eq!(of_folder, "cannot be trusted: it is no file");
-        fs::remove_dir_all(&folder).unwrap();
+        let of_dir = read(&dir).unwrap_err().to_string();
+        assert_eq!(of_dir, "cannot be trusted: it is no file");
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

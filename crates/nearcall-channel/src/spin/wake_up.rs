@@ -26,7 +26,7 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) cost_ns: u64,
-    /// How many CPUs there are for us; more than one, as long as nobody has looked.
+    /// Number of CPUs that this process may use; taken as more than one until it is looked up.
     pub(super) cpus: u32,
     /// How long to spin, where that is stored.
     pub(super) spin_ns: Option<u64>,

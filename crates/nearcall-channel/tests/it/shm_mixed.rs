@@ -297,7 +297,7 @@ fn a_tiny_dev_shm_does_not_matter() {
 /// Calls of each pair.
 const ROUNDS: u64 = 60;
 
-/// After so long nobody may take a dead end for a living one.
+/// Longest time after which a dead end may still be taken for a living one.
 const DEATH_NOTICED_MAX: Duration = Duration::from_millis(500);
 
 /// Messages of each stream.

@@ -1,7 +1,7 @@
 //! Peers that break the rules: one test for each attack, named after it.
 //!
-//! Always true: the answer is the error that names the misdeed, the connection is closed, and calls
-//! that were open end once. Nothing panics.
+//! **Invariants:** the answer is the error that names the violation, the connection is closed, and
+//! calls that were open end once. Nothing panics.
 //! Not here: peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
 use nearcall_wire::{
@@ -454,7 +454,7 @@ fn a_flood_of_calls_while_nothing_can_be_sent() {
         }
     }
     assert_eq!(victim.poll_transmit(), Some(Frame::GoAway.encode()));
-    assert_eq!(victim.poll_transmit(), None, "nobody wants the errors any more");
+    assert_eq!(victim.poll_transmit(), None, "the errors are not needed any more");
 }
 
 /// Right and wrong frames at random: no panic, and what was open ends.

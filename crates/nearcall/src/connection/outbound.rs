@@ -18,7 +18,7 @@ pub(super) trait OutboundMessage {
     /// Why the protocol may refuse it.
     type Refused;
 
-    /// Tells the protocol.
+    /// Registers the message with the protocol.
     fn prepare(&self, protocol: &mut Protocol) -> Result<Self::Prepared, Self::Refused>;
 
     /// Its header. Written where it is needed: headers that move cost more than making them.

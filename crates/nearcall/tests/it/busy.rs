@@ -1,4 +1,4 @@
-//! Connections that a loop spins over because they were busy lately: nobody else is forgotten.
+//! Connections that a loop spins over because they were busy lately: no other is forgotten.
 //! And large messages: what is kept of them, and that they pass a loop in parts.
 
 use std::cell::RefCell;

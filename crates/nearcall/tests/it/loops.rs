@@ -320,7 +320,7 @@ fn oneways_within_a_loop_are_served_later() {
     assert_eq!(service.notes.get(), 0, "they are not calls of a function");
     event_loop.next(Deadline::NOW).unwrap();
     assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
-    // Nobody takes more than a channel would hold.
+    // No server takes more than a channel would hold.
     let refused = Cell::new(None);
     for _ in 0..100_000 {
         if let Err(status) = echo.note(&words(0)) {

@@ -1,7 +1,7 @@
-//! Loans: passed by reference to who trusts, copied once to who does not, given back by both.
+//! Loans: passed by reference to a peer that trusts, copied once to another, given back by both.
 //!
-//! Always true: whether bytes were copied is seen by where they lie, not by how long it took.
-//! Not here: peers that break the rules (`zero_copy/hostile.rs`).
+//! **Invariants:** whether bytes were copied is seen by where they lie, not by how long it took.
+//! **Not here:** peers that break the rules (`zero_copy/hostile.rs`).
 
 mod hostile;
 pub(crate) mod kept;
@@ -327,7 +327,7 @@ fn a_server_shows_what_it_lends() {
     drop(kept);
 }
 
-/// Tells what the server knows of its connection.
+/// Reports what the server knows of its connection.
 struct Mirror {
     server: Server,
 }

@@ -19,7 +19,7 @@ use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::wait::{Deadline, SpinYield, WaitPolicy};
 
-/// What one end tells the other.
+/// A record that one end sends to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     /// So many fragments of the receiver of this record were read since the last one.

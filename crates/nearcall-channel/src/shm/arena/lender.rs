@@ -148,7 +148,7 @@ impl Lender {
     pub fn find(&self, memory: &[u8]) -> Option<Place> {
         let start = memory.as_ptr().addr();
         let known = self.slots.iter().enumerate();
-        // Nobody has a slice of a slot but by a loan of it.
+        // A slice of a slot exists only through a loan of it.
         let (number, slot) = known
             .filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
             .find(|(_, slot)| slot.addresses.contains(&start))?;
@@ -261,7 +261,7 @@ impl Lender {
     /// Looks at what the borrower is done with by now.
     fn look_at_counts(&mut self) {
         if self.counts.is_none() && self.tallies.iter().any(|tally| tally.passes != 0) {
-            // Whoever waits for a message hears of what goes wrong here.
+            // An error here is reported by the next receive of a message.
             let _ = self.control.take_packets(|inbox| inbox.counts().is_some());
             self.counts = self.control.inbox().segments.counts().cloned();
         }

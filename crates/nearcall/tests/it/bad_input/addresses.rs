@@ -1,4 +1,4 @@
-//! Places that are no places, where nobody is, or somebody else.
+//! Addresses that are invalid, that have no listener, or that belong to another server.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What the spinning of a loop, and messages that come in parts, must not lose.
 //!
-//! Always true: a loss shows as a call that does not end in time.
+//! **Invariants:** a loss shows as a call that does not end in time.
 
 use std::thread;
 
