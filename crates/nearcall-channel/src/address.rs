@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_says_why() {
+    fn a_bad_address_is_refused_with_the_reason() {
         let check = |text: &str, why: &str| {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

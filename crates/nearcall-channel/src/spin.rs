@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn a_share_of_nothing_never_spins_and_a_whole_cpu_spins_for_ever() {
+    fn a_share_of_nothing_never_spins_and_a_whole_cpu_always_spins() {
         let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(100))), 1_000_000);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn a_spin_is_as_long_as_a_few_wake_ups_or_as_the_user_says_and_nothing_on_one_cpu() {
+    fn a_spin_is_as_long_as_a_few_wake_ups_or_as_set_and_nothing_on_one_cpu() {
         let known = |cpus| Known { cost_ns: 7_000, cpus, spin_ns: None };
         let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };
         let micro = Some(Duration::from_micros(1));

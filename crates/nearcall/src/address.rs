@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_says_what_is_wrong() {
+    fn a_bad_address_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "it is empty"),
             ("x?via=telepathy", "unknown mechanism `telepathy`"),

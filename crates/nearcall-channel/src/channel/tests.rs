@@ -350,7 +350,7 @@ fn deadline(random: &mut fastrand::Rng) -> Deadline {
 }
 
 #[test]
-fn messages_arrive_as_the_model_says() {
+fn messages_arrive_as_in_the_model() {
     let mut totals = [0; 5];
     let (seeds, seen_min) = if cfg!(miri) { (1, 5) } else { (300, 2500) };
     for seed in 0..seeds {

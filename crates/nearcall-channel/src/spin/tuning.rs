@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_is_told_by_name_or_by_numbers() {
+    fn a_processor_is_identified_by_name_or_by_numbers() {
         let x86 = "processor\t: 0\nmodel name\t: AMD  EPYC\nmodel name : other\n";
         assert_eq!(processor(x86), "AMD EPYC");
         assert_eq!(processor("CPU implementer : 0x41\nCPU part : 0xd0c\n"), "0x41 0xd0c");

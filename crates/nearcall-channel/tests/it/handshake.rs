@@ -105,7 +105,7 @@ fn offer(version: Version, limit: u32, buffer: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_judges_what_a_server_says() {
+fn a_client_checks_the_greeting_of_a_server() {
     let broken =
         |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
     for answer in [
@@ -138,7 +138,7 @@ fn a_client_judges_what_a_server_says() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn a_silent_server_is_given_up() {
     let (_silent, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let timeout = Duration::from_millis(50);
     let options = Options { handshake_timeout: timeout, ..Options::default() };

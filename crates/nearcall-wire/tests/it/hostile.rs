@@ -114,7 +114,7 @@ fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
 }
 
 #[test]
-fn references_that_nobody_agreed_on() {
+fn references_that_were_not_agreed_on() {
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
     let (timeout_ns, id) = (0, id(1, 0));
     let error = ProtocolError::ReservedBits { flags: 1 };
@@ -137,7 +137,7 @@ fn references_where_none_can_be() {
 }
 
 #[test]
-fn references_that_both_agreed_on_are_told() {
+fn references_that_both_agreed_on_are_reported() {
     let mut victim = CallProtocol::new([9; 16], Limits { references: true, ..LIMITS });
     both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };

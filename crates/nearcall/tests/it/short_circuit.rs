@@ -248,7 +248,7 @@ fn a_deadline_is_inherited_within_a_thread() {
 }
 
 #[test]
-fn nobody_is_at_a_place_that_no_server_of_the_loop_has() {
+fn a_place_or_object_that_the_loop_does_not_serve_is_refused() {
     let house = House::new("inproc:here", true);
     let call = |at: &str| EchoCaller::new(&house.client, at).unwrap().nothing(&()).unwrap_err();
     let status = call("inproc:there");

@@ -160,7 +160,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
 }
 
 #[test]
-fn a_server_that_was_replaced_while_nobody_called_is_found_again() {
+fn a_server_that_was_replaced_between_calls_is_found_again() {
     everywhere(|via, client| {
         let place = unique_address();
         let mut first = server(&place);
@@ -275,7 +275,7 @@ fn bad_input_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_neither_reads_nor_leaves_holds_nobody_up_when_it_is_cut_off() {
+fn a_client_that_neither_reads_nor_leaves_delays_no_other_when_it_is_cut_off() {
     let server = Observed::start();
     let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
     let mut rude = start("rude", &server.address);
@@ -298,7 +298,7 @@ fn ticks(process: &Child) -> u64 {
 }
 
 #[test]
-fn a_server_without_free_descriptors_serves_whom_it_has() {
+fn a_server_without_free_descriptors_serves_its_clients() {
     let place = unique_address();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"ulimit -n 40; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());

@@ -192,7 +192,7 @@ fn descriptors_of_the_users_are_kept_for_them() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn who_has_passed_many_descriptors_makes_no_more_segments() {
+fn an_end_that_has_passed_many_descriptors_makes_no_more_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
     let passed = file(10);
@@ -208,7 +208,7 @@ fn who_has_passed_many_descriptors_makes_no_more_segments() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn segments_that_nobody_expects_are_refused() {
+fn unexpected_segments_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
     assert!(is_violation(theirs.take_descriptors(Deadline::NOW), Violation::BadPacket));

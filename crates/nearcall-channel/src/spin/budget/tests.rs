@@ -147,7 +147,7 @@ fn ends_that_share_a_cpu_soon_sleep_at_once() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
-fn whatever_comes_spins_in_vain_take_their_share_at_most() {
+fn spins_without_result_never_take_more_than_their_share() {
     for seed in 0..50_u64 {
         let (mut waiter, mut state) = (Waiter::new(), seed);
         let began_ns = waiter.now_ns;
@@ -175,7 +175,7 @@ fn time_that_goes_back_fills_no_balance() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
-fn a_spinner_for_ever_and_one_for_never_do_not_learn() {
+fn budgets_that_always_or_never_spin_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
         let mut budget = SpinBudget::new(limit_ns, 100);
         for turn in 1..100 {

@@ -166,7 +166,7 @@ fn a_frame_against_the_rules_ends_the_connection() {
 }
 
 #[test]
-fn half_a_message_holds_nobody_up() {
+fn half_a_message_delays_no_other_client() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         for message_bytes in [200, 100_000] {
             // Without any timer that would wake it.
@@ -241,7 +241,7 @@ fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
 }
 
 #[test]
-fn random_frames_hurt_nobody_else() {
+fn random_frames_hurt_no_other_client() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for seed in 0..300 {

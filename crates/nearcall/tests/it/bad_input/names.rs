@@ -36,7 +36,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
 }
 
 #[test]
-fn another_version_of_an_interface_is_told_what_there_is() {
+fn another_version_of_an_interface_gets_a_list_of_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
@@ -47,7 +47,7 @@ fn another_version_of_an_interface_is_told_what_there_is() {
 }
 
 #[test]
-fn a_call_of_an_unregistered_instance_is_told_what_there_is() {
+fn a_call_of_an_unregistered_instance_gets_a_list_of_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let address = format!("{}#absent", server.address);
@@ -58,7 +58,7 @@ fn a_call_of_an_unregistered_instance_is_told_what_there_is() {
 }
 
 #[test]
-fn the_short_circuit_says_the_same() {
+fn the_short_circuit_reports_the_same() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     server.register(EchoDispatcher::new(Service::default())).unwrap();

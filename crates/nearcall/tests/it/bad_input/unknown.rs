@@ -155,7 +155,7 @@ fn processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
 }
 
 #[test]
-fn more_processes_than_may_wait_are_told_so() {
+fn more_processes_than_may_wait_are_refused_with_the_reason() {
     let server = Observed::start();
     // More than 24 handshakes and 96 that wait; the kernel's queue holds 128.
     let silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
