@@ -26,7 +26,7 @@ use crate::runtime_dir;
 /// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Where a server listens.
+/// The place where a server listens.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A socket of this name in the runtime directory.
@@ -53,7 +53,7 @@ pub struct BadAddress {
 }
 
 impl BadAddress {
-    /// What is wrong, without the text itself.
+    /// Returns what is wrong, without the text itself.
     pub fn why(&self) -> &str {
         self.why
     }

@@ -1,10 +1,10 @@
 //! The control line: the unix socket on which two ends met and which stays open between them.
 //!
 //! It is a SOCK_SEQPACKET socket: one packet is one message with its descriptors, so there is no
-//! framing that an unknown process could attack. It carries the handshake, then descriptors that the
-//! users pass to each other and the segments of shared memory. Its hang-up is how an end learns
+//! framing that an unknown process could attack. It carries the handshake, then descriptors that
+//! the users pass to each other and the segments of shared memory. Its hang-up is how an end learns
 //! that the other is gone.
-//! Users' descriptors and segments come in one order; who looks for one kind keeps the other.
+//! Users' descriptors and segments come in one order; a reader of one kind keeps the other.
 //!
 //! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.
@@ -67,8 +67,8 @@ impl Control {
         }
     }
 
-    /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees the
-    /// line close.
+    /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
+    /// the line close.
     pub(crate) fn send_refusal(&self, why: &str) {
         let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
         let _ = self.send(&refusal.encode(), &[]);

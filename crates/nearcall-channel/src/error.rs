@@ -86,7 +86,7 @@ pub enum ReceiveError {
     Os(#[source] io::Error),
 }
 
-/// What a peer did that no correct peer does.
+/// A violation of the protocol, which no correct peer commits.
 #[derive(Error, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// A message longer than the limit that both ends agreed on.
@@ -145,7 +145,7 @@ pub enum OpenError {
     },
 }
 
-/// What does not allow a mechanism here.
+/// The reason why a mechanism does not work here.
 #[derive(Error)]
 pub enum Unsupported {
     /// The other process has no number here.
@@ -245,7 +245,7 @@ impl From<Unsupported> for OpenError {
     }
 }
 
-/// What is wrong with what the other end handed over to open a mechanism.
+/// An error in the parts that the other end handed over to open a mechanism.
 #[derive(Error)]
 pub enum BadParts {
     /// The number, form or kind of the parts.

@@ -113,7 +113,7 @@ impl WaitStrategy {
         }
     }
 
-    /// One blocking call, with the watcher told of it where there is one.
+    /// Makes one blocking call, and registers it with the watcher where there is one.
     #[inline]
     fn block_once<L, T>(
         &self,

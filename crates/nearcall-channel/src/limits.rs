@@ -34,12 +34,12 @@ pub const BUFFER_BYTES_MAX: u32 = 64 << 20;
 /// for their headers, larger ones leave the first-level cache before the receiver reads them.
 pub const FRAGMENT_BYTES: usize = 16 << 10;
 
-/// How long one end waits for the other's next handshake packet.
+/// Longest time that one end waits for the other's next handshake packet.
 ///
 /// Generous for a loaded machine, short enough that a silent process does not keep a slot.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
+/// Longest time that a machine may be unreachable before its `tcp://` connections count as dead.
 ///
 /// A process that dies is noticed at once; this is for cables and machines. Longer than a network
 /// needs to find another way.
@@ -94,7 +94,7 @@ pub const SEGMENTS_PER_END_MAX: usize = SLOTS_PER_END_MAX + 8;
 /// Most bytes in the segments of one end, in bytes: the slots, and 8 MiB for lanes.
 pub const SEGMENT_BYTES_PER_END_MAX: usize = SLOT_BYTES_PER_END_MAX + (8 << 20);
 
-/// How often a spinning waiter looks whether the other end still lives, in rounds.
+/// Rounds between two checks by a spinning waiter that the other end still lives.
 pub const SPINS_PER_LIFE_CHECK: u32 = 64;
 
 /// Checks of the other end's life between two yields of a spinning waiter's CPU: one yield after

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::sync::{AtomicBool, Ordering, fence};
 
-/// Whether the other end lives, and whether this end sleeps or may sleep on.
+/// Records whether the other end lives, and whether this end sleeps or may sleep on.
 #[derive(Debug, Default)]
 pub struct PeerLiveness {
     gone: AtomicBool,

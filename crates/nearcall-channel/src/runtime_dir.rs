@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use nearcall_os::process;
 
-/// Where it is, whether it exists or not.
+/// Returns the path of the directory, which need not exist.
 pub fn path() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("NEARCALL_RUNTIME_DIR") {

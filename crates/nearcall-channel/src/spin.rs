@@ -23,10 +23,10 @@
 //!
 //! **Invariants:** what is found in the first looks costs no clock and no system call; spinning
 //! without result takes no larger share of the time than the user allows; on a machine of one CPU
-//! no end spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
-//! what an end may use says nothing of where the other one runs.
+//! no end spins for long. Ends that are pinned to one CPU of several learn it, as if the other were
+//! slow: the CPUs that an end may use do not show where the other one runs.
 //! **Not here:** what was learned (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`),
-//! looking and sleeping (whoever waits).
+//! looking and sleeping (the code that waits).
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ mod wake_up;
 
 pub use wake_up::{measure_wake_up_cost, wake_up_cost};
 
-/// How much a waiter may spin.
+/// The limits of a waiter that spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpinOptions {
     /// The share of its time that an end may spend on spinning without result, in percent: spinning
@@ -102,7 +102,7 @@ impl Spinner {
         SpinPlan { looks, limit_ns, started_ns: 0 }
     }
 
-    /// What was waited for came before a sleep.
+    /// Records that the wait ended before a sleep.
     #[inline]
     pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
@@ -111,7 +111,7 @@ impl Spinner {
         }
     }
 
-    /// What was waited for ended a sleep. Reads the clock once.
+    /// Records that the wait ended a sleep. Reads the clock once.
     pub fn record_wake(&mut self, plan: SpinPlan) {
         self.sleeps = self.sleeps.wrapping_add(1);
         if plan.limit_ns == 0 && plan.started_ns != 0 {

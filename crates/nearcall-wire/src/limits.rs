@@ -12,7 +12,7 @@ pub const MESSAGE_BYTES_MAX_DEFAULT: u32 = 4 << 20;
 /// Longest metadata of one message, in bytes.
 ///
 /// 8 KiB is what gRPC and HTTP servers accept as headers by default. They are decoded before
-/// anybody knows whether the call is welcome, so they have to stay small.
+/// it is known whether the call is accepted, so they have to stay small.
 pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 
 /// Calls that may be open at once in one direction of a connection.

@@ -14,7 +14,7 @@ use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
 use crate::status::Status;
 use crate::trust::Trust;
 
-/// Where a server is and how to talk to it.
+/// The place of a server and the parameters of the connection to it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) at: At,
@@ -27,7 +27,7 @@ pub struct Address {
 /// The place of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum At {
-    /// Where sockets are.
+    /// A place of sockets.
     Socket(Place),
     /// In the same event loop, by this name.
     InProcess(String),
@@ -84,7 +84,7 @@ impl Address {
     /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
-    /// How messages travel to it.
+    /// Returns the mechanism that carries the messages.
     pub fn mechanism(&self) -> Mechanism {
         let usual = match &self.at {
             At::Socket(Place::Tcp { .. }) => Mechanism::Tcp,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::peer::Peer;
 
-/// Whether the other end of a connection may hand over memory that is read where it lies.
+/// Decides whether the other end of a connection may hand over memory that is read in place.
 ///
 /// Over `shm` the bytes of a loan are passed by reference. An end that trusts the other gets them
 /// without a copy: `bytes` fields are slices of the other's memory. An end that does not copies
@@ -27,7 +27,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// As it stands in an address.
+    /// Returns the name that an address uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

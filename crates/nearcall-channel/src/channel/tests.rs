@@ -58,7 +58,7 @@ const FRAGMENT_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: u32 = 1000;
 /// Room of one direction, in fragments: less than the longest message has.
 const ROOM: usize = 6;
-/// The first bytes of a message tell which it is, so a fragment is never cut before them.
+/// The first bytes of a message identify it, so a fragment is never cut before them.
 const NUMBER_BYTES: usize = 8;
 
 type Line = Arc<Mutex<VecDeque<(FragmentHeader, Vec<u8>)>>>;

@@ -13,11 +13,11 @@
 //! reaches over the end, has space for the largest fragment, which is a quarter.
 //!
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
-//! against the length that the peer told when it opened; bytes are used only if the process that
-//! they came from is still the peer. The bytes stay with the sender until they are read. If its
-//! process ends, what it had sent and the receiver had not read is lost. If it closes, its pages stay for a
-//! while (`Drop` below).
-//! **Not here:** exchanging the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
+//! against the length that the peer announced when it opened; bytes are used only if the process
+//! that they came from is still the peer. The bytes stay with the sender until they are read. If
+//! its process ends, what it had sent and the receiver had not read is lost. If it closes, its
+//! pages stay for a while (`Drop` below).
+//! **Not here:** exchanging the address and trying it (`cma/meet.rs`), messages (`channel.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -205,7 +205,7 @@ impl CmaTransport {
         dead == Some(false)
     }
 
-    /// Returns whether so much was read that the sender should hear of it.
+    /// Returns whether so much was read that it should be reported to the sender.
     #[inline]
     fn owes_frees(&self) -> bool {
         let (fragments, bytes) = self.freed;

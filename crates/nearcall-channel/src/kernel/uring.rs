@@ -33,7 +33,7 @@ use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
 /// One end.
 struct UringTransport {
     ring: StreamRing,
-    /// Counts completions, for whoever sleeps on a descriptor. Made when first asked for.
+    /// Counts completions, for a thread that sleeps on a descriptor. Made at the first request.
     bell: OnceLock<OwnedFd>,
     wait: WaitPolicy,
     /// Length of the reserved fragment. It lies in the send buffer, behind its header.

@@ -2,13 +2,13 @@
 //!
 //! The C library's condition variable was not made for that. A process that is killed inside a
 //! signal, or inside a wait that has timed out, leaves the lock that the variable has of its own
-//! taken forever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
-//! also waits for dead waiters of an earlier group. What is done about it:
+//! taken forever, and the thread that signals or times out next hangs (all of glibc); before 2.41 a
+//! signal also waits for dead waiters of an earlier group. The remedies:
 //! - each variable has one waiter only, so that a signal never waits for a dead one;
 //! - a wait lasts at most [`MONITOR_SLICE`], so that no waiter needs a wake-up to notice a death;
 //! - once the other end is gone this end neither waits nor signals any more;
-//! - who is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed by the
-//!   watcher: it makes the variables anew and wakes everybody in them ([`rescue`]). The standard
+//! - a thread that is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed
+//!   by the watcher: it makes the variables anew and wakes every thread in them ([`rescue`]). The standard
 //!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
 //!   used again.
 //!
@@ -165,7 +165,8 @@ impl Monitor {
         Ok(())
     }
 
-    /// Under the lock: whether somebody waits for `condition` and has not been signalled yet.
+    /// Takes the mark of a thread that waits for `condition`, so that it is signalled once, and
+    /// returns whether there was one. The caller holds the lock.
     #[inline]
     fn take_waiter(&self, condition: Condition) -> bool {
         let waits = self.region.word32(self.at + condition.waits());
@@ -255,7 +256,7 @@ pub(crate) fn nudge(
     })
 }
 
-/// Makes the condition variable at `at` anew under whoever is inside, and has them look at it.
+/// Makes the condition variable at `at` anew under the threads inside, and has them look at it.
 ///
 /// They sleep on one of its words, and each of them looks again after a wake-up: who waited for
 /// the inner lock finds it free, who waited for a signal runs into the end of its slice.

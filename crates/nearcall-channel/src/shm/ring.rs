@@ -12,7 +12,7 @@
 //! **Invariants**, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
-//! **Not here:** the payload (whoever calls writes and reads it in place), sleeping and waking
+//! **Not here:** the payload (the caller writes and reads it in place), sleeping and waking
 //! (`doorbell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
@@ -448,7 +448,7 @@ impl Consumer {
         self.is_indirect
     }
 
-    /// The fragment's own length is for whoever finds it to judge.
+    /// The length of the fragment itself is checked by the code that finds it.
     fn check_indirect(
         &mut self,
         peer: &impl Peer,

@@ -1,12 +1,12 @@
 //! What a waiter has learned: whether spinning pays, and what it may still cost. No clock.
 //!
 //! A score goes up when a spin finds something and down twice as fast when it was without result.
-//! At zero there is no spinning. Then waits that slept are watched: those that would have ended within a
-//! spin are counted, and after some of them one spin is tried. Each such trial that fails doubles
-//! the number of waits before the next. So
+//! At zero there is no spinning. Then waits that slept are watched: those that would have ended
+//! within a spin are counted, and after some of them one spin is tried. Each such trial that fails
+//! doubles the number of waits before the next. So
 //! - waits that are long cost nothing but the first few spins, since none of them is short;
 //! - waits that only look short cost one spin in [`TRIAL_INTERVAL_MAX`]: both ends share a CPU, so
-//!   whoever spins keeps the other from answering;
+//!   the end that spins keeps the other from answering;
 //! - two ends that both sleep find each other, since one wait includes two wake-ups and is still
 //!   short.
 //!

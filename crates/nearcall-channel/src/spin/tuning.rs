@@ -33,14 +33,14 @@ use thiserror::Error;
 use crate::error::debug_as_display;
 use crate::limits::WAKE_UPS_PER_SPIN;
 
-/// What is stored of a machine for the runtime.
+/// The tuning of a machine that is stored for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuning {
     /// The machine that it was measured on, see [`machine`].
     pub machine: String,
-    /// What waking a thread on another CPU costs, in nanoseconds.
+    /// The cost of waking a thread on another CPU, in nanoseconds.
     pub wake_up_ns: u64,
-    /// How long to spin before a sleep, in nanoseconds. `None`: a few wake-ups.
+    /// The time to spin before a sleep, in nanoseconds. `None`: a few wake-ups.
     pub spin_ns: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ fn malformed(line: usize) -> String {
     }
 }
 
-/// What is stored of this machine. Reads files at the first call in a process; a load then.
+/// Returns the stored tuning of this machine. Reads files at the first call in a process.
 pub fn stored() -> Option<&'static Tuning> {
     static STORED: OnceLock<Option<Tuning>> = OnceLock::new();
     // An interpreter has no files, and a model of threads shall not depend on them.
@@ -84,8 +84,8 @@ pub fn stored() -> Option<&'static Tuning> {
     STORED.get_or_init(load).as_ref()
 }
 
-/// Where the user's own is stored, whether it is there or not. `None` without a home, and where
-/// the environment says that there is none.
+/// Returns the path of the user's own tuning, which need not exist. `None` without a home, and
+/// where the environment disables it.
 #[must_use]
 pub fn own_path() -> Option<PathBuf> {
     own_path_by(&|name| env::var_os(name))
@@ -140,7 +140,7 @@ pub fn machine() -> String {
 }
 
 impl Tuning {
-    /// Of this machine, for what a wake-up was measured to cost.
+    /// Makes the tuning of this machine from the measured cost of a wake-up.
     #[must_use]
     pub fn of_wake_up(cost: Duration) -> Self {
         let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
@@ -249,14 +249,14 @@ const FILE: &str = "tuning.conf";
 /// Far more than a file has, and than the first CPU takes in `/proc/cpuinfo`.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// Below this no kernel wakes anybody.
+/// No kernel wakes a thread in less time.
 pub(super) const WAKE_UP_NS_MIN: u64 = 1_000;
 
 /// Virtual machines whose idle CPUs have to be fetched from their host come near this, in
 /// nanoseconds; above, it was load.
 pub(super) const WAKE_UP_NS_MAX: u64 = 50_000;
 
-/// Ten of the dearest wake-ups: whoever spins longer for one wait burns a CPU.
+/// Ten of the dearest wake-ups: spinning longer for one wait burns a CPU.
 const SPIN_NS_MAX: u64 = 10 * WAKE_UP_NS_MAX;
 
 #[cfg(test)]

@@ -28,12 +28,13 @@ pub(super) struct Known {
     pub(super) cost_ns: u64,
     /// Number of CPUs that this process may use; taken as more than one until it is looked up.
     pub(super) cpus: u32,
-    /// How long to spin, where that is stored.
+    /// The time to spin, if it is stored.
     pub(super) spin_ns: Option<u64>,
 }
 
-/// What a wake-up costs on this machine. What is [stored](super::tuning) is taken; otherwise it is
-/// measured at the first call, which takes a few milliseconds and two threads; a load then.
+/// Returns the cost of a wake-up on this machine. A [stored](super::tuning) cost is used; otherwise
+/// it is measured at the first call, which takes a few milliseconds and two threads. Later calls
+/// cost one load.
 pub fn wake_up_cost() -> Duration {
     let is_known = COST_NS.load(Ordering::Acquire) != 0 || tuning::stored().is_some();
     if !is_known && let Some(measuring) = begin(measure) {

@@ -19,11 +19,11 @@ use crate::limits::{
 /// How a turn finds out whether there is a message.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// By receiving; afterwards the connection is armed again, or stays in the queue.
+    /// Receives; afterwards the connection is armed again, or stays in the queue.
     Ready,
-    /// By polling so many times first, then once before each further message.
+    /// Polls so many times first, then once before each further message.
     Poll(u32),
-    /// By sleeping in the connection until this moment, for one message.
+    /// Sleeps in the connection until this moment, for one message.
     Sleep(Deadline),
 }
 

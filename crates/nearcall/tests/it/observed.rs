@@ -1,6 +1,7 @@
 //! A server that reports its state, and a good client that must not notice what other clients do.
 //!
-//! **Invariants:** the good client calls before, during and after a case, and none of its calls fails.
+//! **Invariants:** the good client calls before, during and after a case, and none of its calls
+//! fails.
 
 use std::rc::Rc;
 use std::sync::Arc;

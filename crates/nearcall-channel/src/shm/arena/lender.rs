@@ -142,7 +142,7 @@ impl Lender {
         self.slots.iter().flatten().any(|slot| slot.memory.is_lent())
     }
 
-    /// Where `memory` is, if it lies in a loan that lives.
+    /// Returns the place of `memory`, if it lies in a loan that lives.
     #[must_use]
     #[inline]
     pub fn find(&self, memory: &[u8]) -> Option<Place> {

@@ -17,7 +17,7 @@ use crate::shm::layout::BELL;
 use crate::sync::Ordering;
 use crate::wait::Deadline;
 
-/// Waits on the other end's bell word, wakes whoever waits on ours.
+/// Waits on the other end's bell word, and wakes the waiter on ours.
 pub(crate) struct Futex;
 
 impl Doorbell for Futex {

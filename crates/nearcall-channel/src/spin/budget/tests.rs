@@ -44,7 +44,7 @@ impl Waiter {
         self.sleep_after_spin(after_ns, limit_ns)
     }
 
-    /// Waits for what comes `after_ns` from now, or that long after a spin: whoever sends it
+    /// Waits for what comes `after_ns` from now, or that long after a spin: the end that sends it
     /// cannot run before we sleep.
     fn wait_on_shared_cpu(&mut self, after_ns: u64) {
         let limit_ns = self.budget.limit_ns();
