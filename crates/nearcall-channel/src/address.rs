@@ -96,7 +96,7 @@ impl FromStr for Address {
     }
 }
 
-/// What follows `tcp://`.
+/// The part after `tcp://`.
 fn parse_tcp(text: &str) -> Result<Address, &'static str> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -145,7 +145,7 @@ impl fmt::Display for Address {
 const BACKLOG: u16 = 128;
 
 impl Address {
-    /// Where the socket is in the file system, unless it is not there.
+    /// Returns the path of the socket, if it is in the file system.
     fn path(&self) -> io::Result<Option<PathBuf>> {
         Ok(match self {
             Self::Name(name) => Some(runtime_dir::existing()?.join(name)),

@@ -37,15 +37,15 @@ const PASSED: u8 = 0xD5;
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
-    /// What came and waits until its reader takes it. There is no lock on the path of a message:
-    /// this one is taken when descriptors or segments come.
+    /// The packets that wait until their reader takes them. There is no lock on the path of a
+    /// message: this one is taken when descriptors or segments come.
     inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
     /// Descriptors that the users of this end have passed, a packet without any counted as one.
     passed_descriptors: AtomicUsize,
 }
 
-/// What the line brought after the handshake.
+/// The packets that came after the handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,

@@ -168,7 +168,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`receive_into`](Self::receive_into), for small messages only.
+    /// Works like [`receive_into`](Self::receive_into), for small messages only.
     ///
     /// # Errors
     ///

@@ -137,9 +137,9 @@ pub enum OpenError {
     /// A system call failed.
     #[error("{doing} failed: {error}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel answered.
+        /// The error of the kernel.
         #[source]
         error: io::Error,
     },
@@ -179,7 +179,7 @@ pub enum Unsupported {
     SysvQueue {
         /// The machine's limit, if it can be read.
         queues_max: Option<u64>,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// The machine's limits leave a queue no room for a message.
@@ -216,7 +216,7 @@ pub enum Unsupported {
     RuntimeDir {
         /// The directory.
         directory: PathBuf,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// A system call is missing or forbidden.
@@ -225,9 +225,9 @@ pub enum Unsupported {
     /// A system call failed when the mechanism was tried.
     #[error("{doing} failed: {error}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
 }

@@ -126,7 +126,7 @@ pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 /// once for each sleep.
 pub(crate) const RINGS_PER_READ: usize = 64;
 
-/// What one read of a flood takes, in bytes.
+/// Bytes that one read of a flood takes.
 pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;
 
 /// Most reads of a flood at once: a socket of the usual size is empty then.
@@ -144,11 +144,11 @@ pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
 /// anywhere.
 pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
 
-/// How long an unused lane is kept. Making one takes some tens of microseconds, so an end that
+/// Time that an unused lane is kept. Making one takes some tens of microseconds, so an end that
 /// needs one each second does not feel it.
 pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
 
-/// How often a reader wakes up to see whether the lane was taken back.
+/// Interval at which a reader checks whether the lane was taken back.
 pub(crate) const LANE_CHECKS_MAX: u32 = 4;
 
 /// Fragments that go through the ring before a lane is asked for again that could not be had.
@@ -160,7 +160,7 @@ pub(crate) const LANE_RETRY_FRAGMENTS: u32 = 64;
 /// that a sleeping end costs next to nothing.
 pub(crate) const MONITOR_SLICE: Duration = Duration::from_millis(10);
 
-/// Who is still inside a condition variable so long after the death will not come out by itself.
+/// A thread that is still inside a condition variable so long after the death will not leave it.
 pub(crate) const MONITOR_STUCK: Duration = Duration::from_millis(25);
 
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.

@@ -13,7 +13,7 @@ use crate::sync::{AtomicBool, Ordering, fence};
 pub struct PeerLiveness {
     gone: AtomicBool,
     sleeping: AtomicBool,
-    /// What this end was to be called away for has come.
+    /// This end is interrupted.
     interrupted: AtomicBool,
     /// An `Interrupt` exists.
     interruptible: AtomicBool,

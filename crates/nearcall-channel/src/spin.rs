@@ -77,9 +77,9 @@ pub struct Spinner {
 #[derive(Debug, Clone, Copy)]
 pub struct SpinPlan {
     looks: u32,
-    /// How long to spin, in nanoseconds.
+    /// The time to spin, in nanoseconds.
     limit_ns: u64,
-    /// When the clock was first read; zero before.
+    /// The time when the clock was first read; zero before.
     started_ns: u64,
 }
 

@@ -28,7 +28,7 @@ pub const GREETING_BYTES_MAX: usize = 1024;
 /// the range, so that the sum with a sensible clock stays in it.
 pub const TIMEOUT_NS_MAX: u64 = i64::MAX as u64;
 
-/// What one end of a connection can take.
+/// The limits of one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// A longer message is refused before anything of it is copied, in bytes.

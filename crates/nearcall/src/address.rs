@@ -63,7 +63,7 @@ impl fmt::Display for BadAddress {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), BadAddress>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), BadAddress>`.
 impl fmt::Debug for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -188,7 +188,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// As [`Display`](fmt::Display).
+/// Prints like [`Display`](fmt::Display).
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -20,7 +20,7 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 
-/// How many turns of spinning connections pass between two looks at everything else.
+/// Turns of spinning connections between two looks at everything else.
 ///
 /// A look costs a system call, some 300 ns; over 64 turns it adds a percent or two to a CPU that
 /// spins anyway, and a new client waits tens of microseconds.

@@ -25,8 +25,8 @@ use crate::settings::{Peer, PeerIdentity, Settings};
 use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
 
-/// As [`connect`](super::connect), over a connected SOCK_SEQPACKET unix socket, such as one of a
-/// socket pair.
+/// Works like [`connect`](super::connect), over a connected SOCK_SEQPACKET unix socket, such as
+/// one of a socket pair.
 ///
 /// # Errors
 ///

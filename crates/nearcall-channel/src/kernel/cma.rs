@@ -67,7 +67,7 @@ struct CmaTransport {
     _watch: WatchGuard,
 }
 
-/// Where the other end's pages lie.
+/// The address of the other end's pages.
 #[derive(Debug, Clone, Copy)]
 struct PeerMemory {
     pid: i32,
@@ -83,7 +83,7 @@ struct Current {
     copy: Box<[u8]>,
     /// The part of `copy` that was not consumed.
     here: Range<usize>,
-    /// What the whole fragment takes of the peer's room.
+    /// The room of the peer that the whole fragment takes.
     takes_bytes: usize,
 }
 

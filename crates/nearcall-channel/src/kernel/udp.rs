@@ -44,7 +44,7 @@ struct UdpLine {
     _watch: WatchGuard,
 }
 
-/// What this end sends.
+/// The sending half of this end.
 struct Outward {
     socket: Arc<OwnedFd>,
     /// Sequence number, header and fragment.
@@ -55,7 +55,7 @@ struct Outward {
     acknowledged: u64,
 }
 
-/// What this end receives.
+/// The receiving half of this end.
 struct Inward {
     socket: Arc<OwnedFd>,
     buffer: Box<[u8]>,

@@ -8,9 +8,9 @@
 //! - a wait lasts at most [`MONITOR_SLICE`], so that no waiter needs a wake-up to notice a death;
 //! - once the other end is gone this end neither waits nor signals any more;
 //! - a thread that is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed
-//!   by the watcher: it makes the variables anew and wakes every thread in them ([`rescue`]). The standard
-//!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
-//!   used again.
+//!   by the watcher: it makes the variables anew and wakes every thread in them ([`rescue`]). The
+//!   standard does not allow that. No process but ours is left to be hurt by it, and the variables
+//!   are never used again.
 //!
 //! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
 //! hang in a variable that the other end broke, so it is given by a thread that is not waited for,
@@ -41,7 +41,7 @@ use crate::wait::Deadline;
 
 pub(crate) mod transport;
 
-/// What a waiter waits for.
+/// The condition that a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// Waited for by the receiver only.
@@ -311,7 +311,7 @@ mod tests {
         entered.unwrap()
     }
 
-    /// What the watcher does after a death, until `done`.
+    /// Does what the watcher does after a death, until `done`.
     fn retry_wake(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
         let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;

@@ -39,11 +39,11 @@ const ALIGN: u64 = FRAME_ALIGN as u64;
 #[derive(Debug)]
 pub(crate) struct Producer {
     capacity: Capacity,
-    /// Where the next frame begins.
+    /// The position of the next frame.
     tail: u64,
     /// Places whose word must be zeroed before the consumer looks there.
     stale: Places,
-    /// How far the consumer has read, as far as we have looked; judged.
+    /// The position that the consumer has read, as far as we have looked; checked.
     consumed: u64,
     /// What `note_plain` found.
     plain_until: u64,
@@ -264,7 +264,7 @@ impl Producer {
 /// be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
 struct CommittedPages {
-    /// Where in the region the pages end.
+    /// The offset in the region where the pages end.
     end: usize,
     /// Where frames end for which nothing has to be asked: the place behind has a page, too.
     plain_end: usize,
@@ -355,14 +355,14 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Consumer {
     capacity: Capacity,
-    /// Where the next frame begins.
+    /// The position of the next frame.
     head: u64,
     /// Length of the frame that is being read; it ends at `head + frame`.
     frame: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
     committed: CommittedPages,
-    /// Whether fragments may lie elsewhere.
+    /// `true` if fragments may lie elsewhere.
     takes_indirect: bool,
     /// The frame that is being read is an indirect one.
     is_indirect: bool,

@@ -17,16 +17,16 @@
 //! holds.
 //! **Not here:** reading clocks and counting looks (`spin.rs`).
 
-/// What one waiter has learned. Times are in nanoseconds and given by the caller.
+/// The knowledge of one waiter. Times are in nanoseconds and given by the caller.
 #[derive(Debug, Clone)]
 pub(super) struct SpinBudget {
     /// The longest spin. Zero: never; the largest number: forever.
     limit_ns: u64,
     /// What flows into the balance of each 100 ns.
     percent: u64,
-    /// What may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
+    /// The time that may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
     balance_ns: u64,
-    /// When the balance was last filled; zero before the first time.
+    /// The time when the balance was last filled; zero before the first time.
     filled_ns: u64,
     /// Above zero: spin.
     score: u32,
@@ -124,7 +124,7 @@ const SCORE_MAX: u32 = 8;
 /// Most short waits between two trials. One spin in so many waits does not show.
 const TRIAL_INTERVAL_MAX: u32 = 256;
 
-/// How many spins without result the balance holds: enough to learn from a new kind of wait.
+/// Spins without result that the balance holds: enough to learn from a new kind of wait.
 const BALANCE_SPINS_MAX: u64 = 8;
 
 #[cfg(test)]

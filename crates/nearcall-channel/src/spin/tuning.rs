@@ -198,7 +198,7 @@ impl fmt::Display for Tuning {
     }
 }
 
-/// Where files may be, the one that decides first.
+/// Returns the paths where files may be, the one that decides first.
 fn paths() -> Vec<PathBuf> {
     if env::var_os(VARIABLE).is_some() {
         // Nothing, if it is empty.

@@ -22,7 +22,7 @@ static COST_NS: AtomicU64 = AtomicU64::new(0);
 /// How many CPUs this process could use; as the cost.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// What is known of this machine.
+/// The costs that are known of this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) cost_ns: u64,
@@ -54,7 +54,7 @@ pub fn measure_wake_up_cost() -> Option<Duration> {
     cost_ns.map(Duration::from_nanos)
 }
 
-/// What is known without measuring.
+/// Returns what is known without measuring.
 pub(super) fn known() -> Known {
     let stored = tuning::stored();
     let spin_ns = stored.and_then(|stored| stored.spin_ns);
@@ -103,7 +103,7 @@ fn look(known_ns: Option<u64>) -> (Option<u64>, u32) {
     (known_ns.or_else(measured), all.len().try_into().unwrap_or(u32::MAX).max(1))
 }
 
-/// Where the two threads sleep: odd while it is the partner's turn.
+/// The word on which the two threads sleep: odd while it is the partner's turn.
 struct Table {
     turn: AtomicU32,
 }

@@ -13,7 +13,7 @@ use super::Protocol;
 
 /// A message that the protocol has to know of before it is sent.
 pub(super) trait OutboundMessage {
-    /// What names it from then on.
+    /// The name of the message from then on.
     type Prepared: Copy;
     /// Why the protocol may refuse it.
     type Refused;

@@ -16,7 +16,7 @@ use crate::limits::{
     MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURNS_PER_FULL_TURN,
 };
 
-/// How a turn finds out whether there is a message.
+/// The way in which a turn looks for a message.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
     /// Receives; afterwards the connection is armed again, or stays in the queue.

@@ -215,7 +215,7 @@ fn receive_some(
 /// Size of a record, in bytes.
 const RECORD_BYTES: usize = 16;
 
-/// How much is read at once, in bytes: more records than may be on their way.
+/// Bytes that are read at once: more records than may be on their way.
 const INBOX_BYTES: usize = 4 << 10;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Lender {
     /// By number. Grows to `SLOTS_PER_END_MAX`; none where a slot was retired.
     slots: Vec<Option<Slot>>,
     tallies: [Tally; SLOTS_PER_END_MAX],
-    /// Where the borrower counts, once it has borrowed something.
+    /// The counters of the borrower, once it has borrowed something.
     counts: Option<Arc<PeerRegion>>,
 }
 
@@ -56,7 +56,7 @@ pub enum LoanError {
         "a loan of {loan_bytes} bytes is above the limit of {loan_bytes_max}; send less at once"
     )]
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The bytes that were asked for.
         loan_bytes: usize,
         /// The limit, in bytes.
         loan_bytes_max: usize,
