@@ -11,7 +11,7 @@ use xtask::chore::Chore;
 use xtask::facts;
 use xtask::repository::Repository;
 use xtask::tidy::source::LongFunction;
-use xtask::tidy::{document, manifest, modules, source};
+use xtask::tidy::{circles, document, manifest, modules, source, words};
 
 /// Functions that were too long when the rule came. They may shrink; the list may not grow.
 const LONG_FUNCTIONS: &[LongFunction] = &[];
@@ -40,6 +40,17 @@ fn no_function_is_too_long() {
 #[test]
 fn every_rust_file_is_used() {
     report(modules::unused(&rust_files()));
+}
+
+#[test]
+fn no_two_files_use_each_other_in_a_circle() {
+    report(circles::problems(&rust_files()));
+}
+
+#[test]
+fn no_retired_word_is_used() {
+    let texts = repository().texts().unwrap();
+    report(texts.iter().flat_map(|(path, text)| words::problems(path, text)));
 }
 
 #[test]

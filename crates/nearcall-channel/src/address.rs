@@ -26,7 +26,7 @@ use crate::runtime_dir;
 /// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Where a server listens.
+/// The place where a server listens.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A socket of this name in the runtime directory.
@@ -53,7 +53,7 @@ pub struct BadAddress {
 }
 
 impl BadAddress {
-    /// What is wrong, without the text itself.
+    /// Returns what is wrong, without the text itself.
     pub fn why(&self) -> &str {
         self.why
     }
@@ -96,7 +96,7 @@ impl FromStr for Address {
     }
 }
 
-/// What follows `tcp://`.
+/// The part after `tcp://`.
 fn parse_tcp(text: &str) -> Result<Address, &'static str> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -141,11 +141,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// Clients that may wait to be accepted; more are told that nobody listens right now.
+/// Clients that may wait to be accepted; a further one is refused as if there were no listener.
 const BACKLOG: u16 = 128;
 
 impl Address {
-    /// Where the socket is in the file system, unless it is not there.
+    /// Returns the path of the socket, if it is in the file system.
     fn path(&self) -> io::Result<Option<PathBuf>> {
         Ok(match self {
             Self::Name(name) => Some(runtime_dir::existing()?.join(name)),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_says_why() {
+    fn a_bad_address_is_refused_with_the_reason() {
         let check = |text: &str, why: &str| {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -1,10 +1,10 @@
 //! The control line: the unix socket on which two ends met and which stays open between them.
 //!
 //! It is a SOCK_SEQPACKET socket: one packet is one message with its descriptors, so there is no
-//! framing that a stranger could attack. It carries the handshake, then descriptors that the
-//! users pass to each other and the segments of shared memory. Its hang-up is how an end learns
+//! framing that an unknown process could attack. It carries the handshake, then descriptors that
+//! the users pass to each other and the segments of shared memory. Its hang-up is how an end learns
 //! that the other is gone.
-//! Users' descriptors and segments come in one order; who looks for one kind keeps the other.
+//! Users' descriptors and segments come in one order; a reader of one kind keeps the other.
 //!
 //! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken.
@@ -37,15 +37,15 @@ const PASSED: u8 = 0xD5;
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
-    /// What came and waits for whom it concerns. No lock on the path of a message: it is taken
-    /// when descriptors or segments come.
+    /// The packets that wait until their reader takes them. There is no lock on the path of a
+    /// message: this one is taken when descriptors or segments come.
     inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
     /// Descriptors that the users of this end have passed, a packet without any counted as one.
     passed_descriptors: AtomicUsize,
 }
 
-/// What the line brought after the handshake.
+/// The packets that came after the handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,
@@ -67,8 +67,8 @@ impl Control {
         }
     }
 
-    /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees the
-    /// line close.
+    /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
+    /// the line close.
     pub(crate) fn send_refusal(&self, why: &str) {
         let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
         let _ = self.send(&refusal.encode(), &[]);
@@ -151,9 +151,9 @@ impl Control {
         Err(ReceiveError::Empty)
     }
 
-    /// Takes packets that are there until `enough`, and keeps them for whom they concern. Under one
-    /// lock each is taken and kept: who lends and who receives may be two threads, and the order of
-    /// the line counts.
+    /// Takes packets that are there until `enough`, and keeps each for its reader. One lock covers
+    /// taking and keeping a packet, because the lender and the receiver may be two threads and the
+    /// order of the packets counts.
     pub(crate) fn take_packets(
         &self,
         enough: impl Fn(&segment_table::Inbox) -> bool,
@@ -165,7 +165,7 @@ impl Control {
             }
             match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
                 Ok(parts) => inbox.put(parts)?,
-                // Whether the other end is gone tells whoever waits for a message of it.
+                // The end of the peer is reported by the receive of its next message.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
                 Err(error) => return Err(error),
             }

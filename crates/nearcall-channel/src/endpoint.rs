@@ -168,7 +168,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`receive_into`](Self::receive_into), for small messages only.
+    /// Works like [`receive_into`](Self::receive_into), for small messages only.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Endpoint {
 
     /// Polls up to `spins` times whether a receive may return a message or an error, for callers
     /// that poll several endpoints. May return a false positive; a false negative is only
-    /// temporary. Always true over mechanisms that need a system call to find out.
+    /// temporary. Returns `true` over every mechanism that needs a system call to find out.
     #[inline]
     pub fn poll_ready(&mut self, spins: u32) -> bool {
         self.channel.poll_ready(spins)

@@ -86,7 +86,7 @@ pub enum ReceiveError {
     Os(#[source] io::Error),
 }
 
-/// What a peer did that no correct peer does.
+/// A violation of the protocol, which no correct peer commits.
 #[derive(Error, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// A message longer than the limit that both ends agreed on.
@@ -137,15 +137,15 @@ pub enum OpenError {
     /// A system call failed.
     #[error("{doing} failed: {error}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel answered.
+        /// The error of the kernel.
         #[source]
         error: io::Error,
     },
 }
 
-/// What does not allow a mechanism here.
+/// The reason why a mechanism does not work here.
 #[derive(Error)]
 pub enum Unsupported {
     /// The other process has no number here.
@@ -179,7 +179,7 @@ pub enum Unsupported {
     SysvQueue {
         /// The machine's limit, if it can be read.
         queues_max: Option<u64>,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// The machine's limits leave a queue no room for a message.
@@ -216,7 +216,7 @@ pub enum Unsupported {
     RuntimeDir {
         /// The directory.
         directory: PathBuf,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// A system call is missing or forbidden.
@@ -225,9 +225,9 @@ pub enum Unsupported {
     /// A system call failed when the mechanism was tried.
     #[error("{doing} failed: {error}")]
     Os {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel answered.
+        /// The error of the kernel.
         error: io::Error,
     },
 }
@@ -245,7 +245,7 @@ impl From<Unsupported> for OpenError {
     }
 }
 
-/// What is wrong with what the other end handed over to open a mechanism.
+/// An error in the parts that the other end handed over to open a mechanism.
 #[derive(Error)]
 pub enum BadParts {
     /// The number, form or kind of the parts.

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use crate::error::OpenError;
 
-/// What one end hands to the other to open a mechanism: a few bytes and descriptors.
+/// The parts that one end hands to the other to open a mechanism: a few bytes and descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelFds {
     /// At most 256 bytes, in a form that only the mechanism knows.

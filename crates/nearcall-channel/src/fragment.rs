@@ -108,7 +108,7 @@ impl FragmentHeader {
     }
 }
 
-/// What a fragment means for the message that is under way.
+/// The meaning of a fragment for the message that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The bytes belong to the message; more fragments follow.

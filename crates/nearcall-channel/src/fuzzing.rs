@@ -1,7 +1,7 @@
 //! What the fuzz targets try: one function for each, which fails by panicking.
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
-//! are committed there. Not for anybody else.
+//! are committed there. Not for any other use.
 //! **Not here:** stored runs (`nearcall-bench`).
 
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};

@@ -98,7 +98,7 @@ impl Listener {
     }
 }
 
-/// How the clients of a [`Listener`] are opened. It outlives the listener.
+/// Opens the clients of a [`Listener`]. It outlives the listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendezvous {
     /// Over a unix socket, by the control line.

@@ -25,7 +25,7 @@ pub(crate) mod unix;
 pub(crate) mod uring;
 pub(crate) mod vmsplice;
 
-/// How one system call is made.
+/// The way in which one system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
     /// Never waits.
@@ -40,7 +40,7 @@ pub(crate) trait FdPair: Send {
     fn wait_for(&mut self, interest: Interest, deadline: Deadline) -> io::Result<bool>;
 }
 
-/// How an end waits: the policy, and what reports the other end's death.
+/// The waiting of an end: the policy, and the watcher that reports the death of the other end.
 pub(crate) struct WaitStrategy {
     pub(crate) wait: WaitPolicy,
     /// Absent where the kernel object itself reports it.
@@ -113,7 +113,7 @@ impl WaitStrategy {
         }
     }
 
-    /// One blocking call, with the watcher told of it where there is one.
+    /// Makes one blocking call, and registers it with the watcher where there is one.
     #[inline]
     fn block_once<L, T>(
         &self,
@@ -204,7 +204,7 @@ pub(crate) fn nonblocking<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// What the kernel's poll calls an interest.
+/// Returns the kernel's poll interest.
 pub(crate) fn poll_interest(interest: Interest) -> nearcall_os::poll::Interest {
     match interest {
         Interest::Receive => nearcall_os::poll::Interest::Readable,

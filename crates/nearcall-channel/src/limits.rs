@@ -34,12 +34,12 @@ pub const BUFFER_BYTES_MAX: u32 = 64 << 20;
 /// for their headers, larger ones leave the first-level cache before the receiver reads them.
 pub const FRAGMENT_BYTES: usize = 16 << 10;
 
-/// How long one end waits for the other's next handshake packet.
+/// Longest time that one end waits for the other's next handshake packet.
 ///
-/// Generous for a loaded machine, short enough that a silent stranger does not keep a slot.
+/// Generous for a loaded machine, short enough that a silent process does not keep a slot.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a machine may be out of reach before its connections over `tcp://` are taken for dead.
+/// Longest time that a machine may be unreachable before its `tcp://` connections count as dead.
 ///
 /// A process that dies is noticed at once; this is for cables and machines. Longer than a network
 /// needs to find another way.
@@ -56,7 +56,8 @@ pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
 pub const PASSED_DESCRIPTORS_MAX: usize = 16;
 
 /// Most descriptors that an end keeps for its user while it looks for segments behind them; a
-/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. Who has passed more makes no more segments.
+/// packet may bring [`PASSED_DESCRIPTORS_MAX`] more. An end whose peer keeps more unread cannot
+/// make further segments.
 ///
 /// A sixteenth of the usual limit of 1,024 open descriptors.
 pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;
@@ -93,7 +94,7 @@ pub const SEGMENTS_PER_END_MAX: usize = SLOTS_PER_END_MAX + 8;
 /// Most bytes in the segments of one end, in bytes: the slots, and 8 MiB for lanes.
 pub const SEGMENT_BYTES_PER_END_MAX: usize = SLOT_BYTES_PER_END_MAX + (8 << 20);
 
-/// How often a spinning waiter looks whether the other end still lives, in rounds.
+/// Rounds between two checks by a spinning waiter that the other end still lives.
 pub const SPINS_PER_LIFE_CHECK: u32 = 64;
 
 /// Checks of the other end's life between two yields of a spinning waiter's CPU: one yield after
@@ -125,7 +126,7 @@ pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 /// once for each sleep.
 pub(crate) const RINGS_PER_READ: usize = 64;
 
-/// What one read of a flood takes, in bytes.
+/// Bytes that one read of a flood takes.
 pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;
 
 /// Most reads of a flood at once: a socket of the usual size is empty then.
@@ -143,11 +144,11 @@ pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
 /// anywhere.
 pub(crate) const RING_FRAGMENT_BYTES_MAX: usize = 1 << 10;
 
-/// How long an unused lane is kept. Making one takes some tens of microseconds, so an end that
+/// Time that an unused lane is kept. Making one takes some tens of microseconds, so an end that
 /// needs one each second does not feel it.
 pub(crate) const LANE_IDLE: Duration = Duration::from_secs(1);
 
-/// How often a reader wakes up to see whether the lane was taken back.
+/// Interval at which a reader checks whether the lane was taken back.
 pub(crate) const LANE_CHECKS_MAX: u32 = 4;
 
 /// Fragments that go through the ring before a lane is asked for again that could not be had.
@@ -159,7 +160,7 @@ pub(crate) const LANE_RETRY_FRAGMENTS: u32 = 64;
 /// that a sleeping end costs next to nothing.
 pub(crate) const MONITOR_SLICE: Duration = Duration::from_millis(10);
 
-/// Who is still inside a condition variable so long after the death will not come out by itself.
+/// A thread that is still inside a condition variable so long after the death will not leave it.
 pub(crate) const MONITOR_STUCK: Duration = Duration::from_millis(25);
 
 /// How long the watcher leaves a sleeper that did not wake up before it tries again.

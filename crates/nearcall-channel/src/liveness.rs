@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicU64;
 
 use crate::sync::{AtomicBool, Ordering, fence};
 
-/// Whether the other end lives, and whether this end sleeps or may sleep on.
+/// Records whether the other end lives, and whether this end sleeps or may sleep on.
 #[derive(Debug, Default)]
 pub struct PeerLiveness {
     gone: AtomicBool,
     sleeping: AtomicBool,
-    /// What this end was to be called away for has come.
+    /// This end is interrupted.
     interrupted: AtomicBool,
     /// An `Interrupt` exists.
     interruptible: AtomicBool,

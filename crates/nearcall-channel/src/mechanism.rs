@@ -68,7 +68,7 @@ pub enum Mechanism {
     ShmMq,
 }
 
-/// How the bytes get across.
+/// The path of the bytes from one end to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataPath {
     /// The kernel copies them.
@@ -78,7 +78,7 @@ pub enum DataPath {
 }
 
 impl DataPath {
-    /// As it is printed.
+    /// Returns the name that is printed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::KernelCopies => "kernel copies",
@@ -87,7 +87,7 @@ impl DataPath {
     }
 }
 
-/// What a mechanism can do. The conformance suite checks both answers of each.
+/// The capabilities of a mechanism. The conformance suite checks both answers of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Has a descriptor that an event loop can wait on.
@@ -155,12 +155,12 @@ impl Mechanism {
         self.row().summary
     }
 
-    /// How the bytes get across.
+    /// Returns the path of the bytes from one end to the other.
     pub fn data_path(self) -> DataPath {
         self.row().data_path
     }
 
-    /// How a sleeper is woken, in words.
+    /// Describes how a sleeping end is woken.
     pub fn wake_up(self) -> &'static str {
         self.row().wake_up
     }
@@ -170,7 +170,7 @@ impl Mechanism {
         self.row().waits
     }
 
-    /// What it can do.
+    /// Returns the capabilities of the mechanism.
     pub fn capabilities(self) -> Capabilities {
         self.row().capabilities
     }

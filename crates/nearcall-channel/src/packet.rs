@@ -26,7 +26,7 @@ pub struct Version {
     pub minor: u16,
 }
 
-/// What this build speaks.
+/// The version of the protocol that this build supports.
 pub const VERSION: Version = Version { major: 1, minor: 0 };
 
 /// A packet of the handshake.

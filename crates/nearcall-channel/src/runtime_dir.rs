@@ -1,8 +1,10 @@
 //! The directory in which servers have their sockets by name.
 //!
 //! `$NEARCALL_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/nearcall`, else `/run/nearcall` for root, else
-//! `/tmp/nearcall-UID`. Always true: a directory that is used belongs to this user and nobody
-//! else may enter it, so no other process can put a socket there.
+//! `/tmp/nearcall-UID`.
+//!
+//! **Invariants:** a directory that is used belongs to this user and no other user may enter it, so
+//! no process of another user can put a socket there.
 
 use std::env;
 use std::io;
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 
 use nearcall_os::process;
 
-/// Where it is, whether it exists or not.
+/// Returns the path of the directory, which need not exist.
 pub fn path() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("NEARCALL_RUNTIME_DIR") {

@@ -54,12 +54,12 @@ impl Peer {
     }
 }
 
-/// What a mechanism is opened with.
+/// The settings that a mechanism is opened with.
 #[derive(Clone)]
 pub struct Settings {
-    /// How this end waits.
+    /// The wait policy of this end.
     pub wait: WaitPolicy,
-    /// How long this end spins before it sleeps, where it waits by `adaptive`.
+    /// The spinning of this end before it sleeps, if it waits by `adaptive`.
     pub spin: SpinOptions,
     /// The longest message, in bytes.
     pub message_bytes_max: u32,
@@ -67,7 +67,7 @@ pub struct Settings {
     pub buffer_bytes: u32,
     /// The other end.
     pub peer: Peer,
-    /// Whether the other end still lives.
+    /// Reports whether the other end still lives.
     pub liveness: Arc<PeerLiveness>,
     /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,

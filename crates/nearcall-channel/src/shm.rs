@@ -53,11 +53,11 @@ struct ShmTransport<D> {
     consumer: Consumer,
     waiter: Waiter,
     waker: Waker,
-    /// Whether the other end may ever sleep.
+    /// `true` if the other end may ever sleep.
     rings: bool,
-    /// Where the reserved fragment begins, and its length.
+    /// The position of the reserved fragment, and its length.
     reserved: (usize, usize),
-    /// Where the unread rest of the current fragment begins, and its length.
+    /// The position of the unread rest of the current fragment, and its length.
     current: (usize, usize),
     /// For long fragments, if this connection has such.
     lanes: Option<Lanes>,
@@ -66,7 +66,7 @@ struct ShmTransport<D> {
     current_in_lane: bool,
     /// Half of the ring: a sleeper for room is rung when so much has been freed.
     room_worth_ringing: u64,
-    /// What we had read when we last rang for room.
+    /// The position that we had read when we last rang for room.
     rung_at: u64,
     wait: WaitPolicy,
     spinner: Spinner,
@@ -76,7 +76,7 @@ struct ShmTransport<D> {
     watch: Option<WatchGuard>,
     /// Polls that found nothing and were not allowed to wait, and fragments sent through the lane.
     empty_polls: u32,
-    /// When an end that is not watched over looked at its bell last.
+    /// The time when an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
 }
 
@@ -90,7 +90,7 @@ struct Lanes {
     unrung_fragments: usize,
 }
 
-/// What two doorbells need to meet: made by the server, completed by the client.
+/// The parts that two doorbells need to meet: made by the server, completed by the client.
 pub(crate) trait Meet: Doorbell + Sized + 'static {
     /// The server's doorbell, and what the client needs for its own.
     fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError>;
@@ -518,7 +518,7 @@ impl<D: Doorbell> ShmTransport<D> {
         Ok(())
     }
 
-    /// Where the current fragment lies.
+    /// The position of the current fragment.
     #[inline(always)]
     fn memory_of_current(&self) -> &PeerRegion {
         match &self.lanes {

@@ -21,12 +21,12 @@
 //! }
 //! ```
 //!
-//! **Invariants:** what is found in the first looks costs no clock and no system call; spinning in
-//! vain takes no larger share of the time than the user allows; on a machine of one CPU nobody
-//! spins for long. Ends that are pinned to one CPU of several learn it, as if the other were slow:
-//! what an end may use says nothing of where the other one runs.
+//! **Invariants:** what is found in the first looks costs no clock and no system call; spinning
+//! without result takes no larger share of the time than the user allows; on a machine of one CPU
+//! no end spins for long. Ends that are pinned to one CPU of several learn it, as if the other were
+//! slow: the CPUs that an end may use do not show where the other one runs.
 //! **Not here:** what was learned (`spin/budget.rs`), what a wake-up costs (`spin/wake_up.rs`),
-//! looking and sleeping (whoever waits).
+//! looking and sleeping (the code that waits).
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ mod wake_up;
 
 pub use wake_up::{measure_wake_up_cost, wake_up_cost};
 
-/// How much a waiter may spin.
+/// The limits of a waiter that spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpinOptions {
     /// The share of its time that an end may spend on spinning without result, in percent: spinning
@@ -77,9 +77,9 @@ pub struct Spinner {
 #[derive(Debug, Clone, Copy)]
 pub struct SpinPlan {
     looks: u32,
-    /// How long to spin, in nanoseconds.
+    /// The time to spin, in nanoseconds.
     limit_ns: u64,
-    /// When the clock was first read; zero before.
+    /// The time when the clock was first read; zero before.
     started_ns: u64,
 }
 
@@ -102,7 +102,7 @@ impl Spinner {
         SpinPlan { looks, limit_ns, started_ns: 0 }
     }
 
-    /// What was waited for came before a sleep.
+    /// Records that the wait ended before a sleep.
     #[inline]
     pub fn record_hit(&mut self, plan: SpinPlan) {
         match plan.limit_ns {
@@ -111,7 +111,7 @@ impl Spinner {
         }
     }
 
-    /// What was waited for ended a sleep. Reads the clock once.
+    /// Records that the wait ended a sleep. Reads the clock once.
     pub fn record_wake(&mut self, plan: SpinPlan) {
         self.sleeps = self.sleeps.wrapping_add(1);
         if plan.limit_ns == 0 && plan.started_ns != 0 {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn a_share_of_nothing_never_spins_and_a_whole_cpu_spins_for_ever() {
+    fn a_share_of_nothing_never_spins_and_a_whole_cpu_always_spins() {
         let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(100))), 1_000_000);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn a_spin_is_as_long_as_a_few_wake_ups_or_as_the_user_says_and_nothing_on_one_cpu() {
+    fn a_spin_is_as_long_as_a_few_wake_ups_or_as_set_and_nothing_on_one_cpu() {
         let known = |cpus| Known { cost_ns: 7_000, cpus, spin_ns: None };
         let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };
         let micro = Some(Duration::from_micros(1));

@@ -1,7 +1,9 @@
 //! The one place that chooses the atomics: the standard ones, or loom's under `cfg(loom)`.
 //!
 //! The ring and the bell reach shared words through [`Own`] and [`Peer`], so that loom can put its
-//! own words there. Always true: what is written through `Own` is written by this end only.
+//! own words there.
+//!
+//! **Invariants:** what is written through `Own` is written by this end only.
 //! **Not here:** the words' places (`shm/layout.rs`).
 
 use std::ops::Range;

@@ -16,7 +16,7 @@ use crate::error::debug_as_display;
 
 use crate::limits::CHECKS_PER_YIELD;
 
-/// How an end waits for messages and for room.
+/// The policy by which an end waits for messages and for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WaitPolicy {
     /// Spin as long as that pays on this machine, then sleep; see [`Spinner`](crate::Spinner).
@@ -85,7 +85,7 @@ impl SpinYield {
     }
 }
 
-/// What a waiter waits for.
+/// The condition that a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Interest {
     /// A message.

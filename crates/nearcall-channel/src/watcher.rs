@@ -34,7 +34,7 @@ use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::sync::Ordering;
 
-/// The bit in a token that tells an interruption from a hang-up.
+/// The bit in a token that distinguishes an interruption from a hang-up.
 const INTERRUPTION: u64 = 1;
 
 /// Why the watcher wakes an end.
@@ -111,7 +111,7 @@ impl Watcher {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears no more of a connection: what has hung up stays so.
+    /// Stops watching a connection: one that has hung up stays so.
     fn forget(&self, watched: &Watched) {
         let _ = self.epoll.delete(watched.control.as_fd());
         if let Some(pidfd) = &watched.pidfd {

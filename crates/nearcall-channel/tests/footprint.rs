@@ -97,7 +97,7 @@ fn an_idle_connection_is_small_and_a_loop_needs_no_thread() {
         assert!(end.arm(Interest::Receive));
         assert!(end.readiness(Interest::Receive).is_some());
     }
-    assert_eq!(threads(), threads_before, "nobody has slept outside of a loop");
+    assert_eq!(threads(), threads_before, "no end has slept outside of a loop");
     // The first sleep on the futex begins the watch over the other end.
     drop(client);
     assert!(matches!(server.receive(Deadline::NEVER), Err(ReceiveError::PeerGone)));

@@ -48,7 +48,7 @@ impl Pages {
         self.start.as_ptr().addr() as u64
     }
 
-    /// Has every page present, so that the first use takes no fault. The content stays.
+    /// Makes every page present, so that the first use takes no fault. The content stays.
     pub fn prefault(&mut self) {
         // SAFETY: the range is this mapping; populating changes no byte.
         let populated =

@@ -139,7 +139,7 @@ impl Event {
         Self::BranchMisses,
     ];
 
-    /// Those that the processor counts itself.
+    /// The events that the processor counts itself.
     pub const HARDWARE: [Self; 4] =
         [Self::Cycles, Self::Instructions, Self::CacheMisses, Self::BranchMisses];
 

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_says_what_to_do() {
+    fn every_error_names_the_next_action() {
         let size = RegionError::Size { expected: 4096..=8192, found: 5 };
         let seals = RegionError::Seals { expected: 0x17, found: 1 };
         for (error, text) in [

@@ -31,7 +31,7 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 pub enum UnixAddress<'a> {
     /// A name in the file system. It stays when the listener dies.
     Path(&'a Path),
-    /// A name in the network namespace. It goes with the listener; anybody may take it.
+    /// A name in the network namespace. It goes with the listener; any process may take it.
     Abstract(&'a [u8]),
 }
 

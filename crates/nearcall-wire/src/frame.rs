@@ -32,7 +32,7 @@ pub const VERSION: u8 = 1;
 /// An encoded header.
 pub type Head = [u8; HEADER_BYTES];
 
-/// What a frame is for. The numbers never change.
+/// The purpose of a frame. The numbers never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -200,7 +200,7 @@ impl Frame {
         fields.frame(head[1])
     }
 
-    /// What it is for.
+    /// Returns the purpose of the frame.
     #[must_use]
     #[inline]
     pub const fn kind(&self) -> Kind {
@@ -424,7 +424,7 @@ pub fn needs_time(head: &[u8]) -> bool {
     word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
 }
 
-/// Whether the message with these first bytes names memory outside of it, if it is a frame.
+/// Returns whether the message with these first bytes names memory outside of it, if it is a frame.
 #[must_use]
 #[inline]
 pub fn has_references(head: &[u8]) -> bool {

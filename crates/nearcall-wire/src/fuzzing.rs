@@ -1,7 +1,7 @@
 //! What the fuzz target `frame` tries; it fails by panicking.
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpus that is
-//! committed there. Not for anybody else.
+//! committed there. Not for any other use.
 //! **Not here:** the channel's fuzz targets (`nearcall-channel`).
 
 use alloc::collections::BTreeSet;

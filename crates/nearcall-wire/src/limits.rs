@@ -12,7 +12,7 @@ pub const MESSAGE_BYTES_MAX_DEFAULT: u32 = 4 << 20;
 /// Longest metadata of one message, in bytes.
 ///
 /// 8 KiB is what gRPC and HTTP servers accept as headers by default. They are decoded before
-/// anybody knows whether the call is welcome, so they have to stay small.
+/// it is known whether the call is accepted, so they have to stay small.
 pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 
 /// Calls that may be open at once in one direction of a connection.
@@ -28,7 +28,7 @@ pub const GREETING_BYTES_MAX: usize = 1024;
 /// the range, so that the sum with a sensible clock stays in it.
 pub const TIMEOUT_NS_MAX: u64 = i64::MAX as u64;
 
-/// What one end of a connection can take.
+/// The limits of one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// A longer message is refused before anything of it is copied, in bytes.

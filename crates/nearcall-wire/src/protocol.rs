@@ -362,7 +362,7 @@ impl<T: Default> CallProtocol<T> {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout); none if there is no deadline.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout); none if there is no deadline.
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {

@@ -27,15 +27,15 @@ pub const REFERENCES_MAX: usize = 64;
 /// Some bytes of a body, and where they are instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
-    /// Where they begin in the whole body.
+    /// The position of the first byte in the whole body.
     pub position: u32,
     /// Which of the sender's slots holds them: what is given back.
     pub slot: u16,
     /// Which of the sender's segments.
     pub segment: u16,
-    /// Where in the segment they begin.
+    /// The offset of the first byte in the segment.
     pub offset: u32,
-    /// How many they are; at least one.
+    /// The number of bytes; at least one.
     pub bytes: u32,
 }
 
@@ -148,7 +148,7 @@ impl<'a> References<'a> {
         self.body_bytes
     }
 
-    /// How many there are.
+    /// Returns the number of references.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count

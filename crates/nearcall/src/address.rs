@@ -1,6 +1,6 @@
 //! Where a server is, and how to talk to it: an address with its parameters.
 //!
-//! `PLACE[?via=MECHANISM&wait=POLICY&trust=WHOM][#INSTANCE]`. A place is a `NAME` in the runtime
+//! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST][#INSTANCE]`. A place is a `NAME` in the runtime
 //! directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of
 //! the same event loop. `#INSTANCE` names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
@@ -14,7 +14,7 @@ use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
 use crate::status::Status;
 use crate::trust::Trust;
 
-/// Where a server is and how to talk to it.
+/// The place of a server and the parameters of the connection to it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) at: At,
@@ -27,7 +27,7 @@ pub struct Address {
 /// The place of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum At {
-    /// Where sockets are.
+    /// A place of sockets.
     Socket(Place),
     /// In the same event loop, by this name.
     InProcess(String),
@@ -63,7 +63,7 @@ impl fmt::Display for BadAddress {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), BadAddress>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), BadAddress>`.
 impl fmt::Debug for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -84,7 +84,7 @@ impl Address {
     /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
-    /// How messages travel to it.
+    /// Returns the mechanism that carries the messages.
     pub fn mechanism(&self) -> Mechanism {
         let usual = match &self.at {
             At::Socket(Place::Tcp { .. }) => Mechanism::Tcp,
@@ -164,7 +164,7 @@ impl Address {
             _ => {
                 return Err(format!(
                     "unknown parameter `{parameter}`: there are `via=MECHANISM`, `wait=POLICY` \
-                     and `trust=WHOM`"
+                     and `trust=TRUST`"
                 ));
             }
         }
@@ -188,7 +188,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// As [`Display`](fmt::Display).
+/// Prints like [`Display`](fmt::Display).
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_says_what_is_wrong() {
+    fn a_bad_address_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "it is empty"),
             ("x?via=telepathy", "unknown mechanism `telepathy`"),

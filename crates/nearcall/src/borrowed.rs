@@ -22,11 +22,11 @@ pub fn detach(bytes: &mut Bytes) {
 /// The lent parts of a message.
 #[derive(Default)]
 pub(crate) struct BorrowedSegments {
-    /// Where each begins in the whole body, and its bytes until they are read.
+    /// The position of each in the whole body, and its bytes until they are read.
     parts: Vec<(usize, Cell<Bytes>)>,
     /// Length of all parts together.
     parts_bytes: usize,
-    /// Where in the message's buffer the rest of the body is.
+    /// The rest of the body, as a range of the message's buffer.
     pub(crate) rest: Range<usize>,
 }
 
@@ -53,11 +53,11 @@ impl fmt::Debug for BorrowedSegments {
 
 /// Reads through the rest and the parts as if they were one.
 pub(crate) struct BorrowedBody<'a> {
-    /// What is left of the rest.
+    /// The unread part of the rest.
     rest: &'a [u8],
     /// Parts that were not reached yet, with their positions.
     parts: &'a [(usize, Cell<Bytes>)],
-    /// What is left of the part that was reached.
+    /// The unread part of the segment that was reached.
     part: Bytes,
     position: usize,
     left_bytes: usize,

@@ -22,7 +22,7 @@ pub(crate) struct BufferPool {
     segments: Cell<Option<Box<BorrowedSegments>>>,
 }
 
-/// Those above [`SMALL_BYTES_MAX`]. A lock that hardly anybody ever holds: a large message costs a
+/// The buffers above [`SMALL_BYTES_MAX`]. The lock is rarely contended: a large message costs a
 /// hundred times as much.
 #[derive(Debug, Default)]
 struct Large {
@@ -67,8 +67,8 @@ impl BufferPool {
         }
     }
 
-    /// Takes a buffer back, unless its memory was taken. One too many is freed, and one
-    /// that a channel has collected a tiny message in: whoever takes a buffer counts on its room.
+    /// Takes a buffer back, unless its memory was taken. One too many is freed, and so is one that
+    /// a channel has collected a tiny message in: the next user of a buffer counts on its room.
     #[inline]
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         if buffer.len() > SMALL_BYTES_MAX {

@@ -41,7 +41,7 @@ pub struct ObjectRef {
     binding: RefCell<Binding>,
 }
 
-/// Where the object is, as far as it is known.
+/// The binding of the object, as far as it is known.
 #[derive(Clone)]
 enum Binding {
     Unresolved,
@@ -50,7 +50,7 @@ enum Binding {
     Local(Rc<dyn Dispatcher>, u64),
 }
 
-/// Where the object is for one call.
+/// The target of one call.
 enum Target {
     Remote(Rc<Connection>),
     Local(Rc<dyn Dispatcher>),
@@ -114,7 +114,7 @@ impl ObjectRef {
         }
     }
 
-    /// As [`call`](Self::call), for a method that may reply later.
+    /// Works like [`call`](Self::call), for a method that may reply later.
     ///
     /// # Errors
     ///

@@ -105,7 +105,7 @@ impl Client {
         Self::with_limits(Some(event_loop), Limits::default())
     }
 
-    /// As [`new`](Self::new) or [`in_loop`](Self::in_loop), with custom limits.
+    /// Creates a client like [`new`](Self::new) or [`in_loop`](Self::in_loop), with custom limits.
     pub fn with_limits(event_loop: Option<&EventLoop>, limits: Limits) -> Self {
         let reactor = event_loop.map(|event_loop| Rc::clone(event_loop.reactor()));
         let services = reactor.as_ref().map(|reactor| reactor.services.clone());

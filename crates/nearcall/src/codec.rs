@@ -36,7 +36,7 @@ pub(crate) struct Body<'a> {
     rest: &'a [u8],
     /// The buffer that they are part of, if long fields may become slices of it.
     whole: Option<&'a Bytes>,
-    /// What lies in memory of the peer; `rest` is all the others.
+    /// The bytes in memory of the peer; `rest` is all the others.
     borrowed: Option<&'a BorrowedSegments>,
 }
 
@@ -117,7 +117,7 @@ fn bad_bytes(error: &prost::DecodeError) -> Status {
 /// kept keeps the whole buffer, and a copy of a page costs no more than counting its users.
 const SLICE_BYTES_MIN: usize = 4 << 10;
 
-/// What is kept of the library's error text, in characters: two lines of a terminal.
+/// Most characters that are kept of the library's error text: two lines of a terminal.
 const ERROR_CHARS_MAX: usize = 160;
 
 #[cfg(test)]

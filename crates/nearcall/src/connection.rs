@@ -54,9 +54,9 @@ use self::sending::SMALL_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerId(pub(crate) u32);
 
-/// What a connection is made with.
+/// The parts that a connection is made with.
 pub(crate) struct Setup<'a> {
-    /// Where the peer is, for messages to people.
+    /// The address of the peer, for messages to people.
     pub(crate) name: String,
     pub(crate) instance: InstanceId,
     pub(crate) limits: &'a Limits,
@@ -87,7 +87,7 @@ pub(crate) struct Connection {
     /// Why it ended, once it has.
     close_reason: RefCell<Option<Status>>,
     is_closed: Cell<bool>,
-    /// What the peer did that no correct peer does.
+    /// The violation of the peer.
     violation: Cell<Option<&'static str>>,
     /// The peer was sent the reason.
     has_notified: Cell<bool>,
@@ -100,14 +100,14 @@ pub(crate) struct Connection {
     lending: Lending,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
-    /// How the loop watches it.
+    /// The readiness of the connection in its loop.
     pub(crate) readiness: Readiness,
 }
 
 /// The call protocol, with the state of each call of this end.
 type Protocol = CallProtocol<CallState>;
 
-/// What moves messages: borrowed for one step at a time.
+/// The part that moves messages: borrowed for one step at a time.
 struct Inner {
     endpoint: Endpoint,
     protocol: Protocol,

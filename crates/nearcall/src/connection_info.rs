@@ -14,13 +14,13 @@ use crate::peer::Peer;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
-    /// Who is at the other end, for people.
+    /// Names the process at the other end, for people.
     pub name: String,
-    /// Who it is, by the kernel.
+    /// The identity of the other end, as reported by the kernel.
     pub peer: Peer,
-    /// How messages travel.
+    /// The mechanism that carries the messages.
     pub mechanism: Mechanism,
-    /// How this end waits.
+    /// The wait policy of this end.
     pub wait: WaitPolicy,
     /// This end reads what it is lent where it lies, and does not copy it first.
     pub is_trusted: bool,

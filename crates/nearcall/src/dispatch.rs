@@ -27,14 +27,14 @@ use crate::registry::Registry;
 use crate::reply_sink::ReplySink;
 use crate::status::Status;
 
-/// What calls of one thread are served with.
+/// The parts that serve the calls of one thread.
 #[derive(Default, Clone)]
 pub(crate) struct Services {
     pub(crate) registry: Rc<Registry>,
     pub(crate) buffers: Rc<BufferPool>,
 }
 
-/// What receiving and serving one message came to.
+/// The outcome of receiving and serving one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A message, which was handled.

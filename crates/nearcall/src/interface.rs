@@ -12,7 +12,7 @@ pub struct Method {
     pub id: u32,
     /// Its name in the `.proto` file.
     pub name: &'static str,
-    /// Whether it is never answered.
+    /// `true` if the method has no reply.
     pub oneway: bool,
     /// The deadline of a call that has no other, from the option `nearcall.deadline_ms`.
     pub deadline: Option<Duration>,

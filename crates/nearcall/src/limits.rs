@@ -20,14 +20,14 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 
-/// How many turns of spinning connections pass between two looks at everything else.
+/// Turns of spinning connections between two looks at everything else.
 ///
 /// A look costs a system call, some 300 ns; over 64 turns it adds a percent or two to a CPU that
 /// spins anyway, and a new client waits tens of microseconds.
 pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
 
-/// Weight of a turn that served as many messages as a turn may, in turns: after two of them the loop
-/// looks at everything else.
+/// Weight of a turn that served as many messages as a turn may, in turns: after two of them the
+/// loop looks at everything else.
 ///
 /// Such a connection may have many more messages, and a peer whose connection is armed must not
 /// wait for 64 turns of four calls each.
@@ -148,7 +148,7 @@ pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// What one end of each connection can take. The smaller value of both ends holds.
+/// The limits of one end of each connection. The smaller value of both ends applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Longest message with header and metadata, in bytes: 4 MiB, as gRPC has it. A longer one is

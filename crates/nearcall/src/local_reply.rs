@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use crate::status::Status;
 
-/// Shared by the caller and whoever answers.
+/// Shared by the caller and the code that answers.
 pub(crate) type LocalReply = Rc<LocalAnswer>;
 
 /// An answer, once it is there.

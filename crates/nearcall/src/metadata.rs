@@ -25,7 +25,7 @@ impl fmt::Display for BadMetadata {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), BadMetadata>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), BadMetadata>`.
 impl fmt::Debug for BadMetadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

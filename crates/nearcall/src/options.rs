@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
 
-/// How one call is made. The default has the deadline of the method, if its `.proto` gives one.
+/// The options of one call. The default has the deadline of the method, if its `.proto` gives one.
 ///
 /// A call from within a handler never outlives the handler's own deadline.
 ///

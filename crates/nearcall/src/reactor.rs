@@ -75,7 +75,7 @@ pub(crate) struct Reactor {
     sources: RefCell<Sources>,
     /// Connections that may have something, each once.
     ready: RefCell<VecDeque<Rc<Connection>>>,
-    /// How long polling the busy connections pays.
+    /// The time for which polling the busy connections pays.
     busy: busy::Busy,
     /// Connections that are polled in each round.
     spinning: RefCell<Vec<Rc<Connection>>>,

@@ -85,7 +85,7 @@ impl fmt::Display for RegisterError {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), RegisterError>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), RegisterError>`.
 impl fmt::Debug for RegisterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -121,7 +121,7 @@ impl fmt::Display for ListenError {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), ListenError>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), ListenError>`.
 impl fmt::Debug for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -136,7 +136,8 @@ impl Server {
         Self::with_limits(event_loop, Limits::default())
     }
 
-    /// As [`new`](Self::new), with custom limits. [`listen`](Self::listen) checks them.
+    /// Creates a server like [`new`](Self::new), with custom limits. [`listen`](Self::listen)
+    /// checks them.
     pub fn with_limits(event_loop: &EventLoop, limits: Limits) -> Self {
         let reactor = Rc::clone(event_loop.reactor());
         let instance = new_instance();

@@ -154,7 +154,7 @@ impl Status {
     }
 }
 
-/// As [`Display`](fmt::Display), so that `fn main() -> Result<(), Status>` prints it well.
+/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), Status>`.
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::peer::Peer;
 
-/// Whether the other end of a connection may hand over memory that is read where it lies.
+/// Decides whether the other end of a connection may hand over memory that is read in place.
 ///
 /// Over `shm` the bytes of a loan are passed by reference. An end that trusts the other gets them
 /// without a copy: `bytes` fields are slices of the other's memory. An end that does not copies
@@ -17,7 +17,7 @@ use crate::peer::Peer;
 /// that did so would break this process. Say it with `?trust=` in an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Trust {
-    /// Nobody: everything is copied once. The default.
+    /// No peer is trusted: everything is copied once. The default.
     #[default]
     No,
     /// A process of the same user id, by the kernel.
@@ -27,7 +27,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// As it stands in an address.
+    /// Returns the name that an address uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,8 @@ impl Trust {
         }
     }
 
-    /// Whether this peer is trusted. Nobody on another machine shares memory.
+    /// Returns whether this peer is trusted. A peer on another machine never is: it shares no
+    /// memory.
     pub(crate) fn covers(self, peer: &Peer) -> bool {
         match (self, peer) {
             (Self::No, _) | (_, Peer::Remote(_)) => false,

@@ -88,7 +88,7 @@ const SLEEPS: u32 = 24;
 /// Has the server pause, so that the client sleeps before the answer to its next call.
 const PAUSE: u64 = u64::MAX;
 
-/// Nobody spins for so long.
+/// Longer than any end spins.
 const LONGER_THAN_A_SPIN: Duration = Duration::from_micros(500);
 
 /// Calls in every way, with every way to wait.

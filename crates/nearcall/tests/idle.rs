@@ -63,7 +63,7 @@ impl Echo for Keeper {
     }
 }
 
-/// One spins; the others wait in slices, because a condition variable tells of no death.
+/// One spins; the others wait in slices, because a condition variable reports no death.
 const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
 
 /// A server, a client in a loop and a client that waits for an answer, all idle.
@@ -186,7 +186,7 @@ fn settled() -> BTreeMap<String, Used> {
 }
 
 #[test]
-fn who_has_nothing_to_do_does_nothing() {
+fn a_process_without_work_does_nothing() {
     let seconds = std::env::var("NEARCALL_IDLE_S").ok().and_then(|text| text.parse().ok());
     let idle_time = Duration::from_secs(seconds.unwrap_or(1));
     let all: Vec<_> = Mechanism::all()

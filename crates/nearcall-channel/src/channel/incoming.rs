@@ -17,7 +17,7 @@ use crate::limits::{ABORTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES};
 use crate::transport::Transport;
 use crate::wait::Deadline;
 
-/// Where a message is received to.
+/// The destination of a received message.
 pub(crate) enum ReceiveBuffer<'a> {
     /// `DoesNotFit` if the message is longer; it can still be received.
     Slice(&'a mut [u8]),
@@ -27,14 +27,14 @@ pub(crate) enum ReceiveBuffer<'a> {
     Vec(&'a mut Vec<u8>),
 }
 
-/// What is being received.
+/// The message that is being received.
 pub(crate) struct Incoming {
     state: State,
     reassembly: Reassembly,
     /// Kept between messages, so that collecting allocates only while messages grow. Its length is
     /// its room.
     collected: Vec<u8>,
-    /// How much of it is filled.
+    /// The number of bytes that are filled.
     collected_bytes: usize,
     /// It belongs to who receives, and goes there with the next long message.
     is_lent: bool,
@@ -443,7 +443,7 @@ impl Incoming {
     ) -> Result<Option<usize>, ReceiveError> {
         let (message_bytes, step, fragment) = self.next(transport, deadline)?;
         if step == Step::Aborted {
-            // Nobody has heard of this message, so nobody needs to hear of its end.
+            // The user has seen nothing of this message, so its end is not reported either.
             return Ok(None);
         }
         Ok(self.hand_out(transport, fragment, message_bytes, deadline, streams))

@@ -15,7 +15,7 @@ use crate::fragment::FragmentHeader;
 use crate::transport::Transport;
 use crate::wait::Deadline;
 
-/// What is being sent.
+/// The message that is being sent.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     writing: Writing,
@@ -52,7 +52,7 @@ struct Staged {
     /// Kept between messages, so that staging allocates only while messages grow. Its length is
     /// its room.
     bytes: Vec<u8>,
-    /// What is written there and not sent.
+    /// The bytes that are written there and not sent.
     filled: Range<usize>,
     /// Length of the whole message.
     message_bytes: usize,

@@ -58,7 +58,7 @@ const FRAGMENT_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: u32 = 1000;
 /// Room of one direction, in fragments: less than the longest message has.
 const ROOM: usize = 6;
-/// The first bytes of a message tell which it is, so a fragment is never cut before them.
+/// The first bytes of a message identify it, so a fragment is never cut before them.
 const NUMBER_BYTES: usize = 8;
 
 type Line = Arc<Mutex<VecDeque<(FragmentHeader, Vec<u8>)>>>;
@@ -350,7 +350,7 @@ fn deadline(random: &mut fastrand::Rng) -> Deadline {
 }
 
 #[test]
-fn messages_arrive_as_the_model_says() {
+fn messages_arrive_as_in_the_model() {
     let mut totals = [0; 5];
     let (seeds, seen_min) = if cfg!(miri) { (1, 5) } else { (300, 2500) };
     for seed in 0..seeds {

@@ -34,9 +34,9 @@ pub enum HandshakeError {
         theirs.major, theirs.minor, ours.major, ours.minor
     )]
     Version {
-        /// What this build speaks.
+        /// The version of this build.
         ours: Version,
-        /// What the other end speaks.
+        /// The version of the other end.
         theirs: Version,
     },
     /// The other end refused the connection.

@@ -25,8 +25,8 @@ use crate::settings::{Peer, PeerIdentity, Settings};
 use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
 
-/// As [`connect`](super::connect), over a connected SOCK_SEQPACKET unix socket, such as one of a
-/// socket pair.
+/// Works like [`connect`](super::connect), over a connected SOCK_SEQPACKET unix socket, such as
+/// one of a socket pair.
 ///
 /// # Errors
 ///
@@ -180,7 +180,7 @@ fn settings(
     buffer_bytes: u32,
 ) -> Result<Settings, HandshakeError> {
     let credentials = socket::peer_credentials(control.as_fd())?;
-    // Older kernels have no SO_PEERPIDFD; the control line's hang-up still tells of death.
+    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death.
     let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
     let peer =
         PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };

@@ -12,15 +12,15 @@ use crate::packet::{VERSION, Version};
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
 
-/// What one end asks for of a connection.
+/// The options that one end sets for a connection.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How this end waits; `None` takes the mechanism's usual policy.
+    /// The wait policy of this end; `None` takes the default of the mechanism.
     pub wait: Option<WaitPolicy>,
     /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
     /// policy. For a server, which learns of the mechanism from its client.
     pub wait_preferred: &'static [WaitPolicy],
-    /// How long this end spins before it sleeps, where it waits by `adaptive`.
+    /// The spinning of this end before it sleeps, if it waits by `adaptive`.
     pub spin: SpinOptions,
     /// For a server in an event loop that sleeps in another connection already: a client that asks
     /// for an end without a descriptor to wait on is refused.
@@ -29,7 +29,7 @@ pub struct Options {
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
     pub buffer_bytes: u32,
-    /// How long the other end may take for each step of the handshake.
+    /// The longest time that the other end may take for each step of the handshake.
     pub handshake_timeout: Duration,
 }
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each greeting has 24 bytes, little endian. Nothing else travels: there is no control line, so
-//! no descriptors, and the end of the stream is the end of the peer. Nobody vouches for who is at
-//! the other end, and nothing is encrypted.
+//! no descriptors, and the end of the stream is the end of the peer. The peer is not
+//! authenticated, and nothing is encrypted.
 //!
 //! **Invariants:** bytes that are no greeting are refused at the first of them that is wrong; a
 //! greeting has one deadline as a whole, however slowly its bytes come; the smaller limit wins.

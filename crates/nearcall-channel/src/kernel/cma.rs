@@ -13,11 +13,11 @@
 //! reaches over the end, has space for the largest fragment, which is a quarter.
 //!
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
-//! against the length that the peer told when it opened; bytes are used only if the process that
-//! they came from is still the peer. The bytes stay with the sender until they are read. If its
-//! process ends, what it had sent and nobody had read is lost. If it closes, its pages stay for a
-//! while (`Drop` below).
-//! **Not here:** telling the address and trying it (`cma/meet.rs`), whole messages (`channel.rs`).
+//! against the length that the peer announced when it opened; bytes are used only if the process
+//! that they came from is still the peer. The bytes stay with the sender until they are read. If
+//! its process ends, what it had sent and the receiver had not read is lost. If it closes, its
+//! pages stay for a while (`Drop` below).
+//! **Not here:** exchanging the address and trying it (`cma/meet.rs`), messages (`channel.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,12 +62,12 @@ struct CmaTransport {
     freed: (u16, usize),
     liveness: Arc<PeerLiveness>,
     pidfd: Option<Arc<OwnedFd>>,
-    /// Closing waits for nobody.
+    /// Closing does not wait for the reader.
     abandoned: bool,
     _watch: WatchGuard,
 }
 
-/// Where the other end's pages lie.
+/// The address of the other end's pages.
 #[derive(Debug, Clone, Copy)]
 struct PeerMemory {
     pid: i32,
@@ -83,7 +83,7 @@ struct Current {
     copy: Box<[u8]>,
     /// The part of `copy` that was not consumed.
     here: Range<usize>,
-    /// What the whole fragment takes of the peer's room.
+    /// The room of the peer that the whole fragment takes.
     takes_bytes: usize,
 }
 
@@ -94,7 +94,8 @@ impl CmaTransport {
         peer: PeerMemory,
         settings: &Settings,
     ) -> io::Result<Self> {
-        // The socket tells of the end itself; this tells in time that the number may be reused.
+        // The socket reports the end itself; this reports in time that the process number may be
+        // reused.
         let guard = watch(settings, |_| {})?;
         // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
         // which is not over yet, would fail.
@@ -127,7 +128,7 @@ impl CmaTransport {
         match self.line.receive(deadline) {
             Ok(()) => {}
             Err(ReceiveError::PeerGone) => {
-                // A closing peer keeps its pages until it hears what was read.
+                // A closing peer keeps its pages until it knows what was read.
                 let _ = self.report_frees(Deadline::NOW);
                 return Err(ReceiveError::PeerGone);
             }
@@ -204,7 +205,7 @@ impl CmaTransport {
         dead == Some(false)
     }
 
-    /// Returns whether so much was read that the sender should hear of it.
+    /// Returns whether so much was read that it should be reported to the sender.
     #[inline]
     fn owes_frees(&self) -> bool {
         let (fragments, bytes) = self.freed;

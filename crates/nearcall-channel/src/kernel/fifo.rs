@@ -1,4 +1,4 @@
-//! Two named pipes, whose names are gone before anybody opens them.
+//! Two named pipes, whose names are gone before any process opens them.
 //!
 //! The server makes both in the runtime directory, takes hold of them and removes their names;
 //! the client gets what it holds. Each end opens its own ends, so the open files are its own.

@@ -19,7 +19,7 @@ use crate::limits::PENDING_INTERVAL;
 use crate::transport::Transport;
 use crate::wait::{Deadline, Interest, Readiness};
 
-/// What a receive brought.
+/// The result of a receive.
 pub(crate) enum Received {
     /// A packet, in this part of the incoming buffer.
     Packet(Range<usize>),
@@ -45,9 +45,9 @@ pub(crate) trait PacketSocket: FdPair {
     fn has_room(&mut self) -> io::Result<bool> {
         self.wait_for(Interest::Send, Deadline::NOW)
     }
-    /// What the object has room for, read back.
+    /// The capacity of the object, as read back.
     fn room_bytes(&self) -> io::Result<usize>;
-    /// What an event loop waits on.
+    /// The descriptor that an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
     /// Returns whether a sleep on `readiness` makes sense.
     fn arm(&mut self, _interest: Interest) -> bool {
@@ -64,7 +64,7 @@ pub(crate) struct PacketTransport<P> {
     fragment_bytes: usize,
     /// Length of the packet that the kernel has not taken yet; zero if there is none.
     pending_bytes: usize,
-    /// What is left of the current fragment, in the incoming buffer.
+    /// The unread rest of the current fragment, in the incoming buffer.
     current: Range<usize>,
 }
 

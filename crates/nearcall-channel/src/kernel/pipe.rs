@@ -1,7 +1,7 @@
 //! Two anonymous pipes, one for each direction.
 //!
 //! **Invariants:** each end holds one reading and one writing descriptor and nothing of the
-//! other's, so the end of file tells of the other end's death.
+//! other's, so the end of file reports the death of the other end.
 //! **Not here:** fragments (`stream.rs`), pipes with a name (`fifo.rs`), pages instead of copies
 //! (`vmsplice.rs`).
 
@@ -33,9 +33,9 @@ pub(crate) struct PipeLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HowNow {
     /// The descriptors do not block (O_NONBLOCK), so each call is such a one. Only for open files
-    /// that are this end's alone: whoever shares one can clear the flag.
+    /// that are this end's alone: a process that shares one can clear the flag.
     NeverBlocks,
-    /// By RWF_NOWAIT, whatever the flags say.
+    /// Uses RWF_NOWAIT, whatever the flags are.
     NoWait,
     /// Asks first, because FIFOs have no RWF_NOWAIT.
     AskFirst,

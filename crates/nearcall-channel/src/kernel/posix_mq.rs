@@ -1,8 +1,8 @@
 //! Two POSIX message queues without a name, one for each direction.
 //!
-//! A queue cannot tell that the other end is gone. Then the watcher puts an empty message into our
-//! receiving queue, which wakes a sleeping receiver (if the queue is full nobody sleeps there),
-//! and takes one out of our sending queue, which wakes a sleeping sender.
+//! A queue does not report that the other end is gone. Then the watcher puts an empty message into
+//! our receiving queue, which wakes a sleeping receiver (if the queue is full no receiver sleeps
+//! there), and takes one out of our sending queue, which wakes a sleeping sender.
 //!
 //! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
 //! and sends one is broken. O_NONBLOCK of the shared open file is never relied on. Both ends can

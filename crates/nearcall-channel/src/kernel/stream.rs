@@ -31,11 +31,11 @@ pub(crate) trait ByteStream: Send {
     fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>>;
     /// Writes, perhaps less than all.
     fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>>;
-    /// What the object has room for, read back.
+    /// The capacity of the object, as read back.
     fn room_bytes(&self) -> io::Result<usize>;
-    /// What becomes readable.
+    /// The descriptor that becomes readable.
     fn reader(&self) -> BorrowedFd<'_>;
-    /// What becomes writable.
+    /// The descriptor that becomes writable.
     fn writer(&self) -> BorrowedFd<'_>;
     /// Returns whether the other end is known to be gone although a write would still succeed.
     fn is_gone(&self) -> bool {
@@ -61,7 +61,7 @@ pub(crate) struct StreamTransport<B> {
     inbox: Inbox,
 }
 
-/// What is being sent.
+/// The message that is being sent.
 struct Outbox {
     /// A header and the longest fragment.
     buffer: Box<[u8]>,
@@ -69,13 +69,13 @@ struct Outbox {
     pending: Range<usize>,
 }
 
-/// What has been read ahead.
+/// The bytes that have been read ahead.
 struct Inbox {
     buffer: Box<[u8]>,
     filled: Range<usize>,
-    /// What is left of the current fragment, in the buffer or still to come.
+    /// The unread rest of the current fragment, in the buffer or still to come.
     left_bytes: usize,
-    /// What is left of finished fragments that were not read to their end, still to come.
+    /// The rest of finished fragments that were not read to their end, still to come.
     skip_bytes: usize,
 }
 
@@ -373,10 +373,10 @@ impl<B: ByteStream> Transport for StreamTransport<B> {
 /// shared memory matter more here than a copy that stays in the first-level cache.
 const STREAM_FRAGMENT_BYTES: usize = 64 << 10;
 
-/// What is read ahead at most, in bytes.
+/// Most bytes that are read ahead.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// What is read together with a header at most, in bytes. More would be copied twice when a large
+/// Most bytes that are read together with a header. More would be copied twice when a large
 /// fragment follows; less would cost small messages more calls.
 const HEADER_READ_BYTES: usize = 8 << 10;
 

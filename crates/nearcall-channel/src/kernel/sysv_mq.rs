@@ -6,7 +6,7 @@
 //! empty or the other end is gone; so a survivor removes what a killed end left, and only two ends
 //! killed at once leave queues behind.
 //! When the other end dies the watcher puts an empty message into our receiving queue, behind what
-//! was sent before (if the queue is full nobody sleeps there), and removes the sending queue.
+//! was sent before (if the queue is full no receiver sleeps there), and removes the sending queue.
 //! To interrupt a receive the watcher puts an empty message there, too; these are counted.
 //!
 //! **Invariants:** an empty message only ends a sleep; what counts is the life. A peer that lives
@@ -60,7 +60,7 @@ struct Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        // Nobody but us needs what is still in it.
+        // No other process needs what is still in it.
         let _ = sysv::remove(self.inward);
         let is_empty = sysv::stat(self.outward).is_ok_and(|stat| stat.messages == 0);
         let interest = poll::Interest::HangUp;
@@ -236,7 +236,7 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
                 let first = counted.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
                 if first.is_ok() && !matches!(sysv::try_send(inward, KIND, &mut empty, 0), Ok(true))
                 {
-                    // The queue is full, so nobody sleeps there.
+                    // The queue is full, so no receiver sleeps there.
                     take_call(&counted);
                 }
             }

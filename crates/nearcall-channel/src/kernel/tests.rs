@@ -210,7 +210,7 @@ fn a_sleeping_end_wakes_up_when_the_other_closes() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn a_message_that_nobody_read_to_its_end_does_not_spoil_the_next() {
+fn a_message_that_was_not_read_to_its_end_does_not_spoil_the_next() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 256 << 10);
         let sender = thread::spawn(move || {

@@ -10,7 +10,7 @@
 //! more than the bytes (`truesize`); so both ends count the same upper bound of that charge
 //! ([`cost`]), and the sender keeps what is on its way below half of the receiver's real buffer.
 //! The receiver acknowledges each quarter of that window: fewer packets than one each, and before
-//! the sender, who has three quarters left, can run out. An idle connection sends nothing.
+//! the sender can use up the other three quarters. An idle connection sends nothing.
 //!
 //! **Invariants:** acknowledged <= sent, and sent - acknowledged <= window; a gap in the sequence
 //! breaks the connection. Only a holder of the partner's socket, or root, can send to ours.
@@ -44,7 +44,7 @@ struct UdpLine {
     _watch: WatchGuard,
 }
 
-/// What this end sends.
+/// The sending half of this end.
 struct Outward {
     socket: Arc<OwnedFd>,
     /// Sequence number, header and fragment.
@@ -55,7 +55,7 @@ struct Outward {
     acknowledged: u64,
 }
 
-/// What this end receives.
+/// The receiving half of this end.
 struct Inward {
     socket: Arc<OwnedFd>,
     buffer: Box<[u8]>,
@@ -148,7 +148,7 @@ impl Inward {
         self.taken += cost(bytes);
         if self.taken - self.told >= self.window / 4 {
             // If it fails, the next packet brings the next try; if the other end is gone, the
-            // next receive tells.
+            // next receive reports it.
             if let Ok(Some(_)) = socket::try_send(&*self.socket, &self.taken.to_le_bytes()) {
                 self.told = self.taken;
             }

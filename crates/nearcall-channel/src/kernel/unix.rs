@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** the server makes the pair and hands one end over; whatever file flags the other
 //! end may set, a call that must not wait says so itself (MSG_DONTWAIT).
-//! A datagram socket does not tell its receiver that the other end is gone; there the watcher
+//! A datagram socket does not report that the other end is gone; there the watcher
 //! closes our own socket for reading, which ends every sleep on it.
 //! **Not here:** fragments (`stream.rs`, `packet.rs`).
 

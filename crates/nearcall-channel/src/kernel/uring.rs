@@ -33,7 +33,7 @@ use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
 /// One end.
 struct UringTransport {
     ring: StreamRing,
-    /// Counts completions, for whoever sleeps on a descriptor. Made when first asked for.
+    /// Counts completions, for a thread that sleeps on a descriptor. Made at the first request.
     bell: OnceLock<OwnedFd>,
     wait: WaitPolicy,
     /// Length of the reserved fragment. It lies in the send buffer, behind its header.
@@ -42,9 +42,9 @@ struct UringTransport {
     unsent: Range<usize>,
     /// The part of the receive buffer that has come and was not consumed.
     buffered: Range<usize>,
-    /// What is left of the current fragment.
+    /// The unread rest of the current fragment.
     fragment_left_bytes: usize,
-    /// What is left of a fragment that was finished before all of it had come.
+    /// The rest of a fragment that was finished before all of it had come.
     skip_bytes: usize,
     /// The other end has closed.
     ended: bool,
@@ -381,7 +381,7 @@ impl Transport for UringTransport {
     }
 
     fn arm(&mut self, interest: Interest) -> bool {
-        // After an error the next attempt tells it.
+        // After an error the next attempt returns it.
         self.try_arm(interest).unwrap_or(false)
     }
 }
@@ -389,7 +389,7 @@ impl Transport for UringTransport {
 /// The longest fragment, in bytes: with its header it fills the send buffer's pages.
 const FRAGMENT_BYTES_MAX: usize = (64 << 10) - HEADER_BYTES;
 
-/// How much is received at once at most, in bytes.
+/// Most bytes that are received at once.
 const RECEIVE_BYTES: usize = 64 << 10;
 
 /// ECANCELED of asm-generic.

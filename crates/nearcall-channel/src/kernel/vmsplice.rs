@@ -61,9 +61,9 @@ struct Receiver {
     buffer: Box<[u8]>,
     /// The part of `buffer` that has come and was not consumed.
     buffered: Range<usize>,
-    /// What is left of the current fragment.
+    /// The unread rest of the current fragment.
     fragment_left_bytes: usize,
-    /// What is left of a fragment that was finished before all of it had come.
+    /// The rest of a fragment that was finished before all of it had come.
     skip_bytes: usize,
 }
 
@@ -149,7 +149,7 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
 }
 
 impl Sender {
-    /// Where the next frame begins.
+    /// The position of the next frame.
     #[inline]
     fn at(&self) -> usize {
         self.buffers[self.filling].handed_over()
@@ -408,7 +408,7 @@ const FRAGMENT_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
 /// The longest frame, in bytes.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// How much is read ahead at most, in bytes. Large enough for many small messages; what is read
+/// Most bytes that are read ahead. Large enough for many small messages; what is read
 /// ahead of a large message is copied twice.
 const RECEIVE_BYTES: usize = 8 << 10;
 

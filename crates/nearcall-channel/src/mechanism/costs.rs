@@ -7,12 +7,12 @@
 use super::Mechanism;
 use crate::wait::WaitPolicy;
 
-/// What an end does for one exchange: it sends one short message and receives one.
+/// The costs of one exchange for an end: it sends one short message and receives one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// The system calls that it makes.
     pub calls: &'static [Calls],
-    /// How often it sleeps at most. Each sleep is one wake-up by the other end.
+    /// The most sleeps. Each sleep is one wake-up by the other end.
     pub sleeps_max: f64,
 }
 
@@ -27,10 +27,10 @@ pub struct Calls {
     pub most: f64,
 }
 
-/// How often the bytes of a short message are copied on their way.
+/// The number of copies of the bytes of a short message on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// By the kernel.
+    /// Copies by the kernel.
     pub kernel: u8,
     /// In user space by the mechanism itself, however it is used.
     pub inside: u8,
@@ -42,8 +42,9 @@ pub struct Copies {
 }
 
 impl Mechanism {
-    /// What one exchange costs each end that waits so. `None` where nothing is promised: an event
-    /// loop decides itself how often it looks, and so does an end of a kernel object that spins.
+    /// Returns the costs of one exchange for each end with this wait policy. `None` where nothing
+    /// is promised: an event loop decides itself how often it looks, and so does an end of a
+    /// kernel object that spins.
     pub fn costs(self, wait: WaitPolicy) -> Option<Costs> {
         if !self.waits().contains(&wait) {
             return None;
@@ -64,7 +65,7 @@ impl Mechanism {
         }
     }
 
-    /// How often the payload is copied on its way from one end to the other.
+    /// Returns the number of copies of the payload on its way from one end to the other.
     pub fn copies(self) -> Copies {
         let copies = |kernel, inside, receive| Copies { kernel, inside, send: 1, receive };
         match self {

@@ -15,7 +15,7 @@ fn always() -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// What a mechanism can do unless its row states otherwise.
+/// The capabilities of a mechanism unless its row states otherwise.
 const CAPABLE: Capabilities = Capabilities {
     pollable: true,
     needs_spinning: false,

@@ -26,16 +26,16 @@ mod lender;
 pub use borrower::{Borrowed, Borrower};
 pub use lender::{Lender, Loan, LoanError};
 
-/// Where lent bytes are, as a message names them.
+/// The position of lent bytes, as a message names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The lender's number of the slot.
     pub slot: u16,
     /// The segment that is the slot now.
     pub segment: u16,
-    /// Where in the segment the bytes begin.
+    /// The offset of the bytes in the segment.
     pub offset: u32,
-    /// How many they are.
+    /// The number of bytes.
     pub bytes: u32,
 }
 

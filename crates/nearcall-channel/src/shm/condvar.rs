@@ -23,9 +23,9 @@ pub(crate) struct BoundedBuffer {
     region: Arc<SharedRegion>,
     at: usize,
     capacity: Capacity,
-    /// How much this end has put in, or taken out.
+    /// The bytes that this end has put in, or taken out.
     own: u64,
-    /// How much the other end has, when last looked; judged.
+    /// The bytes that the other end has, when last looked; checked.
     other: u64,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Memory {
 
 /// The kernel object that ends a sleep.
 pub(crate) trait Doorbell: Send {
-    /// Whether an end ever sleeps. If not, no end reads sleep words.
+    /// `true` if an end ever sleeps. Otherwise no end reads sleep words.
     const SLEEPS: bool = true;
 
     /// Whether the channel takes only what it needs. Memory: as far into the ring as messages go.
@@ -76,7 +76,7 @@ pub(crate) trait Doorbell: Send {
     /// Sleeps until the other end rings, something else happens, or the time is over.
     fn sleep(&self, memory: &Memory, epoch: u32, deadline: Deadline) -> io::Result<()>;
 
-    /// As `sleep`, on the descriptor, for a doorbell that has both.
+    /// Works like `sleep`, on the descriptor, for a doorbell that has both.
     fn sleep_on_descriptor(&self, _deadline: Deadline) -> io::Result<()> {
         Ok(())
     }
@@ -84,13 +84,13 @@ pub(crate) trait Doorbell: Send {
     /// Wakes the other end. Never blocks, whatever the other end does.
     fn ring(&self, memory: &Memory) -> io::Result<()>;
 
-    /// As `ring`, for an end that has announced where it sleeps.
+    /// Works like `ring`, for an end that has announced where it sleeps.
     #[inline]
     fn ring_for(&self, memory: &Memory, _sleeper: SleepOn) -> io::Result<()> {
         self.ring(memory)
     }
 
-    /// What an event loop can wait on instead of `sleep`.
+    /// Returns what an event loop can wait on instead of `sleep`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -102,7 +102,7 @@ pub(crate) trait Doorbell: Send {
     fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
 }
 
-/// Where an end sleeps, as far as it has a choice.
+/// The place where an end sleeps, as far as it has a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SleepOn {
     /// In its call, on whatever the doorbell has for that.

@@ -32,7 +32,7 @@ use crate::shm::layout::lane::{LANE_BYTES, LANE_SLOTS, indirect_place, indirect_
 use crate::shm::segment_table::SegmentId;
 use crate::shm::segments::{OwnSegments, PeerSegments};
 
-/// When a lane was last seen in use. The clock is read at sleeps only.
+/// The time when a lane was last seen in use. The clock is read at sleeps only.
 #[derive(Debug, Default)]
 struct Rest {
     used: bool,

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The word is the ready flag: for up to 56 bytes, one cache line carries flag and payload. LAP
-//! tells a word from the one that stood there a lap ago.
+//! distinguishes a word from the one that stood there a lap ago.
 //! Words of different writers are 128 bytes apart, because x86 fetches lines in pairs.
 //!
 //! **The lane** ([`lane`]) holds the fragments of long messages, **the counts** are the page in
@@ -123,20 +123,20 @@ struct Layout {
     consumed: OwnLines<AtomicU64>,
 }
 
-/// Where the owner says how it waits.
+/// The word in which the owner states how it waits.
 pub(crate) const SLEEP: usize = offset_of!(Layout, sleep);
-/// Where the owner says which of its threads sleeps.
+/// The word in which the owner states which of its threads sleeps.
 pub(crate) const THREAD: usize = SLEEP + offset_of!(Sleep, thread);
 /// What the peer's futex waits on.
 pub(crate) const BELL: usize = offset_of!(Layout, bell);
-/// How far the owner has read the peer's ring.
+/// The position up to which the owner has read the peer's ring.
 pub(crate) const CONSUMED: usize = offset_of!(Layout, consumed);
-/// Where the frames begin.
+/// The offset of the frames.
 pub(crate) const FRAMES: usize = size_of::<Layout>();
 
 const VERSION: usize = offset_of!(Header, version);
 const RING_BYTES: usize = offset_of!(Header, ring_bytes);
-/// Not zero: the owner never sleeps, so nobody needs to look at its sleep word.
+/// Not zero: the owner never sleeps, so the other end need not look at its sleep word.
 const FLAGS: usize = offset_of!(Header, flags);
 
 const _: () = assert!(SLEEP == 128 && BELL == 256 && CONSUMED == 384 && FRAMES == 512);
@@ -144,7 +144,7 @@ const _: () = assert!(VERSION == 8 && RING_BYTES == 12 && FLAGS == 16 && THREAD 
 const _: () = assert!(FRAMES.is_multiple_of(FRAME_ALIGN));
 const _: () = assert!(limits::BUFFER_BYTES_MIN as usize >= 16 * FRAME_ALIGN);
 
-/// How many bytes a ring has: a power of two within the limits.
+/// The bytes of a ring: a power of two within the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity(usize);
 
@@ -191,7 +191,7 @@ impl Capacity {
     }
 }
 
-/// How much of the ring a fragment takes.
+/// Returns the bytes of the ring that a fragment takes.
 #[inline(always)]
 pub(crate) const fn frame_bytes(fragment_bytes: usize) -> usize {
     (FRAME_WORD_BYTES + fragment_bytes).next_multiple_of(FRAME_ALIGN)
@@ -295,7 +295,7 @@ pub(crate) mod sleep_word {
     pub(crate) const FOR_ROOM: u32 = 2;
     /// The owner waits on the descriptor.
     pub(crate) const ON_DESCRIPTOR: u32 = 4;
-    /// What one sleep adds to the number.
+    /// The increment of the number for one sleep.
     pub(crate) const NEXT_SLEEP: u32 = 8;
 
     const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR == NEXT_SLEEP - 1);
@@ -314,7 +314,7 @@ pub(crate) mod lane {
     /// waits.
     pub(crate) const LANE_SLOTS: usize = 8;
 
-    /// Where the first slot begins. Half a page off the users' buffers, which usually begin at a
+    /// The offset of the first slot. Half a page off the users' buffers, which usually begin at a
     /// page or just behind: a copy between places that agree in their lower 12 bits took six times
     /// as long, since the processor takes its own stores for what it loads.
     const SLOTS_AT: usize = 2 << 10;
@@ -386,11 +386,11 @@ pub(crate) mod monitor {
 
 /// A bounded buffer behind a monitor: two positions, counted from the start, and a ring of bytes.
 pub(crate) mod bounded_buffer {
-    /// How much the sender has put in.
+    /// The bytes that the sender has put in.
     pub(crate) const PUT: usize = 0;
-    /// How much the receiver has taken out.
+    /// The bytes that the receiver has taken out.
     pub(crate) const TAKEN: usize = 8;
-    /// Where the bytes begin.
+    /// The offset of the bytes.
     pub(crate) const BYTES: usize = 64;
 
     const _: () = assert!(TAKEN + size_of::<u64>() <= BYTES);

@@ -2,18 +2,18 @@
 //!
 //! The C library's condition variable was not made for that. A process that is killed inside a
 //! signal, or inside a wait that has timed out, leaves the lock that the variable has of its own
-//! taken forever, and whoever signals or times out next hangs (all of glibc); before 2.41 a signal
-//! also waits for dead waiters of an earlier group. What is done about it:
+//! taken forever, and the thread that signals or times out next hangs (all of glibc); before 2.41 a
+//! signal also waits for dead waiters of an earlier group. The remedies:
 //! - each variable has one waiter only, so that a signal never waits for a dead one;
-//! - a wait lasts at most [`MONITOR_SLICE`], so that nobody needs to be woken to learn of a death;
-//! - once the other end is gone nobody waits or signals any more;
-//! - who is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed by the
-//!   watcher: it makes the variables anew and wakes everybody in them ([`rescue`]). The standard
-//!   does not allow that. No process but ours is left to be hurt by it, and the variables are never
-//!   used again.
+//! - a wait lasts at most [`MONITOR_SLICE`], so that no waiter needs a wake-up to notice a death;
+//! - once the other end is gone this end neither waits nor signals any more;
+//! - a thread that is inside all the same, and does not come out within [`MONITOR_STUCK`], is freed
+//!   by the watcher: it makes the variables anew and wakes every thread in them ([`rescue`]). The
+//!   standard does not allow that. No process but ours is left to be hurt by it, and the variables
+//!   are never used again.
 //!
 //! An interruption (`interrupt.rs`) signals the variable in which this end waits. The signal may
-//! hang in a variable that the other end broke, so it is given by a thread that nobody waits for,
+//! hang in a variable that the other end broke, so it is given by a thread that is not waited for,
 //! one at a time; then the end of the slice is what interrupts.
 //!
 //! **Invariants:** a death is noticed within `MONITOR_SLICE`, or `MONITOR_STUCK` and a few
@@ -41,7 +41,7 @@ use crate::wait::Deadline;
 
 pub(crate) mod transport;
 
-/// What a waiter waits for.
+/// The condition that a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// Waited for by the receiver only.
@@ -109,7 +109,7 @@ impl Monitor {
                 }
                 return Ok(Some(found));
             }
-            // Nobody publishes while we hold the lock, so what was sent before a death was seen.
+            // No end publishes while we hold the lock, so what was sent before a death was seen.
             if self.liveness.is_gone() || self.liveness.is_interrupted() || deadline.has_passed() {
                 return Ok(None);
             }
@@ -165,7 +165,8 @@ impl Monitor {
         Ok(())
     }
 
-    /// Under the lock: whether somebody waits for `condition` and has not been signalled yet.
+    /// Takes the mark of a thread that waits for `condition`, so that it is signalled once, and
+    /// returns whether there was one. The caller holds the lock.
     #[inline]
     fn take_waiter(&self, condition: Condition) -> bool {
         let waits = self.region.word32(self.at + condition.waits());
@@ -255,7 +256,7 @@ pub(crate) fn nudge(
     })
 }
 
-/// Makes the condition variable at `at` anew under whoever is inside, and has them look at it.
+/// Makes the condition variable at `at` anew under the threads inside, and has them look at it.
 ///
 /// They sleep on one of its words, and each of them looks again after a wake-up: who waited for
 /// the inner lock finds it free, who waited for a signal runs into the end of its slice.
@@ -310,8 +311,8 @@ mod tests {
         entered.unwrap()
     }
 
-    /// What the watcher does after a death, until `done`.
-    fn nag(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
+    /// Does what the watcher does after a death, until `done`.
+    fn retry_wake(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
         let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;
         liveness.set_gone();
@@ -336,7 +337,7 @@ mod tests {
                 clock::spin_hint();
             }
             region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
-            nag(&region, &liveness, || waiter.is_finished());
+            retry_wake(&region, &liveness, || waiter.is_finished());
             assert_eq!(waiter.join().unwrap(), None);
         });
     }
@@ -358,7 +359,7 @@ mod tests {
             while region.word32(RECEIVER_WAITS).load(Ordering::Relaxed) != 0 {
                 clock::spin_hint();
             }
-            nag(&region, &liveness, || signaller.is_finished());
+            retry_wake(&region, &liveness, || signaller.is_finished());
             assert_eq!(signaller.join().unwrap(), Some(5));
         });
     }

@@ -12,7 +12,7 @@
 //! **Invariants**, counted in bytes from the start and never wrapped:
 //! `consumed <= head of the consumer <= tail <= consumed + capacity - FRAME_ALIGN`.
 //! The word at each place that is not `stale` is zero or of the lap before.
-//! **Not here:** the payload (whoever calls writes and reads it in place), sleeping and waking
+//! **Not here:** the payload (the caller writes and reads it in place), sleeping and waking
 //! (`doorbell.rs`), what headers mean together (`fragment.rs`).
 
 use std::ops::Range;
@@ -39,11 +39,11 @@ const ALIGN: u64 = FRAME_ALIGN as u64;
 #[derive(Debug)]
 pub(crate) struct Producer {
     capacity: Capacity,
-    /// Where the next frame begins.
+    /// The position of the next frame.
     tail: u64,
     /// Places whose word must be zeroed before the consumer looks there.
     stale: Places,
-    /// How far the consumer has read, as far as we have looked; judged.
+    /// The position that the consumer has read, as far as we have looked; checked.
     consumed: u64,
     /// What `note_plain` found.
     plain_until: u64,
@@ -264,7 +264,7 @@ impl Producer {
 /// be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
 struct CommittedPages {
-    /// Where in the region the pages end.
+    /// The offset in the region where the pages end.
     end: usize,
     /// Where frames end for which nothing has to be asked: the place behind has a page, too.
     plain_end: usize,
@@ -355,14 +355,14 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Consumer {
     capacity: Capacity,
-    /// Where the next frame begins.
+    /// The position of the next frame.
     head: u64,
     /// Length of the frame that is being read; it ends at `head + frame`.
     frame: u64,
     /// No fragment is longer.
     fragment_bytes_max: usize,
     committed: CommittedPages,
-    /// Whether fragments may lie elsewhere.
+    /// `true` if fragments may lie elsewhere.
     takes_indirect: bool,
     /// The frame that is being read is an indirect one.
     is_indirect: bool,
@@ -448,7 +448,7 @@ impl Consumer {
         self.is_indirect
     }
 
-    /// The fragment's own length is for whoever finds it to judge.
+    /// The length of the fragment itself is checked by the code that finds it.
     fn check_indirect(
         &mut self,
         peer: &impl Peer,

@@ -98,7 +98,7 @@ impl OwnSegments {
 
     /// Takes a segment back: no message that is still to be read names it. Drop its region.
     ///
-    /// Never waits. If the line has no room now, the other end hears of it with the next segment.
+    /// Never waits. If the line has no room now, the other end is informed with the next segment.
     pub(crate) fn retire(&self, id: SegmentId) {
         let mut outbox = self.control.outbox();
         outbox.live.retain(|(live, _)| *live != id);

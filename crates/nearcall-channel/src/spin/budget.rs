@@ -1,12 +1,12 @@
 //! What a waiter has learned: whether spinning pays, and what it may still cost. No clock.
 //!
 //! A score goes up when a spin finds something and down twice as fast when it was without result.
-//! At zero nobody spins. Then waits that slept are watched: those that would have ended within a
-//! spin are counted, and after some of them one spin is tried. Each such trial that fails doubles
-//! the number of waits before the next. So
+//! At zero there is no spinning. Then waits that slept are watched: those that would have ended
+//! within a spin are counted, and after some of them one spin is tried. Each such trial that fails
+//! doubles the number of waits before the next. So
 //! - waits that are long cost nothing but the first few spins, since none of them is short;
 //! - waits that only look short cost one spin in [`TRIAL_INTERVAL_MAX`]: both ends share a CPU, so
-//!   whoever spins keeps the other from answering;
+//!   the end that spins keeps the other from answering;
 //! - two ends that both sleep find each other, since one wait includes two wake-ups and is still
 //!   short.
 //!
@@ -17,16 +17,16 @@
 //! holds.
 //! **Not here:** reading clocks and counting looks (`spin.rs`).
 
-/// What one waiter has learned. Times are in nanoseconds and given by the caller.
+/// The knowledge of one waiter. Times are in nanoseconds and given by the caller.
 #[derive(Debug, Clone)]
 pub(super) struct SpinBudget {
     /// The longest spin. Zero: never; the largest number: forever.
     limit_ns: u64,
     /// What flows into the balance of each 100 ns.
     percent: u64,
-    /// What may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
-    purse_ns: u64,
-    /// When the balance was last filled; zero before the first time.
+    /// The time that may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
+    balance_ns: u64,
+    /// The time when the balance was last filled; zero before the first time.
     filled_ns: u64,
     /// Above zero: spin.
     score: u32,
@@ -41,7 +41,7 @@ impl SpinBudget {
         Self {
             limit_ns,
             percent: percent.into(),
-            purse_ns: limit_ns.saturating_mul(BALANCE_SPINS_MAX),
+            balance_ns: limit_ns.saturating_mul(BALANCE_SPINS_MAX),
             filled_ns: 0,
             score: SCORE_FIRST,
             until_trial: 1,
@@ -52,7 +52,7 @@ impl SpinBudget {
     /// Returns how long to spin now.
     #[inline]
     pub(super) fn limit_ns(&self) -> u64 {
-        let pays = self.score > 0 && self.purse_ns >= self.limit_ns;
+        let pays = self.score > 0 && self.balance_ns >= self.limit_ns;
         if pays || self.limit_ns == u64::MAX { self.limit_ns } else { 0 }
     }
 
@@ -64,7 +64,7 @@ impl SpinBudget {
     /// From now on spins are so long at most.
     pub(super) fn set_limit_ns(&mut self, limit_ns: u64) {
         self.limit_ns = limit_ns;
-        self.purse_ns = self.purse_ns.min(limit_ns.saturating_mul(BALANCE_SPINS_MAX));
+        self.balance_ns = self.balance_ns.min(limit_ns.saturating_mul(BALANCE_SPINS_MAX));
     }
 
     /// A spin found something.
@@ -98,7 +98,7 @@ impl SpinBudget {
     /// Pays for a spin that gave nothing.
     pub(super) fn debit(&mut self, now_ns: u64, spun_ns: u64) {
         self.credit(now_ns);
-        self.purse_ns = self.purse_ns.saturating_sub(spun_ns);
+        self.balance_ns = self.balance_ns.saturating_sub(spun_ns);
     }
 
     /// Fills the balance with the share of the time since the last filling.
@@ -107,7 +107,7 @@ impl SpinBudget {
             let since_ns = now_ns.saturating_sub(self.filled_ns);
             let share_ns = (since_ns / 100).saturating_mul(self.percent);
             let full_ns = self.limit_ns.saturating_mul(BALANCE_SPINS_MAX);
-            self.purse_ns = self.purse_ns.saturating_add(share_ns).min(full_ns);
+            self.balance_ns = self.balance_ns.saturating_add(share_ns).min(full_ns);
         }
         self.filled_ns = now_ns;
     }
@@ -124,7 +124,7 @@ const SCORE_MAX: u32 = 8;
 /// Most short waits between two trials. One spin in so many waits does not show.
 const TRIAL_INTERVAL_MAX: u32 = 256;
 
-/// How many spins without result the balance holds: enough to learn from a new kind of wait.
+/// Spins without result that the balance holds: enough to learn from a new kind of wait.
 const BALANCE_SPINS_MAX: u64 = 8;
 
 #[cfg(test)]

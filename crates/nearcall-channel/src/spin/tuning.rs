@@ -33,14 +33,14 @@ use thiserror::Error;
 use crate::error::debug_as_display;
 use crate::limits::WAKE_UPS_PER_SPIN;
 
-/// What is stored of a machine for the runtime.
+/// The tuning of a machine that is stored for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuning {
     /// The machine that it was measured on, see [`machine`].
     pub machine: String,
-    /// What waking a thread on another CPU costs, in nanoseconds.
+    /// The cost of waking a thread on another CPU, in nanoseconds.
     pub wake_up_ns: u64,
-    /// How long to spin before a sleep, in nanoseconds. `None`: a few wake-ups.
+    /// The time to spin before a sleep, in nanoseconds. `None`: a few wake-ups.
     pub spin_ns: Option<u64>,
 }
 
@@ -72,11 +72,11 @@ debug_as_display!(Unusable);
 fn malformed(line: usize) -> String {
     match line {
         0 => "lacks machine or wake_up_ns".to_owned(),
-        line => format!("line {line} makes no sense"),
+        line => format!("line {line} cannot be parsed"),
     }
 }
 
-/// What is stored of this machine. Reads files at the first call in a process; a load then.
+/// Returns the stored tuning of this machine. Reads files at the first call in a process.
 pub fn stored() -> Option<&'static Tuning> {
     static STORED: OnceLock<Option<Tuning>> = OnceLock::new();
     // An interpreter has no files, and a model of threads shall not depend on them.
@@ -84,8 +84,8 @@ pub fn stored() -> Option<&'static Tuning> {
     STORED.get_or_init(load).as_ref()
 }
 
-/// Where the user's own is stored, whether it is there or not. `None` without a home, and where
-/// the environment says that there is none.
+/// Returns the path of the user's own tuning, which need not exist. `None` without a home, and
+/// where the environment disables it.
 #[must_use]
 pub fn own_path() -> Option<PathBuf> {
     own_path_by(&|name| env::var_os(name))
@@ -140,7 +140,7 @@ pub fn machine() -> String {
 }
 
 impl Tuning {
-    /// Of this machine, for what a wake-up was measured to cost.
+    /// Makes the tuning of this machine from the measured cost of a wake-up.
     #[must_use]
     pub fn of_wake_up(cost: Duration) -> Self {
         let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
@@ -198,7 +198,7 @@ impl fmt::Display for Tuning {
     }
 }
 
-/// Where files may be, the one that decides first.
+/// Returns the paths where files may be, the one that decides first.
 fn paths() -> Vec<PathBuf> {
     if env::var_os(VARIABLE).is_some() {
         // Nothing, if it is empty.
@@ -249,14 +249,14 @@ const FILE: &str = "tuning.conf";
 /// Far more than a file has, and than the first CPU takes in `/proc/cpuinfo`.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// Below this no kernel wakes anybody.
+/// No kernel wakes a thread in less time.
 pub(super) const WAKE_UP_NS_MIN: u64 = 1_000;
 
 /// Virtual machines whose idle CPUs have to be fetched from their host come near this, in
 /// nanoseconds; above, it was load.
 pub(super) const WAKE_UP_NS_MAX: u64 = 50_000;
 
-/// Ten of the dearest wake-ups: whoever spins longer for one wait burns a CPU.
+/// Ten of the dearest wake-ups: spinning longer for one wait burns a CPU.
 const SPIN_NS_MAX: u64 = 10 * WAKE_UP_NS_MAX;
 
 #[cfg(test)]
@@ -291,15 +291,15 @@ mod tests {
         let huge = u64::MAX.to_string();
         assert_eq!(of(&huge, &huge), Ok((WAKE_UP_NS_MAX, Some(SPIN_NS_MAX))));
         for bad in ["-1", "5us", "", "1e9", "99999999999999999999"] {
-            assert_eq!(of(bad, "0"), Err("line 3 makes no sense".to_owned()), "{bad}");
+            assert_eq!(of(bad, "0"), Err("line 3 cannot be parsed".to_owned()), "{bad}");
         }
     }
 
     #[test]
     fn what_is_no_tuning_is_refused_with_its_line() {
         let refused = |text: &str| Tuning::parse(text).unwrap_err().to_string();
-        assert_eq!(refused("nearcall.tuning/2\n"), "line 1 makes no sense");
-        assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 makes no sense");
+        assert_eq!(refused("nearcall.tuning/2\n"), "line 1 cannot be parsed");
+        assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 cannot be parsed");
         assert_eq!(refused("nearcall.tuning/1\nmachine = m\n"), "lacks machine or wake_up_ns");
         assert_eq!(refused(""), "lacks machine or wake_up_ns");
     }
@@ -310,17 +310,17 @@ mod tests {
             own_path_by(&|name| match name {
                 VARIABLE => named.map(OsString::from),
                 "XDG_CONFIG_HOME" => Some(config.into()),
-                _ => Some("/folder".into()),
+                _ => Some("/home".into()),
             })
         };
         assert_eq!(path(Some(""), "/config"), None);
         assert_eq!(path(Some("own"), "/config"), Some("own".into()));
         assert_eq!(path(None, "/config"), Some("/config/nearcall/tuning.conf".into()));
-        assert_eq!(path(None, "config"), Some("/folder/.config/nearcall/tuning.conf".into()));
+        assert_eq!(path(None, "config"), Some("/home/.config/nearcall/tuning.conf".into()));
     }
 
     #[test]
-    fn a_processor_is_told_by_name_or_by_numbers() {
+    fn a_processor_is_identified_by_name_or_by_numbers() {
         let x86 = "processor\t: 0\nmodel name\t: AMD  EPYC\nmodel name : other\n";
         assert_eq!(processor(x86), "AMD EPYC");
         assert_eq!(processor("CPU implementer : 0x41\nCPU part : 0xd0c\n"), "0x41 0xd0c");
@@ -330,15 +330,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_file_counts_only_if_it_is_ours_and_of_this_machine() {
-        let folder = env::temp_dir().join(format!("nearcall-tuning-{}", process::pid()));
-        fs::create_dir(&folder).unwrap();
-        let path = folder.join(FILE);
+        let dir = env::temp_dir().join(format!("nearcall-tuning-{}", process::pid()));
+        fs::create_dir(&dir).unwrap();
+        let path = dir.join(FILE);
         let reason = || read(&path).map_err(|error| error.to_string());
         let good = Tuning { machine: machine(), wake_up_ns: 6_000, spin_ns: None };
         assert!(reason().unwrap_err().starts_with("cannot be read"));
         fs::write(&path, good.to_string()).unwrap();
         assert_eq!(reason(), Ok(good.clone()));
-        assert_eq!(load(&[folder.join("none"), path.clone()]), Some(good.clone()));
+        assert_eq!(load(&[dir.join("none"), path.clone()]), Some(good.clone()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(reason(), Err("cannot be trusted: others may write it".to_owned()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(reason(), Err("is of another machine: abacus".to_owned()));
         fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(reason().unwrap_err().starts_with("cannot be read"));
-        let of_folder = read(&folder).unwrap_err().to_string();
-        assert_eq!(of_folder, "cannot be trusted: it is no file");
-        fs::remove_dir_all(&folder).unwrap();
+        let of_dir = read(&dir).unwrap_err().to_string();
+        assert_eq!(of_dir, "cannot be trusted: it is no file");
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

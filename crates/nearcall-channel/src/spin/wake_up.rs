@@ -22,18 +22,19 @@ static COST_NS: AtomicU64 = AtomicU64::new(0);
 /// How many CPUs this process could use; as the cost.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// What is known of this machine.
+/// The costs that are known of this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) cost_ns: u64,
-    /// How many CPUs there are for us; more than one, as long as nobody has looked.
+    /// Number of CPUs that this process may use; taken as more than one until it is looked up.
     pub(super) cpus: u32,
-    /// How long to spin, where that is stored.
+    /// The time to spin, if it is stored.
     pub(super) spin_ns: Option<u64>,
 }
 
-/// What a wake-up costs on this machine. What is [stored](super::tuning) is taken; otherwise it is
-/// measured at the first call, which takes a few milliseconds and two threads; a load then.
+/// Returns the cost of a wake-up on this machine. A [stored](super::tuning) cost is used; otherwise
+/// it is measured at the first call, which takes a few milliseconds and two threads. Later calls
+/// cost one load.
 pub fn wake_up_cost() -> Duration {
     let is_known = COST_NS.load(Ordering::Acquire) != 0 || tuning::stored().is_some();
     if !is_known && let Some(measuring) = begin(measure) {
@@ -53,7 +54,7 @@ pub fn measure_wake_up_cost() -> Option<Duration> {
     cost_ns.map(Duration::from_nanos)
 }
 
-/// What is known without measuring.
+/// Returns what is known without measuring.
 pub(super) fn known() -> Known {
     let stored = tuning::stored();
     let spin_ns = stored.and_then(|stored| stored.spin_ns);
@@ -102,7 +103,7 @@ fn look(known_ns: Option<u64>) -> (Option<u64>, u32) {
     (known_ns.or_else(measured), all.len().try_into().unwrap_or(u32::MAX).max(1))
 }
 
-/// Where the two threads sleep: odd while it is the partner's turn.
+/// The word on which the two threads sleep: odd while it is the partner's turn.
 struct Table {
     turn: AtomicU32,
 }

@@ -105,7 +105,7 @@ fn offer(version: Version, limit: u32, buffer: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_judges_what_a_server_says() {
+fn a_client_checks_the_greeting_of_a_server() {
     let broken =
         |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
     for answer in [
@@ -138,7 +138,7 @@ fn a_client_judges_what_a_server_says() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn a_silent_server_is_given_up() {
     let (_silent, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let timeout = Duration::from_millis(50);
     let options = Options { handshake_timeout: timeout, ..Options::default() };
@@ -152,13 +152,13 @@ fn a_server_that_says_nothing_is_given_up() {
 #[test]
 fn an_address_has_one_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
-    let nobody = connect(&address, Mechanism::ShmFutex, &Options::default()).err().unwrap();
-    assert!(matches!(nobody, HandshakeError::NoListener(_)), "{nobody:?}");
+    let refused = connect(&address, Mechanism::ShmFutex, &Options::default()).err().unwrap();
+    assert!(matches!(refused, HandshakeError::NoListener(_)), "{refused:?}");
     let first = Listener::bind(&address).unwrap();
     let second = Listener::bind(&address).err().unwrap();
     assert!(matches!(second, HandshakeError::AddressInUse(_)), "{second:?}");
-    let nobody = first.accept(Deadline::NOW, &Options::default()).err().unwrap();
-    assert!(matches!(nobody, HandshakeError::TimedOut), "{nobody:?}");
+    let refused = first.accept(Deadline::NOW, &Options::default()).err().unwrap();
+    assert!(matches!(refused, HandshakeError::TimedOut), "{refused:?}");
     drop(first);
     drop(Listener::bind(&address).unwrap());
 }
@@ -199,7 +199,7 @@ fn a_connection_outlives_its_listener() {
 }
 
 #[test]
-fn a_silent_client_holds_nobody_but_the_thread_that_meets_it() {
+fn a_silent_client_holds_refused_but_the_thread_that_meets_it() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
     assert!(listener.accept_socket().unwrap().is_none());

@@ -44,7 +44,7 @@ macro_rules! cases {
 }
 
 cases! {
-    a_stranger_is_refused attack ShmFutex Block,
+    an_unknown_process_is_refused attack ShmFutex Block,
     bad_parts_are_refused attack ShmFutex Block,
     bad_terms_are_refused attack ShmFutex Block,
     a_client_that_leaves_or_falls_silent_is_given_up attack ShmFutex Block,

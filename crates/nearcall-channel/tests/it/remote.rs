@@ -1,4 +1,4 @@
-//! Two ends meet over `tcp://`, and strangers that come to its port get nowhere.
+//! Two ends meet over `tcp://`, and other processes that come to the port are refused.
 //!
 //! **Not here:** the mechanism `tcp` of one machine (`conformance.rs`), addresses as text.
 
@@ -120,9 +120,9 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
     assert!(matches!(taken, HandshakeError::AddressInUse(_)), "{taken:?}");
     let address = listener.address().clone();
     drop(listener);
-    let nobody = connect(&address, Mechanism::Tcp, &options).err().unwrap();
-    assert!(matches!(nobody, HandshakeError::NoListener(_)), "{nobody:?}");
-    assert!(nobody.to_string().contains("start its server"), "{nobody}");
+    let refused = connect(&address, Mechanism::Tcp, &options).err().unwrap();
+    assert!(matches!(refused, HandshakeError::NoListener(_)), "{refused:?}");
+    assert!(refused.to_string().contains("start its server"), "{refused}");
 }
 
 /// What a client begins with.
@@ -137,18 +137,18 @@ fn hello(major: u16, limit: u32, buffer: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_judges_strangers_and_goes_on() {
+fn a_server_refuses_other_protocols_and_goes_on() {
     let listener = listen("127.0.0.1");
     let options = Options { handshake_timeout: Duration::from_millis(100), ..Options::default() };
     let mut random = fastrand::Rng::with_seed(11);
     let noise: Vec<u8> = (0..5000).map(|_| random.u8(..)).collect();
     let check = |bytes: &[u8], stays: bool, expected: &dyn Fn(&HandshakeError) -> bool| {
-        let mut stranger = TcpStream::connect(("127.0.0.1", port(&listener))).unwrap();
-        stranger.write_all(bytes).unwrap();
-        let stranger = stays.then_some(stranger);
+        let mut other = TcpStream::connect(("127.0.0.1", port(&listener))).unwrap();
+        other.write_all(bytes).unwrap();
+        let other = stays.then_some(other);
         let error = listener.accept(patient(), &options).err().unwrap();
         assert!(expected(&error), "{error:?} after {bytes:?}");
-        drop(stranger);
+        drop(other);
     };
     let broken =
         |error: &HandshakeError| matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));

@@ -202,7 +202,7 @@ fn time_to_notice(waits: Waits, mut ask: impl FnMut(&mut Endpoint) -> bool) {
 }
 
 #[test]
-fn who_waits_for_short_times_hears_of_a_death() {
+fn a_receiver_that_waits_for_short_times_notices_a_death() {
     for waits in WAYS {
         for timeout in [Duration::from_nanos(1), Duration::from_micros(20)] {
             time_to_notice(waits, |client| {
@@ -214,7 +214,7 @@ fn who_waits_for_short_times_hears_of_a_death() {
 }
 
 #[test]
-fn who_asks_now_and_then_hears_of_a_death() {
+fn a_receiver_that_polls_now_and_then_notices_a_death() {
     for waits in WAYS {
         time_to_notice(waits, |client| {
             clock::pause(Duration::from_millis(1));
@@ -225,7 +225,7 @@ fn who_asks_now_and_then_hears_of_a_death() {
 }
 
 #[test]
-fn who_only_sends_hears_of_a_death() {
+fn an_end_that_only_sends_notices_a_death() {
     for waits in WAYS {
         for bytes in [8, 3_000] {
             time_to_notice(waits, |client| {
@@ -297,7 +297,7 @@ fn a_tiny_dev_shm_does_not_matter() {
 /// Calls of each pair.
 const ROUNDS: u64 = 60;
 
-/// After so long nobody may take a dead end for a living one.
+/// Longest time after which a dead end may still be taken for a living one.
 const DEATH_NOTICED_MAX: Duration = Duration::from_millis(500);
 
 /// Messages of each stream.

@@ -44,24 +44,24 @@ fn the_cost_is_the_expected_one() {
 
 #[test]
 fn what_is_stored_of_this_machine_is_used_and_nothing_else() {
-    let folder = env::temp_dir().join(format!("nearcall-tuned-{}", std::process::id()));
-    fs::create_dir_all(folder.join(".config/nearcall")).unwrap();
+    let dir = env::temp_dir().join(format!("nearcall-tuned-{}", std::process::id()));
+    fs::create_dir_all(dir.join(".config/nearcall")).unwrap();
     let tuning = Tuning { machine: tuning::machine(), wake_up_ns: STORED_NS, spin_ns: None };
-    let good = folder.join("good");
+    let good = dir.join("good");
     fs::write(&good, tuning.to_string()).unwrap();
-    check(Some(&good), &folder, "stored");
-    let bad = folder.join("bad");
+    check(Some(&good), &dir, "stored");
+    let bad = dir.join("bad");
     fs::write(&bad, "nearcall.tuning/1\nwake_up_ns = soon\n").unwrap();
-    check(Some(&bad), &folder, "measured");
+    check(Some(&bad), &dir, "measured");
     let other = Tuning { machine: "another".to_owned(), ..tuning.clone() };
     fs::write(&bad, other.to_string()).unwrap();
-    check(Some(&bad), &folder, "measured");
-    check(Some(&folder.join("none")), &folder, "measured");
-    fs::write(folder.join(".config/nearcall/tuning.conf"), tuning.to_string()).unwrap();
-    check(None, &folder, "stored");
+    check(Some(&bad), &dir, "measured");
+    check(Some(&dir.join("none")), &dir, "measured");
+    fs::write(dir.join(".config/nearcall/tuning.conf"), tuning.to_string()).unwrap();
+    check(None, &dir, "stored");
     // Empty: none, not even that of the home.
-    check(Some(Path::new("")), &folder, "measured");
-    fs::remove_dir_all(&folder).unwrap();
+    check(Some(Path::new("")), &dir, "measured");
+    fs::remove_dir_all(&dir).unwrap();
 }
 
 const EXPECTED: &str = "NEARCALL_TEST_EXPECTED";

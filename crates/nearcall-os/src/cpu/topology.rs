@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_is_told_from_the_others() {
+    fn each_class_is_distinguished_from_the_others() {
         let topology = Topology::from_files(file);
         check(&topology, 3, 3, PlacementClass::SameCpu);
         check(&topology, 0, 1, PlacementClass::Smt);

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_by_who_trusts() {
+    fn what_is_written_is_read_by_an_end_that_trusts() {
         let (own, peer) = region_pair_private(4096);
         let mut plain = PlainRegion::from(own);
         let mut bytes = plain.lend().unwrap();

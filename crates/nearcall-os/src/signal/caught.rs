@@ -138,7 +138,7 @@ mod tests {
     use crate::poll::{Interest, poll_one};
 
     #[test]
-    fn a_signal_is_counted_and_told_to_the_queue() {
+    fn a_signal_is_counted_and_reported_to_the_queue() {
         let queue = mqueue::create_unlinked(2, 8).unwrap();
         let caught = Caught::new(Signal::USR1, Some(&queue)).unwrap();
         let second = Caught::new(Signal::USR2, None::<OwnedFd>).unwrap_err();

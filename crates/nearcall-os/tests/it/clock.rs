@@ -62,7 +62,7 @@ fn raw_and_coarse_clocks_go_forward() {
 }
 
 #[test]
-fn the_counter_agrees_with_the_kernel_or_says_why_not() {
+fn the_counter_agrees_with_the_kernel_or_gives_the_reason() {
     let tsc = match Tsc::calibrate_with(Duration::from_millis(20)) {
         Ok(tsc) => tsc,
         Err(refusal) => return assert!(!refusal.to_string().is_empty()),

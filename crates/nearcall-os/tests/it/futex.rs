@@ -28,7 +28,7 @@ fn a_sleep_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn waking_nobody_is_harmless() {
+fn waking_without_a_waiter_is_harmless() {
     assert_eq!(futex::wake(&AtomicU32::new(0), 1), 0);
     assert_eq!(futex::wake(&AtomicU32::new(0), u32::MAX), 0);
 }

@@ -9,7 +9,7 @@ use nearcall_os::process::Child;
 use crate::partner::PATIENCE;
 
 #[test]
-fn every_event_counts_or_says_why_not() {
+fn every_event_counts_or_gives_the_reason() {
     for event in Event::ALL {
         match Counter::open(event) {
             Ok(counter) => {

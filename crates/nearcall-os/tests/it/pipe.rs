@@ -22,7 +22,7 @@ fn a_blocking_pipe_can_be_tried() {
 }
 
 #[test]
-fn the_size_becomes_what_the_kernel_says() {
+fn the_size_becomes_what_the_kernel_grants() {
     let pipe = pipe::create().unwrap();
     assert_eq!(pipe::set_size_bytes(&pipe.write, 5000).unwrap(), 8192);
     assert_eq!(pipe::size_bytes(&pipe.read).unwrap(), 8192);

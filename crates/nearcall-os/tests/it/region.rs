@@ -258,7 +258,7 @@ fn both_sides_write_a_shared_region() {
 }
 
 #[test]
-fn locking_says_whether_it_was_allowed() {
+fn locking_returns_whether_it_was_allowed() {
     let (own, peer, _file) = pair();
     let (_, _): (bool, bool) = (own.lock().unwrap(), peer.lock().unwrap());
     // More than any usual limit allows: false where there is a limit, true where there is none.

@@ -78,7 +78,7 @@ fn every_pair_carries_bytes_both_ways() {
 }
 
 #[test]
-fn a_cut_message_tells_its_full_length() {
+fn a_cut_message_reports_its_full_length() {
     for kind in [Kind::Seqpacket, Kind::Datagram] {
         let (here, there) = socket::unix_pair(kind).unwrap();
         socket::send(&here, b"hello").unwrap();

@@ -35,7 +35,7 @@ fn a_message_too_long_for_the_buffer_stays() {
 }
 
 #[test]
-fn a_queue_goes_with_its_owner_and_wakes_who_waits() {
+fn a_queue_goes_with_its_owner_and_wakes_its_waiters() {
     let queue = OwnedQueue::create().unwrap();
     let id = queue.id();
     assert!(sysv::list().unwrap().iter().any(|entry| entry.id == id));

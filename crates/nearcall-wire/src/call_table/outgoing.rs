@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_told_from_that_of_the_next_call() {
+    fn a_late_answer_is_distinguished_from_that_of_the_next_call() {
         let mut calls = Outgoing::<()>::new(1);
         let given_up = calls.start(Time::NEVER).unwrap();
         calls.end(given_up).unwrap();

@@ -10,14 +10,14 @@ use crate::hello::InstanceId;
 use crate::status::Status;
 use crate::time::Time;
 
-/// What is to be called.
+/// The target of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Which object of the peer.
     pub object: u64,
     /// Which of its methods.
     pub method: u32,
-    /// When the call ends by itself. Of a one-way message: until when it is of use.
+    /// The time when the call ends by itself. For a one-way message: the time when it expires.
     pub deadline: Time,
     /// Lengths of metadata and arguments.
     pub payload: Payload,
@@ -52,7 +52,7 @@ impl IncomingCall {
     }
 }
 
-/// What the peer announced in its greeting, and what both ends therefore keep to.
+/// The values that the peer announced in its greeting, and those that both ends keep to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Which process it is. May be our own.
@@ -167,12 +167,12 @@ impl PlainMessage {
     }
 }
 
-/// How a call of ours ended.
+/// The end of an outgoing call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With its result: metadata and body are behind the header of the message at hand.
+    /// The result: metadata and body are behind the header of the message at hand.
     Reply(Payload),
-    /// With an error of the peer.
+    /// An error from the peer.
     Error {
         /// Which.
         status: Status,
@@ -219,7 +219,7 @@ pub enum CloseReason {
     ProtocolViolation(ProtocolError),
 }
 
-/// What is open on a connection, and what happened on it without an event.
+/// Counts of what is open on a connection, and of what happened on it without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Our calls that have not ended.

@@ -1,6 +1,6 @@
 //! Headers and greetings as bytes: golden vectors of version 1, and properties from a seed.
 //!
-//! Always true: a golden vector is never changed, since peers of version 1 are out there.
+//! **Invariants:** a golden vector is never changed, since peers of version 1 are out there.
 
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{

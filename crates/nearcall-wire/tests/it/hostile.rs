@@ -1,7 +1,7 @@
 //! Peers that break the rules: one test for each attack, named after it.
 //!
-//! Always true: the answer is the error that names the misdeed, the connection is closed, and calls
-//! that were open end once. Nothing panics.
+//! **Invariants:** the answer is the error that names the violation, the connection is closed, and
+//! calls that were open end once. Nothing panics.
 //! Not here: peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
 use nearcall_wire::{
@@ -114,7 +114,7 @@ fn check_greeting(head: &[u8], message_bytes: usize, expected: ProtocolError) {
 }
 
 #[test]
-fn references_that_nobody_agreed_on() {
+fn references_that_were_not_agreed_on() {
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
     let (timeout_ns, id) = (0, id(1, 0));
     let error = ProtocolError::ReservedBits { flags: 1 };
@@ -137,7 +137,7 @@ fn references_where_none_can_be() {
 }
 
 #[test]
-fn references_that_both_agreed_on_are_told() {
+fn references_that_both_agreed_on_are_reported() {
     let mut victim = CallProtocol::new([9; 16], Limits { references: true, ..LIMITS });
     both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
@@ -454,7 +454,7 @@ fn a_flood_of_calls_while_nothing_can_be_sent() {
         }
     }
     assert_eq!(victim.poll_transmit(), Some(Frame::GoAway.encode()));
-    assert_eq!(victim.poll_transmit(), None, "nobody wants the errors any more");
+    assert_eq!(victim.poll_transmit(), None, "the errors are not needed any more");
 }
 
 /// Right and wrong frames at random: no panic, and what was open ends.

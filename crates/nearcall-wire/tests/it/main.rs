@@ -1,7 +1,7 @@
 //! The protocol between two connections in memory, with time as a number.
 //!
-//! Always true: no test waits, and whatever is random comes from a seed that a failure prints.
-//! Not here: details of the tables, which are tested beside the code.
+//! **Invariants:** no test waits, and whatever is random comes from a seed that a failure prints.
+//! **Not here:** details of the tables, which are tested beside the code.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod frames;

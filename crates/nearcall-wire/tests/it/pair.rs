@@ -170,7 +170,7 @@ fn what_is_left_of_the_deadline_travels() {
 }
 
 #[test]
-fn the_server_hears_of_a_cancel() {
+fn the_server_learns_of_a_cancel() {
     let (mut link, call) = open_with_call(u64::MAX);
     let served = *link.sides[SERVER].serving.first().unwrap();
     assert!(!link.sides[SERVER].connection.is_cancelled(served));
@@ -221,7 +221,7 @@ fn a_reply_waits_for_what_is_queued() {
 }
 
 #[test]
-fn an_abandoned_call_was_never_heard_of() {
+fn an_abandoned_call_was_never_sent() {
     let mut link = open();
     let client = &mut link.sides[CLIENT].connection;
     let (call, _) = client.start_call(link.now, &Link::request(Time::NEVER)).unwrap();

@@ -49,7 +49,7 @@ impl ObjectRef {
         }
     }
 
-    /// As [`call_local`](Self::call_local), for a method that may reply later.
+    /// Works like [`call_local`](Self::call_local), for a method that may reply later.
     pub(super) fn call_local_later<R: Message + 'static>(
         &self,
         method: &'static Method,

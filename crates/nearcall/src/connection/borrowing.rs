@@ -14,7 +14,7 @@ use super::Connection;
 use super::receiving::Unreceived;
 use crate::borrowed::BorrowedSegments;
 
-/// What one end borrows over one connection.
+/// The segments that one end borrows over one connection.
 #[derive(Debug)]
 pub(super) struct Borrowing {
     borrower: Borrower,
@@ -106,7 +106,7 @@ fn copy_together(
     Ok(())
 }
 
-/// Where the body of a message begins.
+/// Returns the offset of the body in a message.
 fn body_start(message: &[u8]) -> usize {
     match message {
         [_, _, _, _, low, high, ..] => {

@@ -10,20 +10,20 @@ use std::task::Waker;
 use crate::borrowed::BorrowedSegments;
 use crate::status::Status;
 
-/// How a call ended: the buffer that its reply came in, or why it failed.
+/// The end of a call: the buffer that its reply came in, or why it failed.
 pub(crate) type Outcome = Result<Reply, Status>;
 
 /// A reply as it came.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) buffer: Vec<u8>,
-    /// Where in the buffer the result is.
+    /// The range of the result in the buffer.
     pub(crate) body: Range<usize>,
-    /// What of the result lies in memory of the peer.
+    /// The part of the result that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
 }
 
-/// How far a call is. A waker is dropped where nothing is borrowed: its end may run a task's.
+/// The state of a call. A waker is dropped where nothing is borrowed: its end may run a task's.
 #[derive(Debug)]
 pub(crate) enum CallState {
     Waiting(Option<Waker>),

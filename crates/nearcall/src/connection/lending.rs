@@ -20,7 +20,7 @@ use crate::codec::{self, Message};
 use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
 use crate::status::Status;
 
-/// What this end lends over one connection.
+/// The memory that this end lends over one connection.
 pub(super) struct Lending {
     /// None over mechanisms that lend nothing.
     lender: RefCell<Option<Lender>>,

@@ -13,12 +13,12 @@ use super::Protocol;
 
 /// A message that the protocol has to know of before it is sent.
 pub(super) trait OutboundMessage {
-    /// What names it from then on.
+    /// The name of the message from then on.
     type Prepared: Copy;
     /// Why the protocol may refuse it.
     type Refused;
 
-    /// Tells the protocol.
+    /// Registers the message with the protocol.
     fn prepare(&self, protocol: &mut Protocol) -> Result<Self::Prepared, Self::Refused>;
 
     /// Its header. Written where it is needed: headers that move cost more than making them.

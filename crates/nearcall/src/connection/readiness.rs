@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-/// How the loop watches a connection.
+/// The state of a connection in its loop.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) state: Cell<ReadinessState>,
@@ -15,7 +15,7 @@ pub(crate) struct Readiness {
     pub(crate) misses: Cell<u32>,
 }
 
-/// Where the loop finds out that a connection has something.
+/// The source that reports a connection as ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ReadinessState {
     /// It was used, and must be armed or looked at before the loop sleeps.
@@ -78,7 +78,7 @@ impl ReadinessState {
     }
 }
 
-/// What the loop's epoll knows of a connection.
+/// The registration of a connection in the loop's epoll.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tokens {
     /// Of the descriptor that reports messages.

@@ -25,7 +25,7 @@ use crate::deadline::{self, Deadline};
 use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
 use crate::status::{Code, Status};
 
-/// What receiving came to.
+/// The outcome of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// No message by the deadline.
@@ -57,7 +57,7 @@ pub(crate) struct InboundCall {
     pub(crate) head: RequestHead,
     pub(crate) payload: Payload,
     pub(crate) buffer: Vec<u8>,
-    /// What of it lies in memory of the peer.
+    /// The part of it that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
 }
 
@@ -455,8 +455,8 @@ fn call_id(message: &[u8]) -> Option<CallId> {
     is_call.then(|| CallId::from_word(u64::from_le_bytes(*word)))
 }
 
-/// What the slow ways of receiving came to. A type of its own, so that an [`Event`] is made where
-/// it is matched, and stays in registers.
+/// The outcome of the slow paths of receiving. A type of its own, so that an [`Event`] is made
+/// where it is matched, and stays in registers.
 enum Slow {
     Empty,
     Closed,

@@ -24,11 +24,11 @@ use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::status::{Code, Detail, Status};
 
-/// What is to be called, and what travels beside the message.
+/// The target of the call, and the data beside the message.
 pub(crate) struct Outgoing<'a> {
     pub(crate) object: u64,
     pub(crate) method: u32,
-    /// When it ends by itself.
+    /// The time when it ends by itself.
     pub(crate) deadline: Deadline,
     pub(crate) metadata: &'a [u8],
 }

@@ -22,7 +22,7 @@ use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::limits::{BUSY_MISSES_MAX, CLOCKS_PER_LOOK, SPIN_TURNS_PER_LOOK};
 
-/// How long polling pays.
+/// The time for which polling pays.
 pub(super) struct Busy {
     spinner: RefCell<Spinner>,
     /// The wait that goes on, if the loop has slept in it.

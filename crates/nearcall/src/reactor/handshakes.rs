@@ -34,7 +34,7 @@ pub(super) struct PendingHandshakes {
     running: RefCell<HashMap<u64, Purpose>>,
     /// Clients that wait for their handshake to begin.
     pending: RefCell<VecDeque<PendingClient>>,
-    /// When a handshake may be ended for the sake of those that wait.
+    /// The time when a handshake may be ended in favour of those that wait.
     start_at: Cell<Deadline>,
     /// Clients whose channel is open and that have not greeted yet, and how long they may take.
     greeting: RefCell<VecDeque<(Deadline, Weak<Connection>)>>,

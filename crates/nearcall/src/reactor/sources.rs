@@ -38,7 +38,7 @@ pub(crate) enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenerId(pub(super) u64);
 
-/// Where clients of a server come in.
+/// A listener or another entry for the clients of a server.
 pub(crate) struct ListenerEntry {
     pub(crate) listener: Listener,
     pub(crate) wait: Option<WaitPolicy>,

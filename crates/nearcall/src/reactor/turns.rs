@@ -16,14 +16,14 @@ use crate::limits::{
     MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURNS_PER_FULL_TURN,
 };
 
-/// How a turn finds out whether there is a message.
+/// The way in which a turn looks for a message.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// By receiving; afterwards the connection is armed again, or stays in the queue.
+    /// Receives; afterwards the connection is armed again, or stays in the queue.
     Ready,
-    /// By polling so many times first, then once before each further message.
+    /// Polls so many times first, then once before each further message.
     Poll(u32),
-    /// By sleeping in the connection until this moment, for one message.
+    /// Sleeps in the connection until this moment, for one message.
     Sleep(Deadline),
 }
 

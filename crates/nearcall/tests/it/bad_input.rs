@@ -8,7 +8,7 @@ mod bounds;
 mod frames;
 mod names;
 mod servers;
-mod strangers;
+mod unknown;
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) fn leaves_nothing() {
     let local = Observed::start();
     let remote = Observed::at("tcp://127.0.0.1:0", Limits::default());
     let round = |number: u64| {
-        strangers::make_noise(&local, &remote, number);
+        unknown::make_noise(&local, &remote, number);
         for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex, Mechanism::Pipe] {
             frames::misbehave(&local, mechanism, number);
         }

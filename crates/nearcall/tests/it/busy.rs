@@ -1,4 +1,4 @@
-//! Connections that a loop spins over because they were busy lately: nobody else is forgotten.
+//! Connections that a loop spins over because they were busy lately: no other is forgotten.
 //! And large messages: what is kept of them, and that they pass a loop in parts.
 
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ fn busy(address: String, stop: Arc<AtomicBool>) -> thread::JoinHandle<u64> {
 }
 
 #[test]
-fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
+fn timers_and_descriptors_are_reported_beside_a_busy_connection() {
     in_time(|| {
         let event_loop = nearcall::EventLoop::new().unwrap();
         let server = nearcall::Server::new(&event_loop);
@@ -69,7 +69,7 @@ fn timers_and_descriptors_are_heard_beside_a_busy_connection() {
 }
 
 #[test]
-fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
+fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_reported() {
     in_time(|| {
         let event_loop = nearcall::EventLoop::new().unwrap();
         let server = nearcall::Server::new(&event_loop);
@@ -114,7 +114,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_heard() {
 const ROUNDS: usize = 1_000;
 
 #[test]
-fn a_connection_that_fell_silent_beside_a_busy_one_is_heard_again() {
+fn a_connection_that_fell_silent_beside_a_busy_one_is_served_again() {
     in_time(|| {
         let served = Served::start();
         let stop = Arc::new(AtomicBool::new(false));

@@ -82,7 +82,7 @@ fn bad_metadata_never_leave() {
 }
 
 #[test]
-fn the_context_says_who_calls_and_what() {
+fn the_context_names_the_caller_and_the_method() {
     in_time(|| {
         let served = Served::start();
         let echo = plain(&served);
@@ -98,7 +98,7 @@ fn the_context_says_who_calls_and_what() {
 }
 
 #[test]
-fn a_deadline_ends_a_call_that_nobody_answers() {
+fn a_deadline_ends_a_call_without_an_answer() {
     in_time(|| {
         let served = keeping();
         let echo = scripted(&served);
@@ -236,7 +236,7 @@ fn a_cancellation_reaches_a_service_that_works() {
 }
 
 #[test]
-fn a_responder_learns_that_nobody_wants_it() {
+fn a_responder_learns_that_its_caller_is_gone() {
     in_time(|| {
         let served = keeping();
         let echo = scripted(&served);

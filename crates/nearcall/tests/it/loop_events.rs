@@ -1,4 +1,4 @@
-//! What a loop tells its user: timers, descriptors, signals, being stopped; and a loop in the
+//! The events that a loop reports: timers, descriptors, signals, being stopped; and a loop in the
 //! hands of another one.
 
 use std::collections::HashSet;

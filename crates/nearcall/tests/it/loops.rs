@@ -89,7 +89,7 @@ fn calls_in_circles_do_not_deadlock() {
 }
 
 #[test]
-fn calls_that_nest_too_deep_are_refused_and_everybody_lives() {
+fn calls_that_nest_too_deep_are_refused_and_no_connection_ends() {
     in_time(|| {
         let (first, second, echo) = circle("");
         for _ in 0..2 {
@@ -143,7 +143,7 @@ const STILL: Duration = Duration::from_millis(50);
 const TURNS_FAIR_MAX: usize = 16;
 
 #[test]
-fn who_floods_does_not_hold_up_another() {
+fn a_client_that_floods_does_not_hold_up_another() {
     for way in ways() {
         in_time(move || {
             let _alone = alone(&way);
@@ -182,7 +182,7 @@ fn who_floods_does_not_hold_up_another() {
 }
 
 #[test]
-fn who_floods_while_the_loop_spins_does_not_hold_up_another() {
+fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
     for way in ways() {
         in_time(move || {
             let _alone = alone(&way);
@@ -320,7 +320,7 @@ fn oneways_within_a_loop_are_served_later() {
     assert_eq!(service.notes.get(), 0, "they are not calls of a function");
     event_loop.next(Deadline::NOW).unwrap();
     assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
-    // Nobody takes more than a channel would hold.
+    // No server takes more than a channel would hold.
     let refused = Cell::new(None);
     for _ in 0..100_000 {
         if let Err(status) = echo.note(&words(0)) {
@@ -424,7 +424,7 @@ fn one_of_two_is_refused(limits: Limits, way: &str, why: &str) {
 }
 
 #[test]
-fn a_second_client_without_a_descriptor_is_told_why_it_is_refused() {
+fn a_second_client_without_a_descriptor_is_refused_with_the_reason() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let can = mechanism.capabilities();
         if !can.pollable && !can.needs_spinning {
@@ -435,7 +435,7 @@ fn a_second_client_without_a_descriptor_is_told_why_it_is_refused() {
 }
 
 #[test]
-fn a_client_above_the_limit_of_connections_is_told_of_it_after_its_handshake() {
+fn a_client_above_the_limit_of_connections_is_refused_after_its_handshake() {
     for way in ["", "?via=shm-futex", "?via=pipe", "?via=unix-stream", "?via=cma"] {
         let limits = Limits { connections_max: 1, ..Limits::default() };
         in_time(move || one_of_two_is_refused(limits, way, "has 1 connections, its limit"));

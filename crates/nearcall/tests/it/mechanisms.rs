@@ -72,10 +72,10 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
     }
 }
 
-/// A signalfd tells only the thread that polls it, and a loop that sleeps in a connection has
+/// A signalfd reports only to the thread that polls it, and a loop that sleeps in a connection has
 /// another thread poll for it: clients whose bell is a signal were not heard.
 #[test]
-fn a_loop_that_sleeps_in_one_connection_hears_signals() {
+fn a_loop_that_sleeps_in_one_connection_receives_signals() {
     let served = Served::start();
     let (first, second) = (Client::new(), Client::new());
     let futex = EchoCaller::new(&first, &served.via("?via=shm-futex")).unwrap();

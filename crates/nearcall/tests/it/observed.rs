@@ -1,6 +1,7 @@
-//! A server that tells how it is, and a good client that must not notice what others do to it.
+//! A server that reports its state, and a good client that must not notice what other clients do.
 //!
-//! Always true: the good client calls before, during and after a case, and none of its calls fails.
+//! **Invariants:** the good client calls before, during and after a case, and none of its calls
+//! fails.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use crate::support::{Service, unique_address};
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a server tells from its thread, every millisecond.
+/// The state that a server reports from its thread, every millisecond.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Clients that are connected.
     pub(crate) connections: AtomicUsize,
-    /// Calls of `Later` that nobody has answered.
+    /// Calls of `Later` without an answer.
     pub(crate) later: AtomicUsize,
     /// Of those, calls that somebody waits for.
     pub(crate) wanted: AtomicUsize,
@@ -143,7 +144,7 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
             return;
         }
         let reply = echo.say_with(&Words { number, ..Words::default() }, &options);
-        assert_eq!(reply.expect("nobody else notices").number, number);
+        assert_eq!(reply.expect("the good client must not notice").number, number);
         calls.fetch_add(1, Ordering::Relaxed);
         clock::pause(Duration::from_micros(200));
     }
@@ -154,7 +155,7 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = clock::now() + PATIENCE;
     while !done() {
-        assert!(clock::now() < end, "waiting for {what} in vain");
+        assert!(clock::now() < end, "timed out waiting for {what}");
         clock::pause(Duration::from_micros(500));
     }
 }

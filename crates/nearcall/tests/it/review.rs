@@ -164,7 +164,7 @@ fn greeted(served: &Served) -> Endpoint {
 }
 
 #[test]
-fn who_pings_and_never_reads_is_cut_off() {
+fn a_client_that_pings_and_never_reads_is_cut_off() {
     in_time(|| {
         let served = Served::start();
         let mut endpoint = greeted(&served);
@@ -679,7 +679,7 @@ fn a_oneway_within_a_loop_has_its_deadline_as_well() {
 }
 
 #[test]
-fn a_oneway_that_finds_no_room_in_time_says_so() {
+fn a_oneway_that_finds_no_room_in_time_fails() {
     in_time(|| {
         let (go, wait) = mpsc::channel();
         let served = blocking(wait);

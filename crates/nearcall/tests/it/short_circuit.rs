@@ -248,7 +248,7 @@ fn a_deadline_is_inherited_within_a_thread() {
 }
 
 #[test]
-fn nobody_is_at_a_place_that_no_server_of_the_loop_has() {
+fn a_place_or_object_that_the_loop_does_not_serve_is_refused() {
     let house = House::new("inproc:here", true);
     let call = |at: &str| EchoCaller::new(&house.client, at).unwrap().nothing(&()).unwrap_err();
     let status = call("inproc:there");
@@ -278,15 +278,15 @@ fn what_is_unregistered_or_closed_is_not_called_any_more() {
 #[test]
 fn a_server_is_known_by_its_greeting_under_another_name() {
     in_time(|| {
-        let folder = std::env::temp_dir().join(format!(
+        let dir = std::env::temp_dir().join(format!(
             "nearcall-names-{}-{}",
             std::process::id(),
             nearcall_os::clock::monotonic_ns()
         ));
-        std::fs::create_dir(&folder).unwrap();
-        let house = House::new(&format!("unix:{}", folder.join("socket").display()), true);
-        std::os::unix::fs::symlink(folder.join("socket"), folder.join("link")).unwrap();
-        let link = format!("unix:{}", folder.join("link").display());
+        std::fs::create_dir(&dir).unwrap();
+        let house = House::new(&format!("unix:{}", dir.join("socket").display()), true);
+        std::os::unix::fs::symlink(dir.join("socket"), dir.join("link")).unwrap();
+        let link = format!("unix:{}", dir.join("link").display());
         for (at, short) in [(&link, true), (&link, false)] {
             let client = Client::in_loop(&house.event_loop);
             let client = if short { client } else { client.without_short_circuit() };
@@ -295,7 +295,7 @@ fn a_server_is_known_by_its_greeting_under_another_name() {
             assert_eq!(echo.look(&()).unwrap().local, short);
         }
         drop(house);
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
     });
 }
 

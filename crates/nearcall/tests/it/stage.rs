@@ -1,7 +1,7 @@
 //! What several test modules need beside a server: a limit in time, services that do what a test
 //! says, and a loop that is turned until something is true.
 //!
-//! Always true: a test that hangs fails, and says so.
+//! **Invariants:** a test that hangs fails, and says so.
 
 use std::rc::Rc;
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -1,6 +1,6 @@
 //! The service that the tests call, and servers for it.
 //!
-//! Always true: a server that a test starts ends with the test, whatever happens in it.
+//! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -77,7 +77,7 @@ impl Echo for Service {
         while start.elapsed().as_millis() < u128::from(request.ms) {
             rounds += 1;
             if context.is_cancelled() {
-                return Err(Status::cancelled("nobody waits any more"));
+                return Err(Status::cancelled("the caller does not wait any more"));
             }
         }
         Ok(Words { number: rounds, ..Words::default() })

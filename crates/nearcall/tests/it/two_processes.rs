@@ -1,7 +1,7 @@
 //! Two processes, of which one is killed or stopped while the other calls it or serves it.
 //!
 //! The other process is this test program itself, which finds in its environment what it is to be.
-//! Always true: it dies with the thread that started it.
+//! **Invariants:** it dies with the thread that started it.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ fn serve(address: &str) {
     event_loop.run().unwrap();
 }
 
-/// Asks for what nobody answers, and waits for it.
+/// Sends a request that is never answered, and waits for it.
 fn ask(address: &str) {
     let client = Client::new();
     client.hunt(address, PATIENCE).unwrap();
@@ -76,7 +76,7 @@ fn ask(address: &str) {
     }
 }
 
-/// Is there and takes nobody.
+/// Listens and accepts no client.
 fn listen(address: &str) {
     let listener = Listener::bind(&address.parse().unwrap()).unwrap();
     loop {
@@ -160,7 +160,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
 }
 
 #[test]
-fn a_server_that_was_replaced_while_nobody_called_is_found_again() {
+fn a_server_that_was_replaced_between_calls_is_found_again() {
     everywhere(|via, client| {
         let place = unique_address();
         let mut first = server(&place);
@@ -168,8 +168,8 @@ fn a_server_that_was_replaced_while_nobody_called_is_found_again() {
         echo.nothing(&()).unwrap();
         first.kill().unwrap();
         let _second = server(&place);
-        // A mechanism may take a request before it has heard of the death. Nobody knows then
-        // whether the method ran, so this is for the caller to decide.
+        // A mechanism may take a request before it has noticed the death. Then it is
+        // unknown whether the method ran, so this is for the caller to decide.
         if let Err(status) = echo.nothing(&()) {
             expect_gone(Err::<(), _>(status), via);
         }
@@ -239,7 +239,7 @@ fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
         }
         assert!(begun.elapsed() < AT_ONCE, "{via}: {:?}", begun.elapsed());
         send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
-        // Replies to the calls from before may come and go to nobody.
+        // Replies to the calls from before may come and are dropped.
         let options = CallOptions::new().deadline(PATIENCE);
         for number in 10..20 {
             match echo.say_with(&words(number), &options) {
@@ -275,7 +275,7 @@ fn bad_input_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_neither_reads_nor_leaves_holds_nobody_up_when_it_is_cut_off() {
+fn a_client_that_neither_reads_nor_leaves_delays_no_other_when_it_is_cut_off() {
     let server = Observed::start();
     let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
     let mut rude = start("rude", &server.address);
@@ -298,7 +298,7 @@ fn ticks(process: &Child) -> u64 {
 }
 
 #[test]
-fn a_server_without_free_descriptors_serves_whom_it_has() {
+fn a_server_without_free_descriptors_serves_its_clients() {
     let place = unique_address();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"ulimit -n 40; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());

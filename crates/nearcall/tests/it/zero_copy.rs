@@ -1,7 +1,7 @@
-//! Loans: passed by reference to who trusts, copied once to who does not, given back by both.
+//! Loans: passed by reference to a peer that trusts, copied once to another, given back by both.
 //!
-//! Always true: whether bytes were copied is seen by where they lie, not by how long it took.
-//! Not here: peers that break the rules (`zero_copy/hostile.rs`).
+//! **Invariants:** whether bytes were copied is seen by where they lie, not by how long it took.
+//! **Not here:** peers that break the rules (`zero_copy/hostile.rs`).
 
 mod hostile;
 pub(crate) mod kept;
@@ -107,7 +107,7 @@ const TRUSTED: &str = "?trust=same-user";
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_mebibyte_is_passed_by_reference_to_who_trusts() {
+fn a_mebibyte_is_passed_by_reference_to_a_server_that_trusts() {
     let server = serve(TRUSTED);
     let (client, store) = store(&server, "?via=shm");
     let data = loaned(&store, MIB, 7);
@@ -123,7 +123,7 @@ fn a_mebibyte_is_passed_by_reference_to_who_trusts() {
 }
 
 #[test]
-fn a_mebibyte_comes_back_by_reference_to_who_trusts() {
+fn a_mebibyte_comes_back_by_reference_to_a_client_that_trusts() {
     let server = serve("");
     let (client, store) = store(&server, "?via=shm&trust=yes");
     let reply = store.get(&Span { ms: 1 << 20 }).unwrap();
@@ -138,7 +138,7 @@ fn a_mebibyte_comes_back_by_reference_to_who_trusts() {
 }
 
 #[test]
-fn who_does_not_trust_gets_a_copy_and_gives_back_at_once() {
+fn a_peer_that_does_not_trust_gets_a_copy_and_gives_back_at_once() {
     let server = serve("");
     let (client, store) = store(&server, "?via=shm");
     let parcel = Parcel { data: loaned(&store, MIB, 7), keep: true, ..Parcel::default() };
@@ -327,7 +327,7 @@ fn a_server_shows_what_it_lends() {
     drop(kept);
 }
 
-/// Tells what the server knows of its connection.
+/// Reports what the server knows of its connection.
 struct Mirror {
     server: Server,
 }

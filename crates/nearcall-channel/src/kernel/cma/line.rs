@@ -19,7 +19,7 @@ use crate::error::{ReceiveError, SendError, Violation};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
 use crate::wait::{Deadline, SpinYield, WaitPolicy};
 
-/// What one end tells the other.
+/// A record that one end sends to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     /// So many fragments of the receiver of this record were read since the last one.
@@ -215,7 +215,7 @@ fn receive_some(
 /// Size of a record, in bytes.
 const RECORD_BYTES: usize = 16;
 
-/// How much is read at once, in bytes: more records than may be on their way.
+/// Bytes that are read at once: more records than may be on their way.
 const INBOX_BYTES: usize = 4 << 10;
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use nearcall_os::poll::{Interest, poll_one};
 /// machine needs to schedule a reader, and no more than noticing a death may take.
 pub(super) const BLOCKING_MAX: Duration = Duration::from_millis(100);
 
-/// How long the pages are kept at most: as long as a handshake step may take.
+/// Longest time that the pages are kept: as long as a handshake step may take.
 pub(super) const MAX: Duration = Duration::from_secs(5);
 
-/// How many closed ends are kept at once at most.
+/// Most closed ends that are kept at once.
 const KEPT_MAX: usize = 32;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);

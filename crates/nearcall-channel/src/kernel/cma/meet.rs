@@ -1,4 +1,5 @@
-//! Opening cross-memory attach: each end tells where its pages lie and tries to read the other's.
+//! Opening cross-memory attach: each end sends the address of its pages and tries to read
+//! those of the other.
 //!
 //! **Invariants:** the process is the one that the kernel names, never one that the peer names; an
 //! end that cannot read the other says so in the handshake, with the reason.
@@ -60,7 +61,7 @@ fn open(
     Ok(channel::over(transport, settings.message_bytes_max))
 }
 
-/// Pages that begin with a number which nobody can have by chance, and what to tell the peer.
+/// Makes pages that begin with a random number, and the packet that announces them to the peer.
 fn make_pages(settings: &Settings) -> Result<(Pages, Vec<u8>), OpenError> {
     let pages = Pages::create(settings.buffer_bytes as usize);
     let mut pages = pages.map_err(OpenError::doing("taking pages"))?;
@@ -72,7 +73,7 @@ fn make_pages(settings: &Settings) -> Result<(Pages, Vec<u8>), OpenError> {
     Ok((pages, told))
 }
 
-/// Judges what the other end tells of its pages, and reads the number there.
+/// Checks what the other end announced of its pages, and reads the number there.
 fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> {
     let ([address, length, cookie], []) = told.as_chunks::<8>() else {
         return Err(OpenError::bad_parts("no address of memory"));

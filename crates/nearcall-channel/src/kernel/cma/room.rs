@@ -13,9 +13,9 @@ use crate::error::Violation;
 pub(super) struct Room {
     bytes: usize,
     parts_max: usize,
-    /// Where each part begins, the oldest first.
+    /// The offset of each part, the oldest first.
     taken: VecDeque<usize>,
-    /// Where the next part would begin.
+    /// The offset of the next part.
     next: usize,
 }
 
@@ -29,12 +29,12 @@ impl Room {
         self.bytes / 4 / ALIGNMENT * ALIGNMENT
     }
 
-    /// What a part of `bytes` takes: whole cache lines, at least one.
+    /// Returns the room that a part of `bytes` takes: whole cache lines, at least one.
     pub(super) fn takes_bytes(bytes: usize) -> usize {
         bytes.max(1).next_multiple_of(ALIGNMENT)
     }
 
-    /// Where a part of `bytes` can lie now.
+    /// Returns an offset where a part of `bytes` fits now.
     #[inline]
     pub(super) fn place(&self, bytes: usize) -> Option<usize> {
         let needs = Self::takes_bytes(bytes);

@@ -63,7 +63,7 @@ fn hostile_records_are_named() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn memory_that_is_not_there_is_the_peers_misdeed() {
+fn memory_that_is_not_there_is_a_violation_by_the_peer() {
     // The first page of a process is never mapped.
     let (mut transport, raw, _control) = end_with_raw_peer(64, 4096);
     socket::send(&raw, &record(9, 0, 0)).unwrap();

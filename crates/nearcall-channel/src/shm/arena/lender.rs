@@ -29,7 +29,7 @@ pub struct Lender {
     /// By number. Grows to `SLOTS_PER_END_MAX`; none where a slot was retired.
     slots: Vec<Option<Slot>>,
     tallies: [Tally; SLOTS_PER_END_MAX],
-    /// Where the borrower counts, once it has borrowed something.
+    /// The counters of the borrower, once it has borrowed something.
     counts: Option<Arc<PeerRegion>>,
 }
 
@@ -56,7 +56,7 @@ pub enum LoanError {
         "a loan of {loan_bytes} bytes is above the limit of {loan_bytes_max}; send less at once"
     )]
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The bytes that were asked for.
         loan_bytes: usize,
         /// The limit, in bytes.
         loan_bytes_max: usize,
@@ -142,13 +142,13 @@ impl Lender {
         self.slots.iter().flatten().any(|slot| slot.memory.is_lent())
     }
 
-    /// Where `memory` is, if it lies in a loan that lives.
+    /// Returns the place of `memory`, if it lies in a loan that lives.
     #[must_use]
     #[inline]
     pub fn find(&self, memory: &[u8]) -> Option<Place> {
         let start = memory.as_ptr().addr();
         let known = self.slots.iter().enumerate();
-        // Nobody has a slice of a slot but by a loan of it.
+        // A slice of a slot exists only through a loan of it.
         let (number, slot) = known
             .filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
             .find(|(_, slot)| slot.addresses.contains(&start))?;
@@ -261,7 +261,7 @@ impl Lender {
     /// Looks at what the borrower is done with by now.
     fn look_at_counts(&mut self) {
         if self.counts.is_none() && self.tallies.iter().any(|tally| tally.passes != 0) {
-            // Whoever waits for a message hears of what goes wrong here.
+            // An error here is reported by the next receive of a message.
             let _ = self.control.take_packets(|inbox| inbox.counts().is_some());
             self.counts = self.control.inbox().segments.counts().cloned();
         }

@@ -1,7 +1,8 @@
-//! A futex as doorbell: the sleeper waits on a word in the memory of who will ring.
+//! A futex as doorbell: the sleeper waits on a word in the memory of the end that will ring.
 //!
 //! **Invariants:** only its owner changes the word, just before it wakes the sleeper; waiting on it
-//! works through the sleeper's read-only mapping, so nobody writes another's memory.
+//! works through the sleeper's read-only mapping, so neither end writes
+//! memory of the other.
 
 use std::io;
 
@@ -16,7 +17,7 @@ use crate::shm::layout::BELL;
 use crate::sync::Ordering;
 use crate::wait::Deadline;
 
-/// Waits on the other end's bell word, wakes whoever waits on ours.
+/// Waits on the other end's bell word, and wakes the waiter on ours.
 pub(crate) struct Futex;
 
 impl Doorbell for Futex {

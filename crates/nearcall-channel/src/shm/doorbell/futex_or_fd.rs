@@ -1,12 +1,11 @@
 //! Two doorbells in one: a futex for a thread that sleeps in its call, a unix socket for an event
 //! loop. The sleeper chooses, each time that it sleeps, and says so in its sleep word.
 //!
-//! **Invariants:** a ring never waits and raises no signal, whatever the other end does; who is
-//! awake is not rung. A full socket means that the bell is rung already. The hang-up of the socket
-//! tells an end that never sleeps on the futex of the other's death; one that does is watched over
-//! from its first such sleep on (`shm.rs`).
-//! **Not here:** announcing sleeps and choosing whom to
-//! ring (`doorbell.rs`).
+//! **Invariants:** a ring never waits and raises no signal, whatever the other end does; an
+//! end that is awake is not rung. A full socket means that the bell is rung already. The hang-up of
+//! the socket reports the death of the other end to an end that never sleeps on the futex; for one
+//! that does, the watcher reports it from its first such sleep on (`shm.rs`).
+//! **Not here:** announcing sleeps and choosing which end to ring (`doorbell.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

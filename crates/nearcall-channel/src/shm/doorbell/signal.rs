@@ -2,7 +2,7 @@
 //!
 //! The sleeper publishes its thread's number in its own memory before it announces its sleep; the
 //! other end sends SIGURG to that thread of the process that the kernel named at the meeting. A
-//! number that lies reaches another thread of the liar, or nobody.
+//! false number reaches another thread of the process that published it, or no thread.
 //!
 //! **Invariants:** the signal is held back in each thread that ever slept here and stays so, hence
 //! a ring before the sleep ends it at once. SIGURG is ignored by default: a ring that comes too

@@ -133,7 +133,7 @@ impl Places {
     }
 }
 
-/// What memory files are rounded to.
+/// The granularity of memory files.
 const PAGE_BYTES: usize = 4096;
 
 impl<B: Buffer> MonitorTransport<B> {

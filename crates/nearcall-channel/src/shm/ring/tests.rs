@@ -169,7 +169,7 @@ fn a_full_ring_refuses_until_a_frame_is_read() {
 }
 
 #[test]
-fn a_progress_that_cannot_be_is_a_misdeed() {
+fn an_impossible_progress_is_a_violation() {
     for lie in [u64::MAX, 1 << 40, 128] {
         let mut pair = Pair::new(limits::BUFFER_BYTES_MIN);
         assert!(pair.try_push(&[0; 8]));

@@ -25,7 +25,7 @@ fn made(id: u16, bytes: u32) -> [u8; 7] {
     [MADE, a, b, c, d, e, f]
 }
 
-fn is_misdeed<T>(outcome: Result<T, ReceiveError>, violation: Violation) -> bool {
+fn is_violation<T>(outcome: Result<T, ReceiveError>, violation: Violation) -> bool {
     matches!(outcome, Err(ReceiveError::PeerBroken(found)) if found == violation)
 }
 
@@ -56,7 +56,7 @@ fn a_segment_that_was_taken_back_is_unknown() {
     drop(region);
     reader.maintain().unwrap();
     assert!(weak.upgrade().is_none(), "unmapped here, too");
-    assert!(is_misdeed(reader.get(first), Violation::BadSegment));
+    assert!(is_violation(reader.get(first), Violation::BadSegment));
     let (second, _region) = maker.create(4096).unwrap();
     assert_ne!(first, second);
     assert!(reader.get(second).is_ok());
@@ -192,7 +192,7 @@ fn descriptors_of_the_users_are_kept_for_them() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn who_has_passed_many_descriptors_makes_no_more_segments() {
+fn an_end_that_has_passed_many_descriptors_makes_no_more_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
     let passed = file(10);
@@ -208,10 +208,10 @@ fn who_has_passed_many_descriptors_makes_no_more_segments() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn segments_that_nobody_expects_are_refused() {
+fn unexpected_segments_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
-    assert!(is_misdeed(theirs.take_descriptors(Deadline::NOW), Violation::BadPacket));
+    assert!(is_violation(theirs.take_descriptors(Deadline::NOW), Violation::BadPacket));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn every_lie_about_a_segment_is_refused() {
         let mut reader = PeerSegments::new(&theirs);
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         ours.send(&packet, &fds).unwrap();
-        assert!(is_misdeed(reader.get(SegmentId(0)), violation), "{what}");
+        assert!(is_violation(reader.get(SegmentId(0)), violation), "{what}");
     }
 }
 
@@ -260,7 +260,7 @@ fn more_segments_than_allowed_are_refused() {
     for number in 0..SEGMENTS_PER_END_MAX {
         send(number).unwrap();
     }
-    assert!(is_misdeed(send(SEGMENTS_PER_END_MAX), Violation::BadSegment));
+    assert!(is_violation(send(SEGMENTS_PER_END_MAX), Violation::BadSegment));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_flood_of_packets_ends_the_look() {
     for _ in 0..20 {
         ours.pass_descriptors(&many).unwrap();
     }
-    assert!(is_misdeed(reader.get(SegmentId(0)), Violation::BadSegment));
+    assert!(is_violation(reader.get(SegmentId(0)), Violation::BadSegment));
     let mut kept = 0;
     while let Some(fds) = theirs.inbox().pop_passed() {
         kept += fds.len();

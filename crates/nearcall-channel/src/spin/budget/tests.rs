@@ -13,14 +13,14 @@ struct Waiter {
     budget: SpinBudget,
     now_ns: u64,
     /// Spun without finding anything.
-    vain_ns: u64,
+    wasted_ns: u64,
     sleeps: u32,
 }
 
 impl Waiter {
     fn new() -> Self {
         let budget = SpinBudget::new(LIMIT_NS, PERCENT);
-        Self { budget, now_ns: SECOND_NS, vain_ns: 0, sleeps: 0 }
+        Self { budget, now_ns: SECOND_NS, wasted_ns: 0, sleeps: 0 }
     }
 
     /// One that has learned that spinning is without result.
@@ -44,7 +44,7 @@ impl Waiter {
         self.sleep_after_spin(after_ns, limit_ns)
     }
 
-    /// Waits for what comes `after_ns` from now, or that long after a spin: whoever sends it
+    /// Waits for what comes `after_ns` from now, or that long after a spin: the end that sends it
     /// cannot run before we sleep.
     fn wait_on_shared_cpu(&mut self, after_ns: u64) {
         let limit_ns = self.budget.limit_ns();
@@ -53,7 +53,7 @@ impl Waiter {
 
     fn sleep_after_spin(&mut self, after_ns: u64, limit_ns: u64) -> u64 {
         if limit_ns > 0 {
-            self.vain_ns += limit_ns;
+            self.wasted_ns += limit_ns;
             self.budget.record_failure(self.now_ns + limit_ns, limit_ns);
         } else {
             self.budget.credit(self.now_ns);
@@ -74,7 +74,7 @@ fn short_waits_never_sleep() {
     for _ in 0..10_000 {
         assert_eq!(waiter.wait(500), 0);
     }
-    assert_eq!((waiter.sleeps, waiter.vain_ns), (0, 0));
+    assert_eq!((waiter.sleeps, waiter.wasted_ns), (0, 0));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_server_with_a_thousand_calls_per_second_stops_spinning_for_good() {
     for _ in 0..100_000 {
         waiter.wait(1_000_000);
     }
-    assert!(waiter.vain_ns <= 4 * LIMIT_NS, "{} ns in vain", waiter.vain_ns);
+    assert!(waiter.wasted_ns <= 4 * LIMIT_NS, "{} ns without result", waiter.wasted_ns);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn ends_that_share_a_cpu_soon_sleep_at_once() {
     for _ in 0..10_000 {
         waiter.wait_on_shared_cpu(5_000);
     }
-    let spins = waiter.vain_ns / LIMIT_NS;
-    assert!(spins <= 10_000 / u64::from(TRIAL_INTERVAL_MAX) + 16, "{spins} spins in vain");
+    let spins = waiter.wasted_ns / LIMIT_NS;
+    assert!(spins <= 10_000 / u64::from(TRIAL_INTERVAL_MAX) + 16, "{spins} spins without result");
     // Moved apart, they find out.
     let mut waits = 0;
     while waiter.wait(5_000) != 0 || waiter.wait(5_000) != 0 {
@@ -147,7 +147,7 @@ fn ends_that_share_a_cpu_soon_sleep_at_once() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
-fn whatever_comes_spins_in_vain_take_their_share_at_most() {
+fn spins_without_result_never_take_more_than_their_share() {
     for seed in 0..50_u64 {
         let (mut waiter, mut state) = (Waiter::new(), seed);
         let began_ns = waiter.now_ns;
@@ -158,13 +158,13 @@ fn whatever_comes_spins_in_vain_take_their_share_at_most() {
         }
         let share_ns = (waiter.now_ns - began_ns) / 100 * u64::from(PERCENT);
         let most_ns = share_ns + (BALANCE_SPINS_MAX + 1) * LIMIT_NS;
-        assert!(waiter.vain_ns <= most_ns, "seed {seed}: {} of {most_ns} ns", waiter.vain_ns);
+        assert!(waiter.wasted_ns <= most_ns, "seed {seed}: {} of {most_ns} ns", waiter.wasted_ns);
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
-fn time_that_goes_back_fills_no_purse() {
+fn time_that_goes_back_fills_no_balance() {
     let mut budget = SpinBudget::new(LIMIT_NS, 100);
     budget.debit(SECOND_NS, BALANCE_SPINS_MAX * LIMIT_NS);
     budget.credit(SECOND_NS / 2);
@@ -175,7 +175,7 @@ fn time_that_goes_back_fills_no_purse() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
-fn a_spinner_for_ever_and_one_for_never_do_not_learn() {
+fn budgets_that_always_or_never_spin_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
         let mut budget = SpinBudget::new(limit_ns, 100);
         for turn in 1..100 {

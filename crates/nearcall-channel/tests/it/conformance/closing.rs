@@ -22,12 +22,14 @@ pub(super) fn expect_gone(endpoint: &mut Endpoint) {
         let gone = endpoint.receive(deadline).err();
         assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
     }
-    // The first sends may still find a buffer: a kernel tells of some ends only then.
+    // The first sends may still find a buffer: a kernel reports some ends only then.
     let end = clock::now() + DEATH_NOTICED;
     for attempt in 0.. {
         match endpoint.send(&[0; 100], Deadline::NEVER) {
             Err(SendError::PeerGone) => break,
-            Ok(()) => assert!(attempt < 3 || clock::now() < end, "sends to nobody still succeed"),
+            Ok(()) => {
+                assert!(attempt < 3 || clock::now() < end, "sends without a receiver still succeed")
+            }
             Err(error) => panic!("{error:?}"),
         }
     }
@@ -49,7 +51,7 @@ pub(super) fn send_until_gone(endpoint: &mut Endpoint, message: &[u8]) {
 
 pub(super) fn what_was_sent_before_the_close_arrives(play: &mut Play) {
     let mut endpoint = play.meet();
-    // All of it fits the smallest queue that a kernel has by default, since nobody reads yet.
+    // All of it fits the smallest queue that a kernel has by default, since there is no reader yet.
     let lens = [10, 0, 5000, 63, 4000];
     if play.is_first() {
         play.hear();

@@ -135,7 +135,7 @@ pub(super) fn an_event_loop_sleeps_until_room(play: &mut Play) {
     panic!("woken again and again for room that is not there");
 }
 
-pub(super) fn an_event_loop_hears_of_the_end(play: &mut Play) {
+pub(super) fn an_event_loop_notices_the_end(play: &mut Play) {
     let mut endpoint = play.meet();
     if play.wait != WaitPolicy::Poll {
         return settle(play);

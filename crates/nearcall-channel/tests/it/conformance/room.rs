@@ -114,7 +114,7 @@ pub(super) fn a_late_message_is_given_up(play: &mut Play) {
                 Err(error) => panic!("{error:?}"),
             }
         });
-        assert!(late, "a channel that nobody reads takes everything");
+        assert!(late, "a channel without a reader takes everything");
         play.tell(0);
         endpoint.send(&pattern(4, 99), Deadline::NEVER).unwrap();
     } else {

@@ -106,7 +106,7 @@ fn act(play: &mut Play, attacks: &[Attack]) {
     }
 }
 
-pub(super) fn a_stranger_is_refused(play: &mut Play) {
+pub(super) fn an_unknown_process_is_refused(play: &mut Play) {
     act(
         play,
         &[
@@ -243,7 +243,7 @@ const OTHER_PARTS: &[Attack] = &[
         Verdict::BadPacket,
     ),
     (
-        "bytes that nobody asked for",
+        "bytes that were not asked for",
         |line| answer(line, b"more", &[good_region().1]),
         Verdict::BadParts,
     ),

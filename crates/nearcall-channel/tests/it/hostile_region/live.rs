@@ -121,7 +121,7 @@ fn attack(play: &Play, name: &str, seed: u64) {
     // Some connections only lie about frames, some only about indices, some about everything.
     let kind = seed % 4;
     let end = clock::now() + PATIENCE;
-    // The side line tells when the server has had enough of this connection.
+    // The side line reports when the server has had enough of this connection.
     while !play.is_told() && clock::now() < end {
         for _ in 0..100 {
             scribble(&mut own, &mut random, kind);

@@ -1,4 +1,4 @@
-//! What a process that hangs is doing, as far as /proc tells.
+//! Describes what a process that hangs is doing, as far as /proc shows it.
 
 use std::fs;
 

@@ -141,7 +141,7 @@ impl Play {
     /// Meets the other end, which calls this as often as we do. Ends the case if the mechanism is
     /// not to be had here.
     pub(crate) fn meet_with(&self, options: &Options) -> Endpoint {
-        // A new place each time, so that nobody comes to the listener of the meeting before.
+        // A new place each time, so that no client reaches the listener of the meeting before.
         let meeting = self.meetings.get();
         self.meetings.set(meeting + 1);
         self.meet_at(&format!("{}-{meeting}", self.address).parse().unwrap(), options)
@@ -227,13 +227,13 @@ impl Play {
         self.second.as_ref().unwrap().pid()
     }
 
-    /// Tells the other end something beside the channel.
+    /// Sends the other end a number beside the channel.
     pub(crate) fn tell(&self, number: u64) {
         let side = self.side.as_ref().unwrap();
         socket::send(side, &number.to_le_bytes()).unwrap();
     }
 
-    /// Waits until the other end tells something beside the channel.
+    /// Waits until the other end sends something beside the channel.
     #[track_caller]
     pub(crate) fn hear(&self) -> u64 {
         let side = self.side.as_ref().unwrap();
@@ -268,12 +268,12 @@ impl Play {
         assert!(process::wait_pidfd(second.pidfd(), Some(PATIENCE)).unwrap());
     }
 
-    /// For the second end: tells when, and is killed. Nothing is dropped, nothing closed.
+    /// For the second end: sends the time and is killed. Nothing is dropped, nothing closed.
     pub(crate) fn die(&self) -> ! {
         self.tell(clock::monotonic_ns());
         let this = process::pidfd_open(process::pid()).unwrap();
         signal::send_by_pidfd(this, signal::Signal::KILL).unwrap();
-        unreachable!("nobody survives SIGKILL")
+        unreachable!("no process survives SIGKILL")
     }
 }
 

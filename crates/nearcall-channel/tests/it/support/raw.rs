@@ -1,4 +1,4 @@
-//! The handshake by hand, for who wants to break its rules.
+//! The handshake by hand, for tests that break its rules.
 //!
 //! Says in its own words what `packet.rs` and `shm/layout.rs` say, so that a change there which
 //! other programs would notice fails here.

@@ -1,4 +1,4 @@
-//! Places that are no places, where nobody is, or somebody else.
+//! Addresses that are invalid, that have no listener, or that belong to another server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -122,7 +122,7 @@ fn text_that_is_no_address_is_quoted_with_the_cause() {
 }
 
 #[test]
-fn where_nobody_listens_is_said_with_the_way_to_wait() {
+fn a_place_without_a_listener_is_reported_with_the_way_to_wait() {
     let event_loop = EventLoop::new().unwrap();
     for client in [Client::new(), Client::in_loop(&event_loop)] {
         let place = Place::choose();

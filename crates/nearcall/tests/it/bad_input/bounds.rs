@@ -130,7 +130,7 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
 }
 
 #[test]
-fn the_client_one_too_many_is_told_so() {
+fn the_client_one_too_many_is_refused_with_the_reason() {
     let all = Limits { connections_max: 3, ..Limits::default() };
     let of_user = Limits { connections_per_uid_max: 3, ..Limits::default() };
     for (limits, words) in [(all, "the server has 3 connections"), (of_user, "this user has 3")] {
@@ -153,7 +153,7 @@ fn the_client_one_too_many_is_told_so() {
 }
 
 #[test]
-fn who_asks_and_does_not_read_is_refused_first() {
+fn a_client_that_does_not_read_is_refused_first() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex] {
@@ -180,7 +180,7 @@ fn who_asks_and_does_not_read_is_refused_first() {
 }
 
 #[test]
-fn who_asks_and_never_reads_is_cut_off() {
+fn a_client_that_never_reads_is_cut_off() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for body_bytes in [0, 2000] {
@@ -215,7 +215,7 @@ fn rss_bytes() -> usize {
 }
 
 #[test]
-fn the_second_client_that_a_loop_would_have_to_sleep_in_is_told_what_to_do() {
+fn the_second_client_that_a_loop_would_have_to_sleep_in_is_refused_with_advice() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let first = EchoCaller::new(&Client::new(), &format!("{}?via=shm-futex", server.address));

@@ -122,7 +122,7 @@ fn what_is_no_greeting_ends_the_connection() {
 }
 
 /// Frames that end a connection, each for a reason of its own.
-fn misdeeds() -> Vec<(&'static str, Vec<u8>)> {
+fn violations() -> Vec<(&'static str, Vec<u8>)> {
     let nothing = || call(1 << 16, "Nothing", &[], &[]);
     let id = CallId::from_word(7 << 16 | 3);
     let payload = Payload { metadata_bytes: 0, body_bytes: 0, ..Payload::EMPTY };
@@ -155,7 +155,7 @@ fn a_frame_against_the_rules_ends_the_connection() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for mechanism in MECHANISMS {
-            for (what, bytes) in misdeeds() {
+            for (what, bytes) in violations() {
                 let mut endpoint = greeted(&server, mechanism);
                 endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
                 expect_closed(endpoint, what);
@@ -166,7 +166,7 @@ fn a_frame_against_the_rules_ends_the_connection() {
 }
 
 #[test]
-fn half_a_message_holds_nobody_up() {
+fn half_a_message_delays_no_other_client() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         for message_bytes in [200, 100_000] {
             // Without any timer that would wake it.
@@ -200,13 +200,13 @@ fn a_client_that_opens_a_channel_and_does_not_greet_is_closed() {
     server.wait_for_connections(0);
 }
 
-/// One misdeed, with a call under way, for `leaves_nothing`.
+/// Commits one violation, with a call under way, for `leaves_nothing`.
 pub(super) fn misbehave(server: &Observed, mechanism: Mechanism, number: u64) {
     let mut endpoint = greeted(server, mechanism);
     endpoint.send(&call(9 << 16, "Later", &[], &[]), Deadline::after(PATIENCE)).unwrap();
-    let mut misdeeds = misdeeds();
-    let which = usize::try_from(number).unwrap() % misdeeds.len();
-    let (what, bytes) = misdeeds.swap_remove(which);
+    let mut violations = violations();
+    let which = usize::try_from(number).unwrap() % violations.len();
+    let (what, bytes) = violations.swap_remove(which);
     endpoint.send(&bytes, Deadline::after(PATIENCE)).unwrap();
     expect_closed(endpoint, what);
 }
@@ -221,7 +221,7 @@ pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) 
     for slot in 0..8 {
         endpoint.send(&call(1 << 16 | slot, "Say", &[], &[]), soon()).unwrap();
     }
-    endpoint.send(b"a misdeed", soon()).unwrap();
+    endpoint.send(b"no frame", soon()).unwrap();
     nearcall_os::clock::pause(stay);
 }
 
@@ -241,7 +241,7 @@ fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
 }
 
 #[test]
-fn random_frames_hurt_nobody_else() {
+fn random_frames_hurt_no_other_client() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for seed in 0..300 {
@@ -254,7 +254,7 @@ fn random_frames_hurt_nobody_else() {
                 let mut bytes = match random.u8(0..3) {
                     0 => vec![0; random.usize(0..200)],
                     1 => call(id << 16, "Say", &[], &[0x12; 30]),
-                    _ => misdeeds().swap_remove(random.usize(0..misdeeds().len())).1,
+                    _ => violations().swap_remove(random.usize(0..violations().len())).1,
                 };
                 for _ in 0..random.usize(0..4) {
                     let at = random.usize(0..bytes.len().max(1));
@@ -300,7 +300,7 @@ fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_lives() {
         expect_bad_request(&server, "Say", &[0x08, 0x01]);
         // Text that is no UTF-8.
         expect_bad_request(&server, "Fail", &[0x12, 0x02, 0xff, 0xfe]);
-        // Groups in groups, a hundred thousand deep, of a field that nobody knows.
+        // Groups in groups, a hundred thousand deep, of an unknown field.
         expect_bad_request(&server, "Say", &[0x53; 100_000]);
         let deep = [vec![0x53; 150], vec![0x54; 150]].concat();
         expect_bad_request(&server, "Say", &deep);

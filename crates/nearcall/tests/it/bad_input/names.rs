@@ -28,7 +28,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
         let outcome = newer.call(&SHOUT, &(), &options, |(): &(), _| Ok(()));
         expect(outcome, Code::Unimplemented, &words);
         expect(newer.start::<_, ()>(&SHOUT, &(), &options).wait(), Code::Unimplemented, &words);
-        // Nobody hears of a one-way message, and the connection lives.
+        // A one-way message has no reply, and the connection lives.
         newer.send(&WHISPER, &(), &options).unwrap();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
         echo.nothing(&()).unwrap();
@@ -36,7 +36,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
 }
 
 #[test]
-fn another_version_of_an_interface_is_told_what_there_is() {
+fn another_version_of_an_interface_gets_a_list_of_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
@@ -47,27 +47,27 @@ fn another_version_of_an_interface_is_told_what_there_is() {
 }
 
 #[test]
-fn an_instance_that_nobody_registered_is_told_what_there_is() {
+fn a_call_of_an_unregistered_instance_gets_a_list_of_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
-        let address = format!("{}#nobody", server.address);
-        let nobody = EchoCaller::new(&Client::new(), &address).unwrap();
-        let words = ["echo.v1.Echo@nobody", "this server has echo.v1.Echo"];
-        expect(nobody.nothing(&()), Code::Unimplemented, &words);
+        let address = format!("{}#absent", server.address);
+        let absent = EchoCaller::new(&Client::new(), &address).unwrap();
+        let words = ["echo.v1.Echo@absent", "this server has echo.v1.Echo"];
+        expect(absent.nothing(&()), Code::Unimplemented, &words);
     });
 }
 
 #[test]
-fn the_short_circuit_says_the_same() {
+fn the_short_circuit_reports_the_same() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     server.register(EchoDispatcher::new(Service::default())).unwrap();
     server.listen("inproc:names").unwrap();
     let client = Client::in_loop(&event_loop);
-    let nobody = EchoCaller::new(&client, "inproc:names#nobody").unwrap();
-    let words = ["echo.v1.Echo@nobody", "inproc:names", "this server has echo.v1.Echo"];
-    expect(nobody.nothing(&()), Code::Unimplemented, &words);
-    expect(nobody.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
+    let absent = EchoCaller::new(&client, "inproc:names#absent").unwrap();
+    let words = ["echo.v1.Echo@absent", "inproc:names", "this server has echo.v1.Echo"];
+    expect(absent.nothing(&()), Code::Unimplemented, &words);
+    expect(absent.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
     let newer = ObjectRef::new(&client, &NEWER, "inproc:names").unwrap();
     let outcome = newer.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
     expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);

@@ -1,6 +1,6 @@
 //! What the spinning of a loop, and messages that come in parts, must not lose.
 //!
-//! Always true: a loss shows as a call that does not end in time.
+//! **Invariants:** a loss shows as a call that does not end in time.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(5);
 const ROUNDS: u64 = 300;
 
 #[test]
-fn a_connection_that_was_armed_inside_its_own_service_is_heard_again() {
+fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
     in_time(|| {
         let other = Served::start();
         let other_address = other.via("?via=unix-stream");

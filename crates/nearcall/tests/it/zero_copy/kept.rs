@@ -109,7 +109,7 @@ fn a_call_that_is_given_up_keeps_no_slot() {
     let (client, store) = store(&server, "?via=shm&trust=yes");
     for round in 0..3 * SLOTS {
         if round % 10 == 0 {
-            // Nobody waits for the others, so the server may be far behind.
+            // The other calls are not waited for, so the server may be far behind.
             store.forget(&Span { ms: 0 }).unwrap();
         }
         let started = store.start_get(&Span { ms: 5000 }, &CallOptions::new());

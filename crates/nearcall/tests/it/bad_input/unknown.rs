@@ -1,4 +1,4 @@
-//! Strangers at a server's socket: another protocol, noise, silence, too many of them.
+//! Unknown processes at a server's socket: another protocol, noise, silence, too many of them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,8 +17,8 @@ use crate::observed::{Observed, PATIENCE};
 
 const HTTP: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.5.0\r\n\r\n";
 
-/// A connected socket at a server's abstract place, and nothing said.
-fn stranger(server: &Observed) -> OwnedFd {
+/// Connects to a server's abstract socket and sends nothing.
+fn connect(server: &Observed) -> OwnedFd {
     let name = server.address.strip_prefix("unix:@").unwrap();
     unix_connect(UnixAddress::Abstract(name.as_bytes()), Some(PATIENCE)).unwrap()
 }
@@ -28,9 +28,9 @@ fn answer(socket: &OwnedFd) -> Vec<u8> {
     let mut last = Vec::new();
     loop {
         let ready = poll_one(socket, Interest::Readable, Some(PATIENCE)).unwrap();
-        assert!(ready.is_some(), "the stranger is not turned away");
+        assert!(ready.is_some(), "the process is not turned away");
         let mut buffer = [0; 2048];
-        // A stranger that has something unread is reset.
+        // A process that has left something unread is reset.
         match recv(socket, &mut buffer) {
             Ok(0) | Err(_) => return last,
             Ok(bytes) => last = buffer[..bytes].to_vec(),
@@ -45,10 +45,10 @@ fn first_call(address: &str) -> Duration {
     start.elapsed()
 }
 
-/// A few strangers at once, for `leaves_nothing`.
+/// Connects as a few unknown processes at once, for `leaves_nothing`.
 pub(super) fn make_noise(local: &Observed, remote: &Observed, number: u64) {
-    drop(stranger(local));
-    let noisy = stranger(local);
+    drop(connect(local));
+    let noisy = connect(local);
     let bytes = usize::try_from(number % 100).unwrap();
     send(&noisy, &HTTP.repeat(2)[..=bytes]).unwrap();
     answer(&noisy);
@@ -60,13 +60,13 @@ fn another_protocol_is_turned_away_with_a_reason() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for noise in [HTTP, b"\x00", b"NEARCALL", b"NEARCALL\x01\x09\x00", &[0xff; 900]] {
-            let stranger = stranger(&server);
-            send(&stranger, noise).unwrap();
-            let answer = String::from_utf8_lossy(&answer(&stranger)).into_owned();
+            let socket = connect(&server);
+            send(&socket, noise).unwrap();
+            let answer = String::from_utf8_lossy(&answer(&socket)).into_owned();
             assert!(answer.contains("invalid control packet"), "{answer}");
         }
         // Longer than any packet of the handshake.
-        let long = stranger(&server);
+        let long = connect(&server);
         send(&long, &[b'x'; 100_000]).unwrap();
         answer(&long);
     });
@@ -86,11 +86,11 @@ fn random_packets_are_turned_away() {
                 let bytes = noise.len().min(opening.len());
                 noise[..bytes].copy_from_slice(&opening[..bytes]);
             }
-            let stranger = stranger(&server);
-            send(&stranger, &noise).unwrap();
+            let socket = connect(&server);
+            send(&socket, &noise).unwrap();
             // A few are good greetings by chance, and say no more after the answer.
-            let _ = nearcall_os::socket::shutdown(&stranger, nearcall_os::socket::Half::Send);
-            answer(&stranger);
+            let _ = nearcall_os::socket::shutdown(&socket, nearcall_os::socket::Half::Send);
+            answer(&socket);
         }
     });
 }
@@ -101,30 +101,30 @@ fn a_stream_does_not_get_to_the_server() {
     server.while_a_good_client_calls(|| {
         let name = server.address.strip_prefix("unix:@").unwrap();
         let place = SocketAddr::from_abstract_name(name).unwrap();
-        assert!(UnixStream::connect_addr(&place).is_err(), "the kernel tells the two apart");
+        assert!(UnixStream::connect_addr(&place).is_err(), "the kernel distinguishes the two");
     });
 }
 
 #[test]
-fn who_comes_and_goes_at_once_is_forgotten() {
+fn a_process_that_comes_and_goes_at_once_is_forgotten() {
     let server = Observed::start();
-    server.while_a_good_client_calls(|| (0..200).for_each(|_| drop(stranger(&server))));
+    server.while_a_good_client_calls(|| (0..200).for_each(|_| drop(connect(&server))));
     server.wait_for_connections(0);
 }
 
 #[test]
-fn one_silent_stranger_delays_nobody() {
+fn one_silent_process_delays_no_client() {
     let server = Observed::start();
-    let _silent = stranger(&server);
+    let _silent = connect(&server);
     let took = server.while_a_good_client_calls(|| first_call(&server.address));
     assert!(took < Duration::from_millis(500), "{took:?}");
 }
 
 #[test]
-fn forty_silent_strangers_keep_a_client_out_for_no_second() {
+fn forty_silent_processes_do_not_keep_a_client_out() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
-        let silent: Vec<_> = (0..40).map(|_| stranger(&server)).collect();
+        let silent: Vec<_> = (0..40).map(|_| connect(&server)).collect();
         let took = first_call(&server.address);
         assert!(took < Duration::from_secs(2), "{took:?}");
         // They were told, those at least that had to make room.
@@ -135,7 +135,7 @@ fn forty_silent_strangers_keep_a_client_out_for_no_second() {
 }
 
 #[test]
-fn a_stranger_that_says_half_of_what_it_must_is_no_better() {
+fn processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
     let server = Observed::start();
     let hello = nearcall_channel::VERSION;
     let mut greeting = b"NEARCALL\x01".to_vec();
@@ -145,9 +145,9 @@ fn a_stranger_that_says_half_of_what_it_must_is_no_better() {
     greeting.extend((256_u32 << 10).to_le_bytes());
     greeting.extend(b"shm-futex");
     server.while_a_good_client_calls(|| {
-        let half: Vec<_> = (0..40).map(|_| stranger(&server)).collect();
-        for stranger in &half {
-            let _ = send(stranger, &greeting);
+        let half: Vec<_> = (0..40).map(|_| connect(&server)).collect();
+        for socket in &half {
+            let _ = send(socket, &greeting);
         }
         let took = first_call(&server.address);
         assert!(took < Duration::from_secs(2), "{took:?}");
@@ -155,18 +155,18 @@ fn a_stranger_that_says_half_of_what_it_must_is_no_better() {
 }
 
 #[test]
-fn more_strangers_than_may_wait_are_told_so() {
+fn more_processes_than_may_wait_are_refused_with_the_reason() {
     let server = Observed::start();
     // More than 24 handshakes and 96 that wait; the kernel's queue holds 128.
-    let silent: Vec<_> = (0..150).map(|_| stranger(&server)).collect();
+    let silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
     let start = clock::now();
     let client = Client::new();
     client.hunt(&server.address, PATIENCE).unwrap();
     EchoCaller::new(&client, &server.address).unwrap().nothing(&()).unwrap();
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     // Those that made room; what may not wait is told so, too, if the server is quick enough.
-    for stranger in &silent[..90] {
-        let told = answer(stranger);
+    for socket in &silent[..90] {
+        let told = answer(socket);
         let told = String::from_utf8_lossy(&told);
         assert!(told.contains("try again") || told.contains("in time"), "{told}");
     }
@@ -237,7 +237,7 @@ fn a_message_over_the_limit_is_cut_off_over_tcp() {
 }
 
 #[test]
-fn silence_over_tcp_keeps_nobody_out() {
+fn silence_over_tcp_keeps_no_client_out() {
     let (server, place) = tcp_server();
     server.while_a_good_client_calls(|| {
         let _silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&place).unwrap()).collect();
