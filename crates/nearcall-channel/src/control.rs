@@ -49,6 +49,8 @@ pub(crate) struct Control {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,
+    /// The reason why the other end refuses the connection after all.
+    refusal: Option<String>,
     pub(crate) segments: segment_table::Inbox,
 }
 
@@ -77,6 +79,9 @@ impl Control {
     /// Takes the reason for the end of the connection from a line that the other end has closed.
     /// Returns `None` if the next packet, if there is one, is no refusal.
     pub(crate) fn take_refusal(&self) -> Option<String> {
+        if let Some(text) = self.inbox().refusal.take() {
+            return Some(text);
+        }
         let packet = self.receive(Deadline::NOW, HANDSHAKE_DESCRIPTORS_MAX).ok()?;
         match Packet::decode(&packet.bytes) {
             Ok(Packet::Refusal { text, .. }) => Some(escape(&text)),
@@ -204,7 +209,12 @@ impl Inbox {
                 Ok(())
             }
             [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
-            _ => Err(Violation::BadPacket.into()),
+            _ => {
+                if let Ok(Packet::Refusal { text, .. }) = Packet::decode(&parts.bytes) {
+                    self.refusal = Some(escape(&text));
+                }
+                Err(Violation::BadPacket.into())
+            }
         }
     }
 

@@ -140,7 +140,7 @@ impl WaitStrategy {
                 if let Some(done) = attempt(line, Attempt::NonBlocking)? {
                     return Ok(Some(done));
                 }
-                std::hint::spin_loop();
+                spin_yield.count();
             }
             if self.is_gone() {
                 return self.attempt_last(line, attempt);
@@ -148,7 +148,6 @@ impl WaitStrategy {
             if deadline.has_passed() || self.is_interrupted() {
                 return Ok(None);
             }
-            spin_yield.count();
         }
     }
 

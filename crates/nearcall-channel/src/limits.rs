@@ -97,12 +97,13 @@ pub const SEGMENT_BYTES_PER_END_MAX: usize = SLOT_BYTES_PER_END_MAX + (8 << 20);
 /// Rounds between two checks by a spinning waiter that the other end still lives.
 pub const SPINS_PER_LIFE_CHECK: u32 = 64;
 
-/// Checks of the other end's life between two yields of a spinning waiter's CPU: one yield after
-/// each 4,096 polls, which take some 20 to 100 µs.
+/// Checks of the other end's life between two yields of a spinning waiter's CPU. In shared memory
+/// that is one yield after each 4,096 polls, which take some 20 to 100 µs; where a poll is a system
+/// call, it counts as a check.
 ///
 /// Where both ends share a CPU, the other end runs only when the waiter gives the CPU up. Without
 /// the yield that is at the end of the scheduler's slice, some 3 ms later. On a CPU without other
-/// work the yield is a system call that returns at once, below a hundredth of the time.
+/// work the yield is a system call that returns at once: 1 to 3 % of the time.
 pub(crate) const CHECKS_PER_YIELD: u32 = 64;
 
 // ---- Receiving and sending ----

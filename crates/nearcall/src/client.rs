@@ -317,7 +317,13 @@ impl Client {
     /// Returns until when sending may wait: a loop never waits in one connection.
     #[inline]
     pub(crate) fn send_deadline(&self, deadline: Deadline) -> Deadline {
-        if self.core.reactor.is_some() { Deadline::NOW } else { deadline }
+        match deadline {
+            _ if self.core.reactor.is_some() => Deadline::NOW,
+            // To a connection NOW means: keep the message if there is no room. One whose time is
+            // over must not be kept.
+            Deadline::NOW => Deadline::from_ns(1),
+            deadline => deadline,
+        }
     }
 
     /// Waits for the reply to a call and reads a small result where it was received: the shortest

@@ -63,7 +63,7 @@ struct CmaTransport {
     liveness: Arc<PeerLiveness>,
     pidfd: Option<Arc<OwnedFd>>,
     /// Closing does not wait for the reader.
-    abandoned: bool,
+    discards_unsent: bool,
     _watch: WatchGuard,
 }
 
@@ -117,7 +117,7 @@ impl CmaTransport {
             freed: (0, 0),
             liveness: Arc::clone(&settings.liveness),
             pidfd,
-            abandoned: false,
+            discards_unsent: false,
             _watch: guard,
         })
     }
@@ -349,7 +349,7 @@ impl Transport for CmaTransport {
     }
 
     fn discard_unsent(&mut self) {
-        self.abandoned = true;
+        self.discards_unsent = true;
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
@@ -375,7 +375,7 @@ impl Drop for CmaTransport {
     /// A peer in another process gets up to [`linger::BLOCKING_MAX`] in this call; after that a
     /// thread of its own keeps them for up to [`linger::MAX`], or until this process ends.
     fn drop(&mut self) {
-        if self.abandoned {
+        if self.discards_unsent {
             return;
         }
         let _ = self.report_frees(Deadline::NOW);

@@ -150,7 +150,7 @@ impl UringTransport {
     fn sleep(&mut self, direction: Direction, deadline: Deadline) -> io::Result<bool> {
         loop {
             // Completions from now on ring again; those before are seen by the look below.
-            self.silence()?;
+            self.clear()?;
             if self.ring.is_done(direction) {
                 return Ok(true);
             }
@@ -160,7 +160,7 @@ impl UringTransport {
         }
     }
 
-    fn silence(&self) -> io::Result<()> {
+    fn clear(&self) -> io::Result<()> {
         match self.bell.get() {
             Some(bell) => eventfd::try_read(bell).map(drop),
             None => Ok(()),
@@ -236,7 +236,7 @@ impl UringTransport {
 
     fn try_arm(&mut self, interest: Interest) -> io::Result<bool> {
         // Completions from now on ring; those before are seen by the looks below.
-        self.silence()?;
+        self.clear()?;
         let direction = match interest {
             Interest::Send if self.unsent.is_empty() => return Ok(false),
             Interest::Send => Direction::Send,

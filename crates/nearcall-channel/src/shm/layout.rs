@@ -87,7 +87,7 @@ const _: () = assert!(limits::FRAGMENT_BYTES <= LENGTH as usize);
 
 /// How far into the ring small messages go before they wrap early, in bytes.
 ///
-/// Both directions together stay inside a first-level cache of 32 KiB, and a pad forevery 128
+/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
 /// messages does not show.
 pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 

@@ -692,3 +692,18 @@ fn a_oneway_that_finds_no_room_in_time_fails() {
         drop(go);
     });
 }
+
+#[test]
+fn a_late_oneway_of_a_client_without_a_loop_is_not_kept() {
+    in_time(|| {
+        let (go, wait) = mpsc::channel();
+        let served = blocking(wait);
+        let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        let _first = far.start_say(&words(0), &CallOptions::new());
+        let late = until(Duration::ZERO);
+        let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &late));
+        let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        drop(go);
+    });
+}

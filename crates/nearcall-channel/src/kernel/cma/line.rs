@@ -88,7 +88,7 @@ impl FdPair {
         Ok(Some(record))
     }
 
-    /// Puts `record` up for sending. The one before has gone: [`drain`](Line::drain) said so.
+    /// Puts `record` up for sending. The one before has gone: [`drain`](FdPair::drain) said so.
     #[inline]
     pub(super) fn queue(&mut self, record: Record) {
         self.outbox = record.encode();
