@@ -182,7 +182,8 @@ fn answer(found: &MemoryFindings) -> String {
     if let Some((mean, deviation)) = saved.and_then(|all| stats::mean_and_deviation(&all)) {
         let (mean, deviation) = (signed(Some(mean)), signed(Some(deviation)));
         parts.push(format!(
-            "Two services in one process instead of two save {mean} (standard deviation {deviation})."
+            "Two services in one process instead of two save {mean} (standard \
+             deviation {deviation})."
         ));
     }
     parts.join(" ")

@@ -49,8 +49,8 @@ pub(super) fn answer(run: &Run) -> String {
     };
     let near = known.iter().filter(|(ratio, _)| *ratio <= NEAR).count();
     let mut text = format!(
-        "Adaptive is within {:.0} % of the better of spin and block at {near} of {} paces; at worst \
-         its median is {} as long ({}, {} per second, {})",
+        "Adaptive is within {:.0} % of the better of spin and block at {near} of {} paces; at \
+         worst its median is {} as long ({}, {} per second, {})",
         (NEAR - 1.0) * 100.0,
         known.len(),
         number::ratio(*worst),
