@@ -58,7 +58,7 @@ pub(crate) trait Doorbell: Send {
     /// none for an end whose flags state that it only spins.
     const LAZY_COMMIT: bool = false;
 
-    /// Where this end sleeps when it sleeps in here, not in an event loop.
+    /// Returns the place where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {
         SleepOn::Futex
     }
@@ -115,7 +115,7 @@ pub(crate) enum SleepOn {
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     number: u32,
-    /// What the announced sleep is for, and where; zero while awake.
+    /// The purpose and the place of the announced sleep; zero while awake.
     announced: u32,
 }
 

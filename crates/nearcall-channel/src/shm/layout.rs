@@ -85,9 +85,9 @@ const _: () = assert!(((LAST | ABORT | LENGTH) as u64) << 32 & (LAP | READY | PA
 const _: () = assert!(LAP | READY | PAD == 0b111 << 59);
 const _: () = assert!(limits::FRAGMENT_BYTES <= LENGTH as usize);
 
-/// How far into the ring small messages go before they wrap early, in bytes.
+/// Bytes of the ring that small messages use before they wrap early.
 ///
-/// Both directions together stay inside a first-level cache of 32 KiB, and a pad forevery 128
+/// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
 /// messages does not show.
 pub(crate) const WINDOW_BYTES: usize = 8 << 10;
 
@@ -127,7 +127,7 @@ struct Layout {
 pub(crate) const SLEEP: usize = offset_of!(Layout, sleep);
 /// The word in which the owner states which of its threads sleeps.
 pub(crate) const THREAD: usize = SLEEP + offset_of!(Sleep, thread);
-/// What the peer's futex waits on.
+/// The word that the peer's futex waits on.
 pub(crate) const BELL: usize = offset_of!(Layout, bell);
 /// The position up to which the owner has read the peer's ring.
 pub(crate) const CONSUMED: usize = offset_of!(Layout, consumed);

@@ -285,10 +285,10 @@ mod tests {
     use crate::error::ReceiveError;
     use crate::shm::layout::monitor::MONITOR_BYTES;
 
-    /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
-    /// just another word that a dead process left wrong.
+    /// The word in which glibc before 2.41 keeps a variable's own lock, in the lowest bit.
+    /// Elsewhere it is just another word that a dead process left wrong.
     const INNER_LOCK: usize = 32;
-    /// Where it counts waiters, each as 8.
+    /// The word in which it counts waiters, each as 8.
     const WAITERS: usize = 36;
 
     /// Ends a test that would otherwise hang.
