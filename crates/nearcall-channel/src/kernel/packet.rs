@@ -25,7 +25,7 @@ pub(crate) enum Received {
     Packet(Range<usize>),
     /// The other end has closed.
     End,
-    /// What the watcher left to end a sleep. From a peer that lives it is nonsense.
+    /// A packet of the watcher, which ends a sleep. From a peer that lives it is a violation.
     WakeUp,
     /// Something that no correct peer sends.
     Nonsense(Violation),

@@ -111,7 +111,7 @@ struct Header {
 struct Sleep {
     /// Zero while awake; else the number of this sleep and what for, see `doorbell.rs`.
     state: AtomicU32,
-    /// The thread that sleeps, for who wakes by signal.
+    /// The thread that sleeps, for an end that wakes by signal.
     thread: AtomicU32,
 }
 
@@ -268,7 +268,8 @@ pub(crate) fn open(
     Ok(peer)
 }
 
-/// Returns whether the owner of this memory has said that it never sleeps. Who lies is not woken.
+/// Returns whether the owner of this memory has said that it never sleeps. A false
+/// statement only costs the owner its wake-ups.
 pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
     peer.load32(FLAGS, Ordering::Relaxed) != 0
 }

@@ -261,8 +261,8 @@ impl Producer {
     }
 }
 
-/// How far a ring has pages. A hostile peer may leave pages out; who reads them all the same would
-/// be killed if memory has run out, so both ends ask for them first.
+/// The part of a ring that has pages. A hostile peer may leave pages out; an end that reads them
+/// all the same would be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
 struct CommittedPages {
     /// The offset in the region where the pages end.
@@ -482,8 +482,8 @@ impl Consumer {
         Ok((header, self.take_frame(peer, frame)?))
     }
 
-    /// The next frame, which ends inside the ring, is so long: where it begins. From here on it has
-    /// pages, and so has the word behind it.
+    /// Takes the next frame, of `frame` bytes, which ends inside the ring, and returns its place.
+    /// From here on it has pages, and so has the word behind it.
     fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Violation> {
         let place = self.capacity.place(self.head);
         if frame > self.committed.bytes_from(place)
