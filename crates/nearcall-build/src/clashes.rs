@@ -5,8 +5,8 @@
 //! - Within a package, no two types or modules of the generated code share a name.
 //! - Within a caller, no two functions share a name.
 //!
-//! Not here: duplicates within the file, which the parser refuses, and clashes among the fields of
-//! a message, which rustc reports.
+//! **Not here:** duplicates within the file, which the parser refuses, and clashes among the fields
+//! of a message, which rustc reports.
 
 use std::collections::BTreeMap;
 

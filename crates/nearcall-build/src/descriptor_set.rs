@@ -7,7 +7,7 @@
 //!   the files are copied through reflection.
 //! - The set has no source information: no comments and no positions.
 //!
-//! Not here: comments in the docs of generated code (`comments.rs`).
+//! **Not here:** comments in the docs of generated code (`comments.rs`).
 
 use std::collections::BTreeSet;
 

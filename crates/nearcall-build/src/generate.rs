@@ -5,7 +5,8 @@
 //! - The same descriptors give the same text on every machine: no files, no environment.
 //! - Generated code names `::nearcall` and nothing else outside itself.
 //!
-//! Not here: reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing (`builder.rs`).
+//! **Not here:** reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing
+//! (`builder.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -30,7 +30,7 @@
 //! - Generated text depends on the descriptors alone.
 //! - A file that would not change is not written, so nothing is compiled again.
 //!
-//! Not here: the runtime (`nearcall`).
+//! **Not here:** the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -5,8 +5,8 @@
 //! - The id depends on the full name alone: it is the same in every build, and methods can be added
 //!   and removed.
 //!
-//! Not here: two methods of one service with one id, which `model.rs` refuses. Methods of different
-//! services may share an id, because a call also names its object.
+//! **Not here:** two methods of one service with one id, which `model.rs` refuses. Methods of
+//! different services may share an id, because a call also names its object.
 
 /// Computes the id of `method` of the service with the full name `service`.
 pub(crate) fn method_id(service: &str, method: &str) -> u32 {

@@ -5,7 +5,7 @@
 //! - Every model can be generated. What is demanded beyond correct proto3 is checked here or in
 //!   `clashes.rs`.
 //!
-//! Not here: types and comments, which prost resolves (`generate.rs`).
+//! **Not here:** types and comments, which prost resolves (`generate.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

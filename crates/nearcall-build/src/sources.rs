@@ -5,7 +5,7 @@
 //! - `nearcall/options.proto` is the one of this crate, whatever the include directories hold.
 //! - `google/protobuf/*.proto` need no include directory.
 //!
-//! Not here: demands on an interface beyond correct proto3 (`model.rs`).
+//! **Not here:** demands on an interface beyond correct proto3 (`model.rs`).
 
 use std::path::{Path, PathBuf};
 

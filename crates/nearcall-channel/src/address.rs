@@ -96,7 +96,7 @@ impl FromStr for Address {
     }
 }
 
-/// The part after `tcp://`.
+/// Parses the part after `tcp://`.
 fn parse_tcp(text: &str) -> Result<Address, &'static str> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

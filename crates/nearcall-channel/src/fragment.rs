@@ -63,7 +63,7 @@ impl FragmentHeader {
         self.fragment_bytes | flags
     }
 
-    /// As it travels.
+    /// Encodes the header as it travels.
     pub(crate) fn encode(self) -> [u8; HEADER_BYTES] {
         let word = u64::from(self.message_bytes) | u64::from(self.second_word()) << 32;
         word.to_le_bytes()

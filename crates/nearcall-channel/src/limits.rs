@@ -79,12 +79,12 @@ pub const SLOT_BYTES_PER_END_MAX: usize = 64 << 20;
 /// sent, which costs no more than to lend it.
 pub const SLOT_BYTES_MIN: usize = 4 << 10;
 
-/// How many slots of about one size an end makes before it looks whether the other end is done with
+/// Slots of about one size that an end makes before it looks whether the other end is done with
 /// one of them. Large messages are fastest in rotation over four buffers, and the word in which
 /// the other end counts crosses between the processors once for several loans.
 pub(crate) const SLOTS_IN_ROTATION: usize = 4;
 
-/// How often places are borrowed between two looks at which segments were taken back: a look is a
+/// Places that are borrowed between two looks at which segments were taken back: a look is a
 /// system call, and does not show in so many.
 pub(crate) const BORROWS_PER_TENDING: u32 = 64;
 
@@ -117,7 +117,7 @@ pub(crate) const ABORTED_PER_RECEIVE_MAX: u32 = 64;
 /// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
 pub(crate) const REASSEMBLY_STEP_BYTES: usize = 16 << 10;
 
-/// How long a receiver leaves a packet that the kernel did not take before it tries again. Only
+/// Time that a receiver leaves a packet that the kernel did not take before it tries again. Only
 /// after sends with `Deadline::NOW` into a full way.
 pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -164,7 +164,7 @@ pub(crate) const MONITOR_SLICE: Duration = Duration::from_millis(10);
 /// A thread that is still inside a condition variable so long after the death will not leave it.
 pub(crate) const MONITOR_STUCK: Duration = Duration::from_millis(25);
 
-/// How long the watcher leaves a sleeper that did not wake up before it tries again.
+/// Time that the watcher leaves a sleeper that did not wake up before it tries again.
 pub(crate) const WAKE_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 // ---- Spinning ----
@@ -183,7 +183,7 @@ pub(crate) const WAKE_UPS_PER_SPIN: u64 = 5;
 /// far less, see `spin/budget.rs`.
 pub(crate) const CPU_PERCENT_DEFAULT: u8 = 5;
 
-/// How often a waiter looks whether its CPUs or the cost of a wake-up have changed, in sleeps.
+/// Sleeps between two checks by a waiter of its CPUs and of the cost of a wake-up.
 pub(crate) const SLEEPS_PER_RECALIBRATION: u32 = 16;
 
 // ---- The handshake over TCP ----

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! **Invariants:** whatever bytes come in, decoding returns a value or `Violation::BadPacket`.
-//! **Not here:** who sends what when (`handshake.rs`).
+//! **Not here:** the order of packets (`handshake.rs`).
 
 use crate::error::Violation;
 use crate::limits::HANDSHAKE_PACKET_BYTES_MAX;

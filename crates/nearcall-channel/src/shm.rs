@@ -518,7 +518,7 @@ impl<D: Doorbell> ShmTransport<D> {
         Ok(())
     }
 
-    /// The position of the current fragment.
+    /// Returns the memory of the current fragment.
     #[inline(always)]
     fn memory_of_current(&self) -> &PeerRegion {
         match &self.lanes {

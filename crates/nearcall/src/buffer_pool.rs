@@ -142,8 +142,8 @@ const SMALL_KEPT_MAX: usize = 64;
 /// A buffer above this length, in bytes, is large.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// How many times as long as its message a buffer may be. Twice is usual: lengths are powers of
-/// two.
+/// Largest ratio of the length of a buffer to that of its message. Twice is usual: lengths are
+/// powers of two.
 const ROOM_PER_BYTE_MAX: usize = 4;
 
 /// Large buffers that are kept: as many as calls in flight are usual.

@@ -106,8 +106,8 @@ pub(crate) const BUSY_MAX: usize = 8;
 /// Polls without a message after which a connection is armed while others are busy: about 10 us.
 pub(crate) const BUSY_MISSES_MAX: u32 = 256;
 
-/// How often everything else is looked at while nothing comes, in readings of the spinner's clock:
-/// every 10 us or so.
+/// Interval at which everything else is looked at while nothing comes, in readings of the spinner's
+/// clock: every 10 us or so.
 pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
@@ -119,25 +119,26 @@ pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 /// Clients taken from a listener before others have their turn.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 
-/// How long a listener rests after the kernel refused a descriptor for a client. Asking again at
+/// Time that a listener rests after the kernel refused a descriptor for a client. Asking again at
 /// once would only spin.
 pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a handshake may take while others wait for its place. A local one takes a millisecond,
-/// on a machine with too much to do tens of them.
+/// Longest time that a handshake may take while others wait for its place. A local one takes a
+/// millisecond, on a machine with too much to do tens of them.
 pub(crate) const HANDSHAKE_GRACE: Duration = Duration::from_millis(250);
 
-/// How often a loop asks a connection without a descriptor for room while something waits for it:
-/// about as long as a wake-up takes, so that a stream of large messages loses little.
+/// Interval at which a loop asks a connection without a descriptor for room while something waits
+/// for it: about as long as a wake-up takes, so that a stream of large messages loses little.
 pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 
-/// How often a client without a loop asks a connection for room while it waits for a reply as well.
-/// Only what is rare finds no room then, such as a cancellation, so it may wait longer than a
-/// loop's messages.
+/// Interval at which a client without a loop asks a connection for room while it waits for a reply
+/// as well. Only what is rare finds no room then, such as a cancellation, so it may wait longer
+/// than a loop's messages.
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How often a loop that sleeps in one connection looks at those whose bell is a signal, for which
-/// nothing calls it out of its sleep. Two such clients of one loop are rare, and slow then.
+/// Interval at which a loop that sleeps in one connection looks at those whose bell is a signal,
+/// for which nothing calls it out of its sleep. Two such clients of one loop are rare, and slow
+/// then.
 pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts

@@ -103,7 +103,7 @@ pub enum ListenError {
     /// A limit of the server is above what any connection supports.
     Limits(Address, String),
     /// The rendezvous failed: the address is taken, or not available here.
-    Rendezvous(Address, HandshakeError),
+    Rendezvous(Address, Box<HandshakeError>),
     /// A system call failed.
     Os(Address, io::Error),
 }
@@ -114,8 +114,10 @@ impl fmt::Display for ListenError {
             Self::BadAddress(error) => error.fmt(f),
             Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
             Self::Limits(address, text) => write!(f, "cannot listen at {address}: {text}"),
-            Self::Rendezvous(_, error @ HandshakeError::AddressInUse(_)) => error.fmt(f),
-            Self::Rendezvous(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Rendezvous(address, error) => match &**error {
+                HandshakeError::AddressInUse(_) => error.fmt(f),
+                error => write!(f, "cannot listen at {address}: {error}"),
+            },
             Self::Os(address, error) => write!(f, "cannot listen at {address}: {error}"),
         }
     }
@@ -270,7 +272,7 @@ impl ServerCore {
         if let At::Socket(place) = &address.at {
             let bound = Listener::bind(place);
             let listener =
-                bound.map_err(|error| ListenError::Rendezvous(address.clone(), error))?;
+                bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
             address.at = At::Socket(listener.address().clone());
             let (wait, trust) = (address.wait, address.trust());
             let acceptor = Rc::clone(&self.acceptor);

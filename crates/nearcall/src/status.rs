@@ -20,7 +20,8 @@ pub struct Status {
     detail: Option<Detail>,
 }
 
-/// What the runtime of a server lacks, for the runtime of the client, which knows the names.
+/// The capability that the runtime of a server lacks, for the runtime of the client, which knows
+/// the names.
 ///
 /// It travels as metadata of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //!
 //! With time to wait, a message is handed out at its first fragment and read as the others come.
 //! Without, its fragments are collected until it is whole; one that is whole already is read in
-//! place. Who receives a whole message by a moment has it collected, too: what came too late for
-//! one call is there for the next. Who lends the buffer that is collected in gets it back with the
-//! message, so that each byte is copied once.
+//! place. A whole message that is received by a deadline is collected, too: what came too late for
+//! one call is there for the next. A caller that lends the buffer for collecting gets it back with
+//! the message, so that each byte is copied once.
 //!
 //! **Invariants:** what is collected grows with what came, never by what was announced, and stays
 //! below the connection's limit; after a violation of the peer every later receive reports it.
@@ -36,7 +36,7 @@ pub(crate) struct Incoming {
     collected: Vec<u8>,
     /// The number of bytes that are filled.
     collected_bytes: usize,
-    /// It belongs to who receives, and goes there with the next long message.
+    /// It belongs to the receiver, and goes there with the next long message.
     is_lent: bool,
     broken: Option<Violation>,
     /// For an end that is called away: it must not wait for the rest of a message.
@@ -90,7 +90,7 @@ impl Incoming {
         }
     }
 
-    /// Hands no message out before it is whole, but to who asks for its fragments.
+    /// Hands no message out before it is whole, but to a caller that asks for its fragments.
     pub(crate) fn set_whole_messages_only(&mut self) {
         self.whole_only = true;
     }

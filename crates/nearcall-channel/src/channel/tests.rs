@@ -15,7 +15,7 @@ use crate::fragment::FragmentHeader;
 use crate::transport::Transport;
 use crate::wait::{Deadline, Interest, Readiness};
 
-/// What `Endpoint` makes of a channel.
+/// The operations that `Endpoint` makes of a channel.
 trait ChannelExt: Channel {
     fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
         let ChannelParts { outgoing, transport, .. } = self.parts();

@@ -17,8 +17,8 @@ use crate::wait::WaitPolicy;
 pub struct Options {
     /// The wait policy of this end; `None` takes the default of the mechanism.
     pub wait: Option<WaitPolicy>,
-    /// Where `wait` is `None`: the first of these that the mechanism has goes before its usual
-    /// policy. For a server, which learns of the mechanism from its client.
+    /// Policies for a server, which learns of the mechanism from its client: if `wait` is `None`,
+    /// the first of these that the mechanism supports is used instead of its default.
     pub wait_preferred: &'static [WaitPolicy],
     /// The spinning of this end before it sleeps, if it waits by `adaptive`.
     pub spin: SpinOptions,

@@ -60,7 +60,7 @@ impl Greeting {
         out
     }
 
-    /// What follows the magic, which was judged as it came.
+    /// Decodes the bytes after the magic, which was checked as it came.
     fn decode(bytes: [u8; GREETING_BYTES]) -> Self {
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
@@ -228,7 +228,7 @@ fn receive(
     Ok(bytes)
 }
 
-/// What the server's number means. It gives no text, so that none has to be judged.
+/// Explains the number from the server. It sends no text, so that none has to be checked.
 fn refusal(answer: Greeting) -> HandshakeError {
     let (code, text) = match answer.refusal {
         REFUSED_LIMITS => (Refusal::Limits, "the limits that were asked for are out of its range"),

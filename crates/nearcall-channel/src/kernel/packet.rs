@@ -25,7 +25,7 @@ pub(crate) enum Received {
     Packet(Range<usize>),
     /// The other end has closed.
     End,
-    /// What the watcher left to end a sleep. From a peer that lives it is nonsense.
+    /// A packet of the watcher, which ends a sleep. From a peer that lives it is a violation.
     WakeUp,
     /// Something that no correct peer sends.
     Nonsense(Violation),
@@ -45,9 +45,9 @@ pub(crate) trait PacketSocket: FdPair {
     fn has_room(&mut self) -> io::Result<bool> {
         self.wait_for(Interest::Send, Deadline::NOW)
     }
-    /// The capacity of the object, as read back.
+    /// Reads back the capacity of the object.
     fn room_bytes(&self) -> io::Result<usize>;
-    /// The descriptor that an event loop waits on.
+    /// Returns the descriptor that an event loop waits on.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
     /// Returns whether a sleep on `readiness` makes sense.
     fn arm(&mut self, _interest: Interest) -> bool {

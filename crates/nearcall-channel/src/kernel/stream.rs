@@ -31,11 +31,11 @@ pub(crate) trait ByteStream: Send {
     fn read(&self, into: &mut [u8], how: Attempt) -> io::Result<Option<usize>>;
     /// Writes, perhaps less than all.
     fn write(&self, bytes: &[u8], how: Attempt) -> io::Result<Option<usize>>;
-    /// The capacity of the object, as read back.
+    /// Reads back the capacity of the object.
     fn room_bytes(&self) -> io::Result<usize>;
-    /// The descriptor that becomes readable.
+    /// Returns the descriptor that becomes readable.
     fn reader(&self) -> BorrowedFd<'_>;
-    /// The descriptor that becomes writable.
+    /// Returns the descriptor that becomes writable.
     fn writer(&self) -> BorrowedFd<'_>;
     /// Returns whether the other end is known to be gone although a write would still succeed.
     fn is_gone(&self) -> bool {

@@ -149,7 +149,7 @@ fn open(read: OwnedFd, write: OwnedFd, settings: &Settings) -> Result<Box<dyn Ch
 }
 
 impl Sender {
-    /// The position of the next frame.
+    /// Returns the position of the next frame.
     #[inline]
     fn at(&self) -> usize {
         self.buffers[self.filling].handed_over()

@@ -18,7 +18,8 @@
 //! **Invariants:** a slot is written only while no handle of it lives here and the peer has said
 //! that it is done with it; a place is judged before it is used; a peer that lies about what it is
 //! done with sees other bytes than it was sent, and nothing else happens.
-//! **Not here:** how a place travels in a message (`nearcall-wire`), who is trusted (`nearcall`).
+//! **Not here:** how a place travels in a message (`nearcall-wire`), which peer is trusted
+//! (`nearcall`).
 
 mod borrower;
 mod lender;

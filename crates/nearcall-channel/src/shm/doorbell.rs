@@ -16,11 +16,11 @@
 //! So the one ring must end the sleep, however early it comes. That is why the epoch is taken
 //! first: an end can be rung for a message that it has already read. If the epoch covered that
 //! ring, it would not end the sleep, and the next message would not ring again.
-//! Who sleeps for room is rung when half of the ring is free, or when the reader itself goes to
-//! sleep: a wake-up for each freed frame would cost more than the frame.
+//! An end that sleeps for room is rung when half of the ring is free, or when the reader itself
+//! goes to sleep: a wake-up for each freed frame would cost more than the frame.
 //!
 //! **Invariants:** after `Waiter::begin` and until `Waiter::end`, the end that publishes will ring.
-//! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `bell/`).
+//! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `doorbell/`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -58,7 +58,7 @@ pub(crate) trait Doorbell: Send {
     /// none for an end whose flags state that it only spins.
     const LAZY_COMMIT: bool = false;
 
-    /// Where this end sleeps when it sleeps in here, not in an event loop.
+    /// Returns the place where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {
         SleepOn::Futex
     }
@@ -115,7 +115,7 @@ pub(crate) enum SleepOn {
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     number: u32,
-    /// What the announced sleep is for, and where; zero while awake.
+    /// The purpose and the place of the announced sleep; zero while awake.
     announced: u32,
 }
 

@@ -189,7 +189,7 @@ impl LaneIn {
         Ok(start..start + fragment_bytes)
     }
 
-    /// What `find` found is in here.
+    /// Returns the memory that the result of `find` is in.
     #[inline]
     pub(crate) fn region(&self) -> Option<&PeerRegion> {
         self.lane.as_ref().map(|(_, region)| &**region)

@@ -85,7 +85,7 @@ const _: () = assert!(((LAST | ABORT | LENGTH) as u64) << 32 & (LAP | READY | PA
 const _: () = assert!(LAP | READY | PAD == 0b111 << 59);
 const _: () = assert!(limits::FRAGMENT_BYTES <= LENGTH as usize);
 
-/// How far into the ring small messages go before they wrap early, in bytes.
+/// Bytes of the ring that small messages use before they wrap early.
 ///
 /// Both directions together stay inside a first-level cache of 32 KiB, and a pad for every 128
 /// messages does not show.
@@ -111,7 +111,7 @@ struct Header {
 struct Sleep {
     /// Zero while awake; else the number of this sleep and what for, see `doorbell.rs`.
     state: AtomicU32,
-    /// The thread that sleeps, for who wakes by signal.
+    /// The thread that sleeps, for an end that wakes by signal.
     thread: AtomicU32,
 }
 
@@ -127,7 +127,7 @@ struct Layout {
 pub(crate) const SLEEP: usize = offset_of!(Layout, sleep);
 /// The word in which the owner states which of its threads sleeps.
 pub(crate) const THREAD: usize = SLEEP + offset_of!(Sleep, thread);
-/// What the peer's futex waits on.
+/// The word that the peer's futex waits on.
 pub(crate) const BELL: usize = offset_of!(Layout, bell);
 /// The position up to which the owner has read the peer's ring.
 pub(crate) const CONSUMED: usize = offset_of!(Layout, consumed);
@@ -268,7 +268,8 @@ pub(crate) fn open(
     Ok(peer)
 }
 
-/// Returns whether the owner of this memory has said that it never sleeps. Who lies is not woken.
+/// Returns whether the owner of this memory has said that it never sleeps. A false
+/// statement only costs the owner its wake-ups.
 pub(crate) fn never_sleeps(peer: &PeerRegion) -> bool {
     peer.load32(FLAGS, Ordering::Relaxed) != 0
 }

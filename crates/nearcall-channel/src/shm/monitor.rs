@@ -90,7 +90,7 @@ impl Monitor {
     }
 
     /// Enters, asks `attempt` until it gives something, and leaves, waiting for `condition` in
-    /// between. Then wakes who waits for `wakes`. `None`: too late, or the other end is gone.
+    /// between. Then wakes the waiter of `wakes`. `None`: too late, or the other end is gone.
     #[inline]
     pub(crate) fn enter<T, E: From<io::Error> + From<Violation>>(
         &self,
@@ -258,8 +258,8 @@ pub(crate) fn nudge(
 
 /// Makes the condition variable at `at` anew under the threads inside, and has them look at it.
 ///
-/// They sleep on one of its words, and each of them looks again after a wake-up: who waited for
-/// the inner lock finds it free, who waited for a signal runs into the end of its slice.
+/// They sleep on one of its words, and each of them looks again after a wake-up: one that waited
+/// for the inner lock finds it free, one that waited for a signal runs into the end of its slice.
 fn renew(region: &Arc<SharedRegion>, at: usize) {
     // It worked when the monitor was made, with the same attributes.
     let _ = Condvar::init(region, at);
@@ -285,10 +285,10 @@ mod tests {
     use crate::error::ReceiveError;
     use crate::shm::layout::monitor::MONITOR_BYTES;
 
-    /// Where glibc before 2.41 keeps a variable's own lock, in the lowest bit. Elsewhere it is
-    /// just another word that a dead process left wrong.
+    /// The word in which glibc before 2.41 keeps a variable's own lock, in the lowest bit.
+    /// Elsewhere it is just another word that a dead process left wrong.
     const INNER_LOCK: usize = 32;
-    /// Where it counts waiters, each as 8.
+    /// The word in which it counts waiters, each as 8.
     const WAITERS: usize = 36;
 
     /// Ends a test that would otherwise hang.

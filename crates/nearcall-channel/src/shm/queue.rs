@@ -28,7 +28,7 @@ pub(crate) struct SlotQueue {
     free: u32,
 }
 
-/// What is in the queue: the place of the oldest in the index, and how many there are.
+/// The content of the queue: the place of the oldest in the index, and how many there are.
 #[derive(Debug, Clone, Copy)]
 struct State {
     first: u32,

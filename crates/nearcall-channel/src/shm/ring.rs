@@ -25,11 +25,11 @@ use crate::shm::layout::{
 };
 use crate::sync::{Ordering, Own, Peer};
 
-/// How many fragments of one size follow each other before they wrap early. A long message rotates
+/// Fragments of one size that follow each other before they wrap early. A long message rotates
 /// over so many places, so that the reader's copy of one and the writer's of the next do not meet.
 const WINDOW_FRAGMENTS: usize = 8;
 
-/// How many bytes of a ring that takes its pages late get pages at once: a fragment of a long
+/// Bytes of a ring that takes its pages late that get pages at once: a fragment of a long
 /// message and a half, so that few system calls are needed.
 const GROW_BYTES: usize = 32 << 10;
 
@@ -45,7 +45,7 @@ pub(crate) struct Producer {
     stale: Places,
     /// The position that the consumer has read, as far as we have looked; checked.
     consumed: u64,
-    /// What `update_plain_end` found.
+    /// The result of `note_plain`.
     plain_until: u64,
     /// From here on the producer looks whether it can go back to the ring's start.
     wrap_at: u64,
@@ -120,7 +120,8 @@ impl Producer {
         self.tail + bytes + ALIGN <= self.limit() || self.has_room(peer, bytes).unwrap_or(true)
     }
 
-    /// What a fragment takes here and now: its frame, and the pad in front of it if it must wrap.
+    /// Returns the bytes that a fragment takes here and now: its frame, and the pad in front of it
+    /// if it must wrap.
     #[inline(always)]
     fn bytes_for(&self, fragment_bytes: usize) -> u64 {
         let frame = frame_bytes(fragment_bytes);
@@ -260,13 +261,14 @@ impl Producer {
     }
 }
 
-/// How far a ring has pages. A hostile peer may leave pages out; who reads them all the same would
-/// be killed if memory has run out, so both ends ask for them first.
+/// The part of a ring that has pages. A hostile peer may leave pages out; an end that reads them
+/// all the same would be killed if memory has run out, so both ends ask for them first.
 #[derive(Debug, Clone, Copy)]
 struct CommittedPages {
     /// The offset in the region where the pages end.
     end: usize,
-    /// Where frames end for which nothing has to be asked: the place behind has a page, too.
+    /// The end of the frames for which no pages have to be requested: the place behind has a page,
+    /// too.
     plain_end: usize,
     region_bytes: usize,
 }
@@ -448,7 +450,8 @@ impl Consumer {
         self.is_indirect
     }
 
-    /// The length of the fragment itself is checked by the code that finds it.
+    /// Checks the frame of a fragment that lies elsewhere, and returns the header and the place of
+    /// the frame. The code that finds the fragment checks its length.
     fn check_indirect(
         &mut self,
         peer: &impl Peer,
@@ -479,8 +482,8 @@ impl Consumer {
         Ok((header, self.take_frame(peer, frame)?))
     }
 
-    /// The next frame, which ends inside the ring, is so long: where it begins. From here on it has
-    /// pages, and so has the word behind it.
+    /// Takes the next frame, of `frame` bytes, which ends inside the ring, and returns its place.
+    /// From here on it has pages, and so has the word behind it.
     fn take_frame(&mut self, peer: &impl Peer, frame: usize) -> Result<usize, Violation> {
         let place = self.capacity.place(self.head);
         if frame > self.committed.bytes_from(place)

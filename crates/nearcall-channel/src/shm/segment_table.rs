@@ -39,7 +39,7 @@ pub(crate) const COUNTS: u8 = 0xD8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SegmentId(pub(crate) u16);
 
-/// What an end knows of its own segments. One per connection, behind the control line's lock.
+/// The state of an end's own segments. One per connection, behind the control line's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pub(super) next: u16,
@@ -59,10 +59,10 @@ pub(super) fn next_free_id(next: u16, is_used: impl Fn(SegmentId) -> bool) -> Se
     id
 }
 
-/// What the other end has handed over and not taken back. One per connection.
+/// The segments that the other end has handed over and not taken back. One per connection.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// Whether this mechanism has segments at all.
+    /// `true` if this mechanism has segments at all.
     expected: bool,
     pub(super) next: u16,
     pub(super) live: Vec<(SegmentId, Arc<PeerRegion>)>,
@@ -78,7 +78,7 @@ impl Inbox {
         self.live.iter().any(|(live, _)| *live == id)
     }
 
-    /// Where the other end counts, once it has said so.
+    /// The counters of the other end, once it has announced them.
     pub(crate) fn counts(&self) -> Option<&Arc<PeerRegion>> {
         self.counts.as_ref()
     }

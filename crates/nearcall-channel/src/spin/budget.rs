@@ -22,7 +22,7 @@
 pub(super) struct SpinBudget {
     /// The longest spin. Zero: never; the largest number: forever.
     limit_ns: u64,
-    /// What flows into the balance of each 100 ns.
+    /// The part of each 100 ns that flows into the balance.
     percent: u64,
     /// The time that may still be spun without result, at most `BALANCE_SPINS_MAX` spins.
     balance_ns: u64,

@@ -19,7 +19,7 @@ use super::tuning::{self, WAKE_UP_NS_MAX, WAKE_UP_NS_MIN};
 /// The cost in nanoseconds; zero while it was not measured.
 static COST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How many CPUs this process could use; as the cost.
+/// The number of CPUs that this process could use; as the cost.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// The costs that are known of this machine.

@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** the answer is the error that names the violation, the connection is closed, and
 //! calls that were open end once. Nothing panics.
-//! Not here: peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
+//! **Not here:** peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
 use nearcall_wire::{
     CallId, CallProtocol, CancelReason, CloseReason, End, Event, Frame, HEADER_BYTES, Head, Hello,

@@ -2,7 +2,7 @@
 //!
 //! The link delays messages by a given time, keeps their order, and has little room if asked. Each
 //! [`Side`] keeps its own books of calls, so that an end that comes twice or never fails the test.
-//! Not here: who does what when (`pair.rs`, `simulation.rs`).
+//! **Not here:** who does what when (`pair.rs`, `simulation.rs`).
 
 use std::collections::{BTreeSet, VecDeque};
 

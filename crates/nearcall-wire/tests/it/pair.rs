@@ -1,6 +1,6 @@
 //! Two connections that do what they should: each promise of the protocol once.
 //!
-//! Not here: all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
+//! **Not here:** all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Ended, Event, Limits, OutgoingCall, Payload,

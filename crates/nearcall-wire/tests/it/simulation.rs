@@ -2,7 +2,7 @@
 //!
 //! The books of each [`Side`](crate::link::Side) fail the test when a call ends twice; what is left
 //! in them at the end has not ended at all. A failing seed is printed; add it to `FOUND`.
-//! Not here: peers that break the rules (`hostile.rs`).
+//! **Not here:** peers that break the rules (`hostile.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -183,7 +183,7 @@ struct Gather<'a> {
     lender: &'a mut Lender,
     gathered: &'a mut Gathered,
     position: usize,
-    /// What was wanted last, with its address.
+    /// The loan that was asked for last, with its address.
     found: Cell<Option<(Place, usize)>>,
 }
 

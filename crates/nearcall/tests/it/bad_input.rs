@@ -1,7 +1,7 @@
 //! Bad input, each case with a clear error for the one at fault, while a good client of the same
 //! server calls all the time and none of its calls fails.
 //!
-//! Not here: processes that die or stop (`two_processes.rs`).
+//! **Not here:** processes that die or stop (`two_processes.rs`).
 
 mod addresses;
 mod bounds;

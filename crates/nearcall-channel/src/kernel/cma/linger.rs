@@ -10,7 +10,7 @@ use std::time::Duration;
 use nearcall_os::pages::Pages;
 use nearcall_os::poll::{Interest, poll_one};
 
-/// How long closing waits for the other end to read what was sent, in this thread: what a busy
+/// Time that closing waits for the other end to read what was sent, in this thread: what a busy
 /// machine needs to schedule a reader, and no more than noticing a death may take.
 pub(super) const BLOCKING_MAX: Duration = Duration::from_millis(100);
 

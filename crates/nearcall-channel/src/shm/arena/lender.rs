@@ -40,7 +40,7 @@ struct Slot {
     memory: PlainRegion,
 }
 
-/// How often a slot was passed, and how often the borrower was done with it when we looked last.
+/// The passes of a slot, and those that the borrower was done with when we looked last.
 /// They count on when a slot gets another segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {

@@ -31,7 +31,7 @@ use crate::wait::{Deadline, WaitPolicy};
 
 /// A kind of descriptor, as far as the kinds differ.
 pub(crate) trait BellKind: Send + 'static {
-    /// Whether a read of nothing, or an error, means that the other end is gone.
+    /// `true` if an empty read or an error means that the other end is gone.
     const REPORTS_DEATH: bool;
 
     /// Makes the server's doorbell, and the descriptors of the client's.

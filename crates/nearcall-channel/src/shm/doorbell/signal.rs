@@ -145,7 +145,8 @@ impl Signal {
     }
 }
 
-/// How the server calls the two processes, so that the client sees whether both mean the same.
+/// The names that the server gives the two processes, so that the client sees whether both mean the
+/// same.
 struct Introduction {
     own: i32,
     other: i32,
