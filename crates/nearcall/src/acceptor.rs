@@ -4,7 +4,7 @@
 //! the reason.
 //! **Not here:** sockets and handshakes (`reactor/handshakes.rs`), objects (`registry.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -26,21 +26,18 @@ pub(crate) struct Acceptor {
     connections: RefCell<Vec<Rc<Connection>>>,
     /// Connections that were closed because the client broke the protocol, by what it did.
     violations: RefCell<BTreeMap<&'static str, u64>>,
-    /// No more clients are accepted, not even those whose handshake is under way.
-    drains: Cell<bool>,
 }
 
 impl Acceptor {
     pub(crate) fn new(id: ServerId, instance: InstanceId, limits: Limits) -> Rc<Self> {
         let (connections, violations) = (RefCell::default(), RefCell::default());
-        let drains = Cell::new(false);
-        Rc::new(Self { id, instance, limits, connections, violations, drains })
+        Rc::new(Self { id, instance, limits, connections, violations })
     }
 
     /// Returns whether a client of this user may connect; if not, the text for the client. All
     /// clients from other machines count as one user.
     pub(crate) fn check_admission(&self, uid: Option<u32>) -> Result<(), String> {
-        let connections = self.connections.borrow();
+        let connections = self.connections();
         let Limits { connections_max, connections_per_uid_max, .. } = self.limits;
         if connections.len() >= connections_max {
             return Err(format!("the server has {connections_max} connections, its limit"));
@@ -96,21 +93,14 @@ impl Acceptor {
 
     /// Returns the connections that are open.
     pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
-        self.connections.borrow().clone()
+        let connections = self.connections.borrow();
+        connections.iter().filter(|connection| !connection.is_closed()).map(Rc::clone).collect()
     }
 
     /// Returns how many connections were closed because the client broke the protocol, by the name
     /// of what it did.
     pub(crate) fn violations(&self) -> Vec<(&'static str, u64)> {
         self.violations.borrow().iter().map(|(name, count)| (*name, *count)).collect()
-    }
-
-    pub(crate) fn set_drains(&self, drains: bool) {
-        self.drains.set(drains);
-    }
-
-    pub(crate) fn drains(&self) -> bool {
-        self.drains.get()
     }
 }
 

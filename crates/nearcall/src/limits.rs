@@ -158,7 +158,8 @@ pub struct Limits {
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
-    /// one fails with `RESOURCE_EXHAUSTED`.
+    /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
+    /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
     pub calls_max: u16,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,

@@ -180,6 +180,7 @@ impl Reactor {
         self.run_due();
         self.serve_ready();
         self.serve_local_oneways();
+        self.forget_closed();
         Ok(())
     }
 
@@ -365,6 +366,8 @@ impl Reactor {
         }
         self.forget_closed();
         self.activity.clear_used();
+        // A dispatcher may hold a client of this loop.
+        drop(self.local_oneways.take());
     }
 }
 

@@ -200,7 +200,6 @@ impl Server {
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
     pub fn drain(&self) {
-        self.core.acceptor.set_drains(true);
         self.core.stop_listening();
         for connection in self.core.acceptor.connections() {
             connection.drain();
@@ -282,7 +281,6 @@ impl ServerCore {
             self.listeners.borrow_mut().push(id);
         }
         self.objects.add_place(address.at.clone());
-        self.acceptor.set_drains(false);
         registry.note_change();
         Ok(address)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Producer {
     stale: Places,
     /// The position that the consumer has read, as far as we have looked; checked.
     consumed: u64,
-    /// The result of `note_plain`.
+    /// The result of `update_plain_end`.
     plain_until: u64,
     /// From here on the producer looks whether it can go back to the ring's start.
     wrap_at: u64,

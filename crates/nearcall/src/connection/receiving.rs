@@ -213,6 +213,10 @@ impl Connection {
                             self.protocol_violation(error, &buffer[..message_bytes])
                         }
                     };
+                    // The protocol has ended a call whose reply this was, and does so once.
+                    if let Some(ProtocolEvent::Ended { call, .. }) = event {
+                        self.complete(call, Err(self.close_reason()));
+                    }
                     self.buffers.give(buffer);
                     return closed;
                 }
@@ -346,6 +350,8 @@ impl Connection {
     /// Receives what has come, to find out whether a call was cancelled; calls that came before
     /// the cancellation wait in the queue.
     pub(crate) fn look_ahead(self: &Rc<Self>) {
+        // A wait inside the service may have armed the connection.
+        self.touch(Deadline::NEVER);
         for _ in 0..LOOK_AHEAD_MESSAGES_MAX {
             if self.is_queue_full() {
                 return self.check_hang_up();
@@ -353,7 +359,7 @@ impl Connection {
             let mut buffer = self.buffers.take();
             match self.receive_bytes(&mut buffer, Deadline::NOW) {
                 Ok(message_bytes) => match self.handle_message(buffer, message_bytes) {
-                    Slow::Queued => self.touch(Deadline::NEVER),
+                    Slow::Queued => {}
                     Slow::Closed => return,
                     _ => self.finish_message(),
                 },
@@ -410,6 +416,9 @@ impl Connection {
 
     #[cold]
     fn receive_failed(self: &Rc<Self>, error: &ReceiveError) -> Slow {
+        if matches!(error, ReceiveError::PeerBroken(_)) {
+            self.violation.set(Some("broken-channel"));
+        }
         self.abort(self.failure(matches!(error, ReceiveError::PeerGone), error));
         Slow::Closed
     }
@@ -419,7 +428,9 @@ impl Connection {
     #[cold]
     fn protocol_violation(self: &Rc<Self>, error: ProtocolError, message: &[u8]) -> Slow {
         self.violation.set(Some(error.name()));
-        if let Some(call) = call_id(message) {
+        if !self.is_greeting()
+            && let Some(call) = call_id(message)
+        {
             self.notify_violation(call, &error);
         }
         self.abort(Status::internal(format!("{} {error}; the connection is closed", self.name)));

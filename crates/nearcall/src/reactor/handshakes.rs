@@ -95,6 +95,9 @@ impl Default for PendingHandshakes {
     }
 }
 
+/// The reason for a client whose listener has gone during its handshake.
+const NOT_LISTENING: &str = "the server takes no more clients";
+
 impl Reactor {
     /// Waits for clients at a listener.
     pub(crate) fn add_listener(&self, entry: ListenerEntry) -> io::Result<ListenerId> {
@@ -150,9 +153,6 @@ impl Reactor {
         let ListenerEntry { acceptor, trust, .. } = entry;
         let (buffers, activity) = (&self.services.buffers, &self.activity);
         let (connection, by) = acceptor.connection(endpoint, *trust, buffers, activity);
-        if acceptor.drains() {
-            return connection.refuse(Status::unavailable("the server takes no more clients"));
-        }
         // Others may have come in during its handshake.
         if let Err(text) = acceptor.check_admission(connection.peer.uid()) {
             return connection.refuse(Status::resource_exhausted(text));
@@ -235,10 +235,11 @@ impl PendingHandshakes {
 
     fn start_handshake(&self, reactor: &Reactor, client: PendingClient, since: Deadline) {
         let PendingClient { listener, user, socket, rendezvous } = client;
-        // Without a duplicate it could not be ended. It sees its socket close.
-        let (Some(entry), Ok(line)) = (reactor.listener(listener), socket.try_clone()) else {
-            return;
+        let Some(entry) = reactor.listener(listener) else {
+            return rendezvous.reject(socket, NOT_LISTENING);
         };
+        // Without a duplicate it could not be ended. It sees its socket close.
+        let Ok(line) = socket.try_clone() else { return };
         let options = entry.acceptor.options(entry.wait, reactor.has_fdless());
         let line = Some((line, rendezvous));
         let purpose = Purpose::Serve(Serving { listener, user, since, line });
@@ -306,10 +307,10 @@ impl PendingHandshakes {
         match purpose {
             Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
             Some(Purpose::Serve(Serving { listener, .. })) => {
-                if let (Some(entry), Ok(endpoint)) =
-                    (reactor.listener(listener), handshaked.outcome)
-                {
-                    reactor.accept_client(&entry, endpoint);
+                match (reactor.listener(listener), handshaked.outcome) {
+                    (Some(entry), Ok(endpoint)) => reactor.accept_client(&entry, endpoint),
+                    (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+                    (_, Err(_)) => {}
                 }
                 self.start_pending(reactor);
                 self.resume(reactor);

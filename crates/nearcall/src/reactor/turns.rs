@@ -31,6 +31,9 @@ impl Reactor {
     /// Gives a connection its turn. Returns whether there was anything.
     #[inline]
     pub(super) fn run_turn(&self, connection: &Rc<Connection>, turn: Turn) -> bool {
+        if connection.is_closed() && !connection.has_inbound() {
+            return true;
+        }
         let mut served = connection.has_pending_writes() && connection.flush(Deadline::NOW);
         let (mut spins, deadline, messages) = match turn {
             Turn::Ready => (0, Deadline::NOW, MESSAGES_PER_TURN_MAX),

@@ -246,3 +246,38 @@ fn an_endless_lender_is_held_by_the_limit_of_what_it_may_make() {
     let sent = endpoint.send(&[0; 10], Deadline::after(PATIENCE));
     assert!(matches!(sent, Ok(()) | Err(SendError::PeerGone)));
 }
+
+#[test]
+fn a_reply_with_bad_references_ends_its_call() {
+    let address = crate::support::unique_address();
+    let listener = nearcall_channel::Listener::bind(&address.parse().unwrap()).unwrap();
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());
+            let mut endpoint = accepted.unwrap();
+            let hello = Hello {
+                version_min: 1,
+                version_max: 1,
+                message_bytes_max: 4 << 20,
+                metadata_bytes_max: 8 << 10,
+                calls_in_max: 256,
+                instance: [9; 16],
+            };
+            endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+            receive(&mut endpoint).unwrap();
+            let call = receive(&mut endpoint).unwrap();
+            let id = CallId::from_word(u64::from_le_bytes(call[16..24].try_into().unwrap()));
+            let body = body(5, &[], &[]);
+            let payload = Payload { references: true, ..Payload::new(0, body.len()).unwrap() };
+            let reply = [&Frame::Reply { id, payload }.encode()[..], &body].concat();
+            endpoint.send(&reply, Deadline::after(PATIENCE)).unwrap();
+            // The call must end by the reply, not by the end of this connection.
+            let _ = wait.recv_timeout(PATIENCE);
+        });
+        let store = StoreCaller::new(&Client::new(), &format!("{address}?via=shm")).unwrap();
+        let status = store.get(&Span::default()).unwrap_err();
+        assert_eq!(status.code(), Code::Internal, "{status}");
+        drop(done);
+    });
+}
