@@ -52,7 +52,8 @@ pub enum Wait {
 /// Sleeps until `word` is woken, if it still has the value `expected`, at most until `deadline`.
 ///
 /// One system call, which takes a `Deadline` as it is; a `Duration` costs a reading of the clock. A
-/// signal ends it early as [`Wait::Woken`]: call it again. With [`Deadline::NEVER`] a dead peer is never noticed.
+/// signal ends it early as [`Wait::Woken`]: call it again. With [`Deadline::NEVER`] a dead peer is
+/// never noticed.
 #[inline]
 pub fn wait<'a>(
     word: impl Into<FutexWord<'a>>,

@@ -18,13 +18,13 @@
 //!    them. On an error close the channel.
 //! 2. **Time.** When [`CallProtocol::poll_timeout`] has passed, call
 //!    [`CallProtocol::handle_timeout`].
-//! 3. **Events.** Take [`CallProtocol::poll_event`] until it is empty: expired deadlines, or the end
-//!    of the connection.
+//! 3. **Events.** Take [`CallProtocol::poll_event`] until it is empty: expired deadlines, or the
+//!    end of the connection.
 //! 4. **Transmit.** While [`CallProtocol::has_transmit`], claim [`HEADER_BYTES`] in the channel,
 //!    then write what [`CallProtocol::poll_transmit`] returns.
 //! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
-//!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it returns,
-//!    metadata and body. If the claim fails, nothing has happened here.
+//!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it
+//!    returns, metadata and body. If the claim fails, nothing has happened here.
 //! 6. **Release.** When a call of this end has ended and its value is not needed any more, call
 //!    [`CallProtocol::release`]: it keeps its place until then.
 //! 7. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.

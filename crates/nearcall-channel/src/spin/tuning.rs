@@ -310,13 +310,13 @@ mod tests {
             own_path_by(&|name| match name {
                 VARIABLE => named.map(OsString::from),
                 "XDG_CONFIG_HOME" => Some(config.into()),
-                _ => Some("/home".into()),
+                _ => Some("/user".into()),
             })
         };
         assert_eq!(path(Some(""), "/config"), None);
         assert_eq!(path(Some("own"), "/config"), Some("own".into()));
         assert_eq!(path(None, "/config"), Some("/config/nearcall/tuning.conf".into()));
-        assert_eq!(path(None, "config"), Some("/home/.config/nearcall/tuning.conf".into()));
+        assert_eq!(path(None, "config"), Some("/user/.config/nearcall/tuning.conf".into()));
     }
 
     #[test]

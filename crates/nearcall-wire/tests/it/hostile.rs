@@ -94,10 +94,10 @@ fn check_closed(victim: &mut CallProtocol, served: usize, error: ProtocolError) 
         assert!(matches!(event, Some(Event::Ended { end: End::Closed(by), .. }) if by == gone));
     }
     for _ in 0..served {
-        let event = victim.poll_event();
-        assert!(
-            matches!(event, Some(Event::Cancelled { reason: CancelReason::Closed(by), .. }) if by == gone)
-        );
+        let Some(Event::Cancelled { reason, .. }) = victim.poll_event() else {
+            panic!("each served call is cancelled");
+        };
+        assert_eq!(reason, CancelReason::Closed(gone));
     }
     assert_eq!(victim.poll_event(), None);
     assert_eq!(send(victim, call(id(99, 0))), Ok(None));
