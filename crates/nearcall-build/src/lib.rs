@@ -21,6 +21,19 @@
 //! pub mod home { pub mod v1 { include!(concat!(env!("OUT_DIR"), "/home.v1.rs")); } }
 //! ```
 //!
+//! For `service Thermostat { rpc SetTarget(Temperature) returns (Temperature); }` the file has
+//!
+//! - `trait Thermostat` with `set_target(&self, &Context, &Temperature) -> Result<Temperature,
+//!   Status>`, to implement. A method that is named by [`Builder::answer_later`] gets a
+//!   `Responder<Temperature>` instead of returning, and may reply from a timer or another call;
+//! - `ThermostatDispatcher::new(service)`, for `Server::register`;
+//! - `ThermostatCaller::new(&client, address)` with `set_target(&request)`,
+//!   `set_target_with(&request, &CallOptions)` and `start_set_target(..)`, which returns a
+//!   `PendingCall`;
+//! - a struct for each message: `string` is `String`, `bytes` is `nearcall::Bytes`.
+//!
+//! `cargo doc` of the program documents them with the comments of the `.proto` file.
+//!
 //! `protoc` is not needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
 //! without an include directory. A method may have `option (nearcall.oneway) = true;` or
 //! `option (nearcall.deadline_ms) = 250;`.

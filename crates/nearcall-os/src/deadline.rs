@@ -18,7 +18,7 @@ use crate::clock::{self, monotonic_ns};
 ///
 /// ```
 /// use std::time::Duration;
-/// use nearcall_os::Deadline;
+/// use nearcall_os::Deadline; // nearcall::Deadline is the same type
 ///
 /// let soon = Deadline::after(Duration::from_millis(250));
 /// assert!(Deadline::NOW < soon && soon < Deadline::NEVER && !soon.has_passed());

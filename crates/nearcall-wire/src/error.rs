@@ -7,7 +7,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::status::Status;
+use crate::status::Code;
 
 /// A protocol violation of the peer. Close the channel; the open calls end with
 /// [`CloseReason::ProtocolViolation`](crate::CloseReason::ProtocolViolation).
@@ -219,12 +219,12 @@ pub enum StartError {
 impl StartError {
     /// The status that a call has which could not be started.
     #[must_use]
-    pub const fn status(self) -> Status {
+    pub const fn status(self) -> Code {
         match self {
-            Self::NotOpen | Self::Draining | Self::Closed => Status::Unavailable,
-            Self::TransmitFirst | Self::Busy => Status::ResourceExhausted,
-            Self::TooLarge { .. } | Self::MetadataTooLarge { .. } => Status::ResourceExhausted,
-            Self::DeadlineExceeded => Status::DeadlineExceeded,
+            Self::NotOpen | Self::Draining | Self::Closed => Code::Unavailable,
+            Self::TransmitFirst | Self::Busy => Code::ResourceExhausted,
+            Self::TooLarge { .. } | Self::MetadataTooLarge { .. } => Code::ResourceExhausted,
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
         }
     }
 }

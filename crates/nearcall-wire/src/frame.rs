@@ -19,7 +19,7 @@
 use crate::call_table::CallId;
 use crate::error::ProtocolError;
 use crate::limits::TIMEOUT_NS_MAX;
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 /// Length of a header, of a greeting and of every message from
@@ -130,8 +130,8 @@ pub enum Frame {
     Error {
         /// The call's.
         id: CallId,
-        /// Why it failed; not [`Status::Ok`].
-        status: Status,
+        /// Why it failed; not [`Code::Ok`].
+        status: Code,
         /// Metadata and a text in UTF-8.
         payload: Payload,
     },
@@ -325,8 +325,8 @@ impl Fields {
                 Frame::Oneway { object, method, timeout_ns, payload }
             }
             REPLY if status_word | target == 0 => Frame::Reply { id, payload },
-            ERROR => match Status::from_number(status) {
-                None | Some(Status::Ok) => return Err(ProtocolError::BadStatus { status }),
+            ERROR => match Code::from_number(status) {
+                None | Some(Code::Ok) => return Err(ProtocolError::BadStatus { status }),
                 Some(status) if target == 0 => Frame::Error { id, status, payload },
                 Some(_) => return Err(ProtocolError::UnusedField { kind }),
             },

@@ -13,7 +13,7 @@ use crate::hello::Hello;
 use crate::limits::Limits;
 use crate::protocol::{CallProtocol, Event, Request};
 use crate::references::References;
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 /// Tries the bytes as a body with [`references`], and as steps in the life of an open connection,
@@ -177,7 +177,7 @@ impl End {
         assert!(!self.connection.is_cancelled(call));
         let head = match with_result {
             true => self.connection.reply(call, Payload::EMPTY),
-            false => self.connection.fail(call, Status::Aborted, Payload::EMPTY),
+            false => self.connection.fail(call, Code::Aborted, Payload::EMPTY),
         };
         match head {
             Ok(_) => assert!(self.serving.remove(&call)),
@@ -285,7 +285,7 @@ mod tests {
             0..6 => Frame::Call { id, object: 7, method: 3, timeout_ns, payload },
             6 => Frame::Oneway { object: 7, method: 3, timeout_ns, payload },
             7 => Frame::Reply { id, payload },
-            8 => Frame::Error { id, status: Status::Internal, payload },
+            8 => Frame::Error { id, status: Code::Internal, payload },
             9 => Frame::Cancel { id },
             10 => Frame::Ping { number: 1 },
             _ => Frame::GoAway,

@@ -80,5 +80,5 @@ pub use protocol::{
     CallProtocol, CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request,
 };
 pub use references::{REFERENCE_BYTES_MAX, REFERENCES_MAX, Reference, References};
-pub use status::Status;
+pub use status::Code;
 pub use time::Time;

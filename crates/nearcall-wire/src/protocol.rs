@@ -28,7 +28,7 @@ use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Head, Payload};
 use crate::hello::InstanceId;
 use crate::limits::Limits;
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 /// One end of a connection. Both ends are alike.
@@ -272,7 +272,7 @@ impl<T: Default> CallProtocol<T> {
 
     /// Ends a call of the peer with an error. Send the header that comes back, metadata and a text.
     ///
-    /// [`Status::Ok`] is no error and is sent as [`Status::Unknown`].
+    /// [`Code::Ok`] is no error and is sent as [`Code::Unknown`].
     ///
     /// # Errors
     ///
@@ -281,7 +281,7 @@ impl<T: Default> CallProtocol<T> {
     pub fn fail(
         &mut self,
         call: IncomingCall,
-        status: Status,
+        status: Code,
         payload: Payload,
     ) -> Result<Head, ReplyError> {
         self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)

@@ -10,11 +10,11 @@ macro_rules! statuses {
         /// A status code of gRPC.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum Status {
+        pub enum Code {
             $($(#[doc = $doc])+ $name = $number,)+
         }
 
-        impl Status {
+        impl Code {
             /// All of them, ordered by number.
             pub const ALL: [Self; 17] = [$(Self::$name),+];
 
@@ -40,7 +40,7 @@ statuses! {
     InvalidArgument = 3, "INVALID_ARGUMENT";
     /// Time was up. The method may or may not have run.
     DeadlineExceeded = 4, "DEADLINE_EXCEEDED";
-    /// What was asked for does not exist, such as an object.
+    /// What the service was asked for does not exist. A missing object is `Unimplemented`.
     NotFound = 5, "NOT_FOUND";
     /// What should be created exists already.
     AlreadyExists = 6, "ALREADY_EXISTS";
@@ -50,11 +50,11 @@ statuses! {
     ResourceExhausted = 8, "RESOURCE_EXHAUSTED";
     /// The state of the server does not allow this now; the caller must change it first.
     FailedPrecondition = 9, "FAILED_PRECONDITION";
-    /// Somebody else got in between. Try the whole sequence again.
+    /// A concurrent change got in between. Try the whole sequence again.
     Aborted = 10, "ABORTED";
     /// Past the end of what exists.
     OutOfRange = 11, "OUT_OF_RANGE";
-    /// The object does not have this method.
+    /// The server has no such object, or the object has no such method.
     Unimplemented = 12, "UNIMPLEMENTED";
     /// Bytes that make no sense, or a broken promise inside the server.
     Internal = 13, "INTERNAL";
@@ -66,7 +66,7 @@ statuses! {
     Unauthenticated = 16, "UNAUTHENTICATED";
 }
 
-impl Status {
+impl Code {
     /// The number on the wire.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -80,7 +80,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -88,14 +88,14 @@ impl fmt::Display for Status {
 
 #[cfg(test)]
 mod tests {
-    use super::Status;
+    use super::Code;
 
     #[test]
     fn numbers_and_statuses_go_both_ways() {
-        for (number, status) in (0_u16..).zip(Status::ALL) {
+        for (number, status) in (0_u16..).zip(Code::ALL) {
             assert_eq!(u16::from(status.number()), number);
-            assert_eq!(Status::from_number(number), Some(status));
+            assert_eq!(Code::from_number(number), Some(status));
         }
-        assert_eq!(Status::from_number(17), None);
+        assert_eq!(Code::from_number(17), None);
     }
 }

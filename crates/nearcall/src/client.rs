@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
+    runtime_dir,
 };
 use nearcall_os::clock;
 use nearcall_wire::{InstanceId, OutgoingCall};
@@ -482,8 +483,16 @@ fn no_listener(at: &At) -> Status {
             "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
              loop only"
         ),
-        At::Socket(_) => {
-            format!("no server listens at {at}: start the server, or wait for it with Client::hunt")
+        At::Socket(place) => {
+            // The directory depends on the user and the environment of each process.
+            let socket = match place {
+                Place::Name(name) => format!(" ({})", runtime_dir::path().join(name).display()),
+                _ => String::new(),
+            };
+            format!(
+                "no server listens at {at}{socket}: start the server, or wait for it with \
+                 Client::hunt"
+            )
         }
     })
 }

@@ -321,10 +321,7 @@ impl Connection {
 
     fn status_of(&self, end: End) -> Status {
         match end {
-            End::DeadlineExceeded => Status::deadline_exceeded(format!(
-                "no answer from {} in time; the method may have run",
-                self.name
-            )),
+            End::DeadlineExceeded => self.late(),
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
@@ -333,6 +330,14 @@ impl Connection {
                 Status::new(Code::Internal, "an end without bytes")
             }
         }
+    }
+
+    /// Returns the status of a call whose deadline has passed.
+    fn late(&self) -> Status {
+        Status::deadline_exceeded(format!(
+            "no answer from {} in time; the method may have run",
+            self.name
+        ))
     }
 
     /// Notes the outcome of a call of this end, and wakes the task that awaits it.

@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use nearcall_os::poll::Interest;
-pub use nearcall_os::signal::Signal;
+pub use nearcall_os::poll::{Interest, Ready};
 use nearcall_os::signal::{self, SignalSet};
+pub use nearcall_os::signal::{Signal, SignalInfo};
 
 use crate::deadline::Deadline;
 use crate::limits::ROUNDS_PER_TURN_MAX;

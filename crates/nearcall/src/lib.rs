@@ -116,7 +116,7 @@ pub use event_loop::{Event, EventLoop, Stopper};
 pub use interface::{Interface, Method};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata};
-pub use nearcall_channel::{Loan, Mechanism, WaitPolicy};
+pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;

@@ -199,6 +199,32 @@ impl Server {
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
+    ///
+    /// The loop must go on meanwhile: replies are lost if the program ends at once. Loans and
+    /// clients that keep their connection open are closed with the server, so bound the wait.
+    ///
+    /// # Examples
+    ///
+    /// A server that ends well on SIGTERM:
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use nearcall::event_loop::Signal;
+    /// use nearcall::{Deadline, Event, EventLoop, Server};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let server = Server::new(&event_loop);
+    /// // ... register and listen
+    /// event_loop.add_signals(&[Signal::TERM, Signal::INT])?;
+    /// while !matches!(event_loop.next(Deadline::NEVER)?, Some(Event::Signal(_))) {}
+    /// server.drain();
+    /// let end = Deadline::after(Duration::from_secs(5));
+    /// while !server.connections().is_empty() && !end.has_passed() {
+    ///     event_loop.next(end.min(Deadline::after(Duration::from_millis(10))))?;
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn drain(&self) {
         self.core.stop_listening();
         for connection in self.core.acceptor.connections() {

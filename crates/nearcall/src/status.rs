@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-pub use nearcall_wire::Status as Code;
+pub use nearcall_wire::Code;
 
 /// Why a call failed.
 ///

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::deadlines::Deadlines;
 use super::{CallId, IncomingCall};
 use crate::error::{Ended, ProtocolError};
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 /// The table of the peer's calls.
@@ -42,7 +42,7 @@ enum State {
     Free,
     Open,
     /// Ended by us; the error has not been sent yet.
-    Failing(Status),
+    Failing(Code),
 }
 
 const UNUSED: Slot =
@@ -149,7 +149,7 @@ impl Incoming {
     }
 
     /// Ends the call with an error that is to be sent later. Some: queue this slot.
-    pub(crate) fn end_with(&mut self, call: IncomingCall, status: Status) -> Option<u16> {
+    pub(crate) fn end_with(&mut self, call: IncomingCall, status: Code) -> Option<u16> {
         self.end(call).ok()?;
         let slot = &mut self.slots[usize::from(call.0.slot())];
         slot.state = State::Failing(status);
@@ -167,7 +167,7 @@ impl Incoming {
     }
 
     /// The error of a slot that has left the queue, if it is still wanted.
-    pub(crate) fn take_failure(&mut self, slot: u16) -> Option<(CallId, Status)> {
+    pub(crate) fn take_failure(&mut self, slot: u16) -> Option<(CallId, Code)> {
         let id = self.call_in(slot).0;
         let slot = &mut self.slots[usize::from(slot)];
         slot.is_queued = false;
@@ -201,13 +201,13 @@ mod tests {
     fn an_unwanted_error_leaves_its_place_in_the_queue_to_the_next() {
         let mut calls = Incoming::new(1);
         let first = calls.handle_call(CallId::new(0, 1), Time::NEVER).unwrap();
-        assert_eq!(calls.end_with(first, Status::Unavailable), Some(0));
+        assert_eq!(calls.end_with(first, Code::Unavailable), Some(0));
         assert!(calls.is_failing(0));
         assert_eq!(calls.handle_cancel(first.id()), Ok(None));
         assert!(!calls.is_failing(0));
         let second = calls.handle_call(CallId::new(0, 2), Time::NEVER).unwrap();
-        assert_eq!(calls.end_with(second, Status::Internal), None, "the slot is queued already");
-        assert_eq!(calls.take_failure(0), Some((second.id(), Status::Internal)));
+        assert_eq!(calls.end_with(second, Code::Internal), None, "the slot is queued already");
+        assert_eq!(calls.take_failure(0), Some((second.id(), Code::Internal)));
         assert_eq!(calls.take_failure(0), None);
     }
 }

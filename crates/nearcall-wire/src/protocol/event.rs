@@ -7,7 +7,7 @@ use crate::call_table::{CallId, IncomingCall, OutgoingCall};
 use crate::error::ProtocolError;
 use crate::frame::{Frame, Head, Kind, Payload, remaining_ns};
 use crate::hello::InstanceId;
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 /// The target of a call.
@@ -175,7 +175,7 @@ pub enum End {
     /// An error from the peer.
     Error {
         /// Which.
-        status: Status,
+        status: Code,
         /// Metadata and a text in UTF-8 which was not checked, behind the header of the message.
         payload: Payload,
     },
@@ -188,13 +188,13 @@ pub enum End {
 impl End {
     /// The status of the call.
     #[must_use]
-    pub const fn status(self) -> Status {
+    pub const fn status(self) -> Code {
         match self {
-            Self::Reply(_) => Status::Ok,
+            Self::Reply(_) => Code::Ok,
             Self::Error { status, .. } => status,
-            Self::DeadlineExceeded => Status::DeadlineExceeded,
-            Self::Closed(CloseReason::Closed) => Status::Unavailable,
-            Self::Closed(CloseReason::ProtocolViolation(_)) => Status::Internal,
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::Closed(CloseReason::Closed) => Code::Unavailable,
+            Self::Closed(CloseReason::ProtocolViolation(_)) => Code::Internal,
         }
     }
 }

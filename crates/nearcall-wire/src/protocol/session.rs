@@ -13,7 +13,7 @@ use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain};
 use crate::hello::is_greeting;
 use crate::limits::Limits;
-use crate::status::Status;
+use crate::status::Code;
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl<T: Default> Session<T> {
     pub(super) fn refuse(&mut self, id: CallId) -> Result<(), ProtocolError> {
         let call = self.incoming.handle_call(id, Time::NEVER)?;
         self.calls_refused += 1;
-        self.end_with(call, Status::Unavailable);
+        self.end_with(call, Code::Unavailable);
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl<T: Default> Session<T> {
             return Some(Event::Ended { call, end: End::DeadlineExceeded });
         }
         let call = self.incoming.passed(self.passed)?;
-        self.end_with(call, Status::DeadlineExceeded);
+        self.end_with(call, Code::DeadlineExceeded);
         Some(Event::Cancelled { call, reason: CancelReason::DeadlineExceeded })
     }
 
@@ -254,10 +254,10 @@ impl<T: Default> Session<T> {
     pub(super) fn fail(
         &mut self,
         call: IncomingCall,
-        status: Status,
+        status: Code,
         payload: Payload,
     ) -> Result<Head, ReplyError> {
-        let status = if status == Status::Ok { Status::Unknown } else { status };
+        let status = if status == Code::Ok { Code::Unknown } else { status };
         self.end_incoming(call, payload)?;
         Ok(Frame::Error { id: call.id(), status, payload }.encode())
     }
@@ -376,7 +376,7 @@ impl<T: Default> Session<T> {
             && (is_empty || payload.message_bytes() <= self.peer.message_bytes_max as usize)
     }
 
-    fn end_with(&mut self, call: IncomingCall, status: Status) {
+    fn end_with(&mut self, call: IncomingCall, status: Code) {
         if let Some(slot) = self.incoming.end_with(call, status) {
             self.transmits.push(Transmit::Error(slot));
         }

@@ -4,7 +4,7 @@
 
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
-    CallId, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Status, Time,
+    CallId, Code, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Time,
     needs_time,
 };
 
@@ -51,7 +51,7 @@ fn answers_of_version_1() {
         "01 03 0000 0201 0000 06050403 00000000 1817161514131211 0000000000000000 0000000000000000",
     );
     check(
-        Frame::Error { id: id(), status: Status::Unimplemented, payload: PAYLOAD },
+        Frame::Error { id: id(), status: Code::Unimplemented, payload: PAYLOAD },
         "01 04 0000 0201 0c00 06050403 00000000 1817161514131211 0000000000000000 0000000000000000",
     );
 }
@@ -124,7 +124,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         0 => Frame::Call { id, object, method, timeout_ns, payload },
         1 => Frame::Oneway { object, method, timeout_ns, payload },
         2 => Frame::Reply { id, payload },
-        3 => Frame::Error { id, status: Status::ALL[rng.usize(1..17)], payload: own },
+        3 => Frame::Error { id, status: Code::ALL[rng.usize(1..17)], payload: own },
         4 => Frame::Cancel { id },
         5 => Frame::Ping { number: rng.u64(..) },
         6 => Frame::Pong { number: rng.u64(..) },
@@ -226,8 +226,8 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
         1 => Frame::Call { id, object, method, timeout_ns, payload },
         2 => Frame::Oneway { object, method, timeout_ns, payload },
         3 => Frame::Reply { id, payload },
-        4 => match Status::from_number(status) {
-            None | Some(Status::Ok) => return Err(ProtocolError::BadStatus { status }),
+        4 => match Code::from_number(status) {
+            None | Some(Code::Ok) => return Err(ProtocolError::BadStatus { status }),
             Some(status) => Frame::Error { id, status, payload },
         },
         5 => Frame::Cancel { id },

@@ -5,8 +5,8 @@
 //! **Not here:** peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
 use nearcall_wire::{
-    CallId, CallProtocol, CancelReason, CloseReason, End, Event, Frame, HEADER_BYTES, Head, Hello,
-    IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, StartError, Status, Time,
+    CallId, CallProtocol, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Head,
+    Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, StartError, Time,
 };
 
 use crate::link::both_ways;
@@ -87,7 +87,7 @@ fn send(victim: &mut CallProtocol, frame: Frame) -> Result<Option<Event>, Protoc
 #[track_caller]
 fn check_closed(victim: &mut CallProtocol, served: usize, error: ProtocolError) {
     let gone = CloseReason::ProtocolViolation(error);
-    assert_eq!(End::Closed(gone).status(), Status::Internal);
+    assert_eq!(End::Closed(gone).status(), Code::Internal);
     let open = victim.counts().outgoing_open;
     for _ in 0..open {
         let event = victim.poll_event();
@@ -322,7 +322,7 @@ fn the_longest_deadline() {
 
 #[test]
 fn a_status_that_does_not_exist() {
-    let frame = Frame::Error { id: id(1, 0), status: Status::Unknown, payload: Payload::EMPTY };
+    let frame = Frame::Error { id: id(1, 0), status: Code::Unknown, payload: Payload::EMPTY };
     for status in [0, 17, 255] {
         let error = ProtocolError::BadStatus { status };
         check_bytes(frame, |head| head[6] = status.to_le_bytes()[0], error);
@@ -342,7 +342,7 @@ fn reply_to_an_unknown_call() {
 fn a_second_reply() {
     let (id, payload) = (victim().1.id(), Payload::EMPTY);
     let (reply, error) =
-        (Frame::Reply { id, payload }, Frame::Error { id, status: Status::Internal, payload });
+        (Frame::Reply { id, payload }, Frame::Error { id, status: Code::Internal, payload });
     check(&[reply, reply], ProtocolError::SecondReply);
     check(&[error, reply], ProtocolError::SecondReply);
     check(&[reply, error], ProtocolError::SecondReply);
@@ -466,7 +466,7 @@ fn random_frames() {
         let mut serving: Vec<IncomingCall> = Vec::new();
         for _ in 0..60 {
             let id = id(rng.u64(0..4), rng.u16(0..5));
-            let (status, payload) = (Status::Aborted, Payload::EMPTY);
+            let (status, payload) = (Code::Aborted, Payload::EMPTY);
             let frame = match rng.u8(0..8) {
                 0..4 => call(id),
                 4 => Frame::Cancel { id },

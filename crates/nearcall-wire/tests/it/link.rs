@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use nearcall_wire::{
-    CallProtocol, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
-    ProtocolError, Request, StartError, Status, Time, needs_time,
+    CallProtocol, Code, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
+    ProtocolError, Request, StartError, Time, needs_time,
 };
 
 /// Takes a message, and sees to it that the short way for plain messages comes to the same.
@@ -162,7 +162,7 @@ impl Link {
     }
 
     /// Answers a call of the peer, if there is room. An error if the status is not OK.
-    pub(crate) fn answer(&mut self, from: usize, call: IncomingCall, status: Status) {
+    pub(crate) fn answer(&mut self, from: usize, call: IncomingCall, status: Code) {
         self.flush(from);
         if !self.has_room(from) {
             return;
@@ -170,7 +170,7 @@ impl Link {
         let side = &mut self.sides[from];
         let payload = Payload { metadata_bytes: 5, body_bytes: 9, ..Payload::EMPTY };
         let head = match status {
-            Status::Ok => side.connection.reply(call, payload),
+            Code::Ok => side.connection.reply(call, payload),
             status => side.connection.fail(call, status, payload),
         };
         if let Ok(head) = head {

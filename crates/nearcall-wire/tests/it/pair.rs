@@ -3,8 +3,8 @@
 //! **Not here:** all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
-    CallProtocol, CancelReason, CloseReason, End, Ended, Event, Limits, OutgoingCall, Payload,
-    PingError, ReplyError, StartError, Status, Time,
+    CallProtocol, CancelReason, CloseReason, Code, End, Ended, Event, Limits, OutgoingCall,
+    Payload, PingError, ReplyError, StartError, Time,
 };
 
 use crate::link::Link;
@@ -26,7 +26,7 @@ fn open_with_call(span_ns: u64) -> (Link, OutgoingCall) {
     (link, call)
 }
 
-fn answer_all(link: &mut Link, side: usize, status: Status) {
+fn answer_all(link: &mut Link, side: usize, status: Code) {
     for call in link.sides[side].serving.clone() {
         link.answer(side, call, status);
     }
@@ -76,7 +76,7 @@ fn nothing_starts_before_the_greeting() {
 #[test]
 fn a_reply_ends_the_call() {
     let (mut link, call) = open_with_call(u64::MAX);
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
     check_end(&link, call, End::Reply(ANSWER));
     assert_eq!(link.sides[CLIENT].connection.cancel(call), Err(Ended));
 }
@@ -84,18 +84,18 @@ fn a_reply_ends_the_call() {
 #[test]
 fn an_error_ends_the_call() {
     let (mut link, call) = open_with_call(u64::MAX);
-    answer_all(&mut link, SERVER, Status::Unimplemented);
-    check_end(&link, call, End::Error { status: Status::Unimplemented, payload: ANSWER });
+    answer_all(&mut link, SERVER, Code::Unimplemented);
+    check_end(&link, call, End::Error { status: Code::Unimplemented, payload: ANSWER });
 }
 
 #[test]
 fn success_is_no_error() {
     let (mut link, _) = open_with_call(u64::MAX);
     let call = *link.sides[SERVER].serving.first().unwrap();
-    let head = link.sides[SERVER].connection.fail(call, Status::Ok, Payload::EMPTY).unwrap();
+    let head = link.sides[SERVER].connection.fail(call, Code::Ok, Payload::EMPTY).unwrap();
     let event = link.sides[CLIENT].connection.handle_message(link.now, &head, head.len());
     let Ok(Some(Event::Ended { end, .. })) = event else { panic!("{event:?}") };
-    assert_eq!(end.status(), Status::Unknown);
+    assert_eq!(end.status(), Code::Unknown);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn replies_come_in_any_order() {
     let calls: Vec<_> = (0..100).map(|_| link.call(CLIENT, &request).unwrap()).collect();
     link.settle();
     for call in link.sides[SERVER].serving.clone().into_iter().rev() {
-        link.answer(SERVER, call, Status::Ok);
+        link.answer(SERVER, call, Code::Ok);
     }
     link.settle();
     for call in calls {
@@ -123,7 +123,7 @@ fn ten_thousand_calls_are_open_at_once() {
     }
     assert_eq!(link.call(CLIENT, &request), Err(StartError::Busy));
     link.settle();
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
     assert!(link.sides[CLIENT].open.is_empty());
 }
 
@@ -152,7 +152,7 @@ fn the_server_keeps_the_deadline_too() {
     assert_eq!(reply, Err(ReplyError::Ended));
     link.deliver(CLIENT);
     let payload = Payload::EMPTY;
-    check_end(&link, call, End::Error { status: Status::DeadlineExceeded, payload });
+    check_end(&link, call, End::Error { status: Code::DeadlineExceeded, payload });
     link.run_out();
 }
 
@@ -187,13 +187,13 @@ fn the_server_learns_of_a_cancel() {
 fn a_reply_that_crosses_the_cancel_is_dropped() {
     let (mut link, call) = open_with_call(u64::MAX);
     let served = *link.sides[SERVER].serving.first().unwrap();
-    link.answer(SERVER, served, Status::Ok);
+    link.answer(SERVER, served, Code::Ok);
     link.cancel(CLIENT, call);
     let again = link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
     assert_eq!(again.id().slot(), call.id().slot());
     link.settle();
     assert_eq!(link.sides[CLIENT].connection.counts().answers_late, 1);
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
     check_end(&link, again, End::Reply(ANSWER));
 }
 
@@ -230,7 +230,7 @@ fn an_abandoned_call_was_never_sent() {
     assert!(!client.has_transmit());
     link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.settle();
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn both_ends_call_each_other() {
     let (mut link, _) = open_with_call(u64::MAX);
     link.call(SERVER, &Link::request(Time::NEVER)).unwrap();
     link.settle();
-    answer_all(&mut link, CLIENT, Status::Ok);
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, CLIENT, Code::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
     assert!(link.sides.iter().all(|side| side.open.is_empty() && side.serving.is_empty()));
 }
 
@@ -275,7 +275,7 @@ fn too_much_is_refused_where_it_starts() {
     let large = Payload { metadata_bytes: 0, body_bytes: 161, ..Payload::EMPTY };
     let server = &mut link.sides[SERVER].connection;
     assert_eq!(server.reply(served, large), Err(ReplyError::TooLarge));
-    assert!(server.fail(served, Status::ResourceExhausted, Payload::EMPTY).is_ok());
+    assert!(server.fail(served, Code::ResourceExhausted, Payload::EMPTY).is_ok());
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn draining_ends_what_is_open_and_starts_nothing() {
         assert_eq!(link.call(side, &request), Err(StartError::Draining));
         assert!(!link.sides[side].is_drained);
     }
-    answer_all(&mut link, SERVER, Status::Ok);
+    answer_all(&mut link, SERVER, Code::Ok);
     check_end(&link, call, End::Reply(ANSWER));
     assert!(link.sides.iter().all(|side| side.is_drained));
 }
@@ -313,7 +313,7 @@ fn a_call_that_crosses_the_goodbye_is_unavailable() {
     link.oneway(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.sides[SERVER].connection.drain();
     link.settle();
-    check_end(&link, call, End::Error { status: Status::Unavailable, payload: Payload::EMPTY });
+    check_end(&link, call, End::Error { status: Code::Unavailable, payload: Payload::EMPTY });
     assert!(matches!(
         link.sides[SERVER].events[..],
         [Event::Opened(_), Event::Oneway { .. }, Event::Drained]
@@ -337,7 +337,7 @@ fn calls_end_with_their_connection() {
     let (mut link, call) = open_with_call(500);
     link.die([0, 0]);
     check_end(&link, call, End::Closed(CloseReason::Closed));
-    assert_eq!(End::Closed(CloseReason::Closed).status(), Status::Unavailable);
+    assert_eq!(End::Closed(CloseReason::Closed).status(), Code::Unavailable);
     let revoked = link.sides[SERVER].events.last();
     assert!(matches!(
         revoked,

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearcall_wire::{Limits, StartError, Status, Time};
+use nearcall_wire::{Code, Limits, StartError, Time};
 
 use crate::link::Link;
 
@@ -65,7 +65,7 @@ fn run(seed: u64, seen: &mut Seen) {
         link.run_out();
         for side in [0, 1] {
             for call in link.sides[side].serving.clone() {
-                link.answer(side, call, Status::Ok);
+                link.answer(side, call, Code::Ok);
             }
         }
     }
@@ -90,7 +90,7 @@ fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen)
         6..10 => {
             let serving = &link.sides[side].serving;
             if let Some(&call) = rng.choice(serving) {
-                let status = if rng.bool() { Status::Ok } else { Status::Aborted };
+                let status = if rng.bool() { Code::Ok } else { Code::Aborted };
                 link.answer(side, call, status);
             }
         }

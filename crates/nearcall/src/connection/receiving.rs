@@ -274,7 +274,10 @@ impl Connection {
             }
             ProtocolEvent::Ended { call, end: End::Error { status, payload } } => {
                 let (metadata, text) = split_payload(message, payload);
-                self.complete(call, Err(Status::from_peer(status, metadata, text)));
+                let status = Status::from_peer(status, metadata, text);
+                // The peer ends a late call without a text.
+                let is_late = status.code() == Code::DeadlineExceeded && text.is_empty();
+                self.complete(call, Err(if is_late { self.late() } else { status }));
             }
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));

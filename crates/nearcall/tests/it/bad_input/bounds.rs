@@ -8,7 +8,7 @@ use nearcall::prost::encoding::{DecodeContext, WireType};
 use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message, ObjectRef};
 use nearcall_channel::SendError;
 use nearcall_os::clock;
-use nearcall_wire::{Frame, Status};
+use nearcall_wire::Frame;
 
 use super::expect;
 use super::frames::{call, greeted, receive};
@@ -168,7 +168,7 @@ fn a_client_that_does_not_read_is_refused_first() {
                 let answer = receive(&mut endpoint).expect("it is not cut off yet");
                 match Frame::decode(&answer, answer.len()).unwrap() {
                     Frame::Reply { .. } => replies += 1,
-                    Frame::Error { status: Status::ResourceExhausted, .. } => refusals += 1,
+                    Frame::Error { status: Code::ResourceExhausted, .. } => refusals += 1,
                     other => panic!("{other:?}"),
                 }
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
-use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Payload, Status};
+use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload};
 
 use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
@@ -141,7 +141,7 @@ fn violations() -> Vec<(&'static str, Vec<u8>)> {
         ("a second greeting", hello(1, 1)),
         ("a reply to nothing", Frame::Reply { id, payload }.encode().to_vec()),
         ("an error for nothing", {
-            Frame::Error { id, status: Status::Internal, payload }.encode().to_vec()
+            Frame::Error { id, status: Code::Internal, payload }.encode().to_vec()
         }),
         ("a cancel of nothing", Frame::Cancel { id }.encode().to_vec()),
         ("a pong for nothing", Frame::Pong { number: 4 }.encode().to_vec()),
@@ -278,7 +278,7 @@ fn expect_bad_request(server: &Observed, name: &str, body: &[u8]) {
     let answer = receive(&mut endpoint).expect("an answer");
     let frame = Frame::decode(&answer, answer.len()).unwrap();
     let Frame::Error { status, .. } = frame else { panic!("not refused: {frame:?}") };
-    assert_eq!(status, Status::Internal);
+    assert_eq!(status, Code::Internal);
     let text = String::from_utf8_lossy(&answer[HEADER_BYTES..]);
     assert!(text.contains("bad request"), "{text}");
     assert!(text.len() < 1024, "{} bytes of text", text.len());
@@ -366,7 +366,7 @@ fn a_connection_that_breaks_the_protocol_is_closed_with_the_reason_and_counted()
     assert_eq!(server.protocol_violations(), [("call-id-reused", 1)]);
     let notice = client.join().unwrap();
     let frame = Frame::decode(&notice, notice.len()).unwrap();
-    let Frame::Error { id, status: Status::Internal, .. } = frame else { panic!("{frame:?}") };
+    let Frame::Error { id, status: Code::Internal, .. } = frame else { panic!("{frame:?}") };
     assert_eq!(id, CallId::from_word(0));
     let text = String::from_utf8_lossy(&notice[HEADER_BYTES..]);
     assert_eq!(text, "the connection is closed: this peer used the id of an older call");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, Code, Deadline, EventLoop};
 use nearcall_channel::{Endpoint, Listener, Options};
 use nearcall_os::clock;
-use nearcall_wire::{CallId, Frame, Payload, Status};
+use nearcall_wire::{CallId, Frame, Payload};
 
 use super::expect;
 use super::frames::{call, hello, receive};
@@ -116,7 +116,7 @@ fn a_text_from_a_server_is_bounded_and_harmless() {
         let Ok(Frame::Call { id, .. }) = Frame::decode(&bytes, bytes.len()) else { panic!() };
         let text = b"\x1b[2J\xff";
         let payload = Payload { metadata_bytes: 0, body_bytes: 5, ..Payload::EMPTY };
-        let frame = Frame::Error { id, status: Status::NotFound, payload };
+        let frame = Frame::Error { id, status: Code::NotFound, payload };
         send(endpoint, &[&frame.encode()[..], text].concat());
     };
     let status = call_to(serve, &CallOptions::new(), false).unwrap_err();
@@ -131,7 +131,7 @@ fn a_call_from_a_server_is_refused_by_a_client() {
         send(endpoint, &call(1 << 16, "Nothing", &[], &[]));
         let answer = receive(endpoint).unwrap();
         let frame = Frame::decode(&answer, answer.len()).unwrap();
-        assert!(matches!(frame, Frame::Error { status: Status::Unimplemented, .. }), "{frame:?}");
+        assert!(matches!(frame, Frame::Error { status: Code::Unimplemented, .. }), "{frame:?}");
         let Ok(Frame::Call { id, .. }) = Frame::decode(&theirs, theirs.len()) else { panic!() };
         send(endpoint, &Frame::Reply { id, payload: Payload::EMPTY }.encode());
     };
