@@ -23,8 +23,8 @@ use nearcall_os::poll::{Interest, poll_one};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::limits::{
-    CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_DESCRIPTORS_MAX, HANDSHAKE_PACKET_BYTES_MAX,
-    PASSED_DESCRIPTORS_KEPT_MAX, PASSED_DESCRIPTORS_MAX,
+    CONTROL_PACKETS_PER_LOOK_MAX, HANDSHAKE_PACKET_BYTES_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
+    PASSED_DESCRIPTORS_MAX,
 };
 use crate::packet::{Packet, Refusal, escape};
 use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
@@ -79,14 +79,13 @@ impl Control {
     /// Takes the reason for the end of the connection from a line that the other end has closed.
     /// Returns `None` if the next packet, if there is one, is no refusal.
     pub(crate) fn take_refusal(&self) -> Option<String> {
-        if let Some(text) = self.inbox().refusal.take() {
-            return Some(text);
+        let mut inbox = self.inbox();
+        if inbox.refusal.is_none() {
+            let packet = self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX).ok()?;
+            // A refusal is kept, and any other packet is of no use at the end of the connection.
+            let _ = inbox.put(packet);
         }
-        let packet = self.receive(Deadline::NOW, HANDSHAKE_DESCRIPTORS_MAX).ok()?;
-        match Packet::decode(&packet.bytes) {
-            Ok(Packet::Refusal { text, .. }) => Some(escape(&text)),
-            _ => None,
-        }
+        inbox.refusal.take()
     }
 
     /// Waits for one packet with at most `descriptors_max` descriptors.

@@ -64,8 +64,8 @@ impl OutgoingCall {
         self.0
     }
 
-    /// Index for the driver's own table of waiting callers: below [`Peer::calls_out_max`], and only
-    /// one open call has it at a time.
+    /// Index of the call in the table: below [`Peer::calls_out_max`], and only one open call has it
+    /// at a time.
     ///
     /// [`Peer::calls_out_max`]: crate::Peer::calls_out_max
     #[must_use]
@@ -85,8 +85,8 @@ impl IncomingCall {
         self.0
     }
 
-    /// Index for the driver's own table of calls to answer: below [`Limits::calls_in_max`], and
-    /// only one open call has it at a time.
+    /// Index of the call in the table: below [`Limits::calls_in_max`], and only one open call has it
+    /// at a time.
     ///
     /// [`Limits::calls_in_max`]: crate::Limits::calls_in_max
     #[must_use]

@@ -37,12 +37,13 @@ impl Acceptor {
     /// Returns whether a client of this user may connect; if not, the text for the client. All
     /// clients from other machines count as one user.
     pub(crate) fn check_admission(&self, uid: Option<u32>) -> Result<(), String> {
-        let connections = self.connections();
+        let connections = self.connections.borrow();
+        let open = || connections.iter().filter(|connection| !connection.is_closed());
         let Limits { connections_max, connections_per_uid_max, .. } = self.limits;
-        if connections.len() >= connections_max {
+        if open().count() >= connections_max {
             return Err(format!("the server has {connections_max} connections, its limit"));
         }
-        let of_uid = connections.iter().filter(|other| other.peer.uid() == uid).count();
+        let of_uid = open().filter(|other| other.peer.uid() == uid).count();
         if of_uid >= connections_per_uid_max {
             return Err(format!(
                 "this user has {connections_per_uid_max} connections to the server, its limit"

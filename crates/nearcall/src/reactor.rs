@@ -81,7 +81,8 @@ pub(crate) struct Reactor {
     spinning: RefCell<Vec<Rc<Connection>>>,
     /// The connection that the loop sleeps in.
     fdless: RefCell<Option<watching::FdlessConnection>>,
-    spins: Cell<u32>,
+    /// Turns of polled connections since the last look at everything else.
+    polled_turns: Cell<u32>,
     /// Connections whose doorbell is a signal to this thread.
     signalled: RefCell<Vec<Rc<Connection>>>,
     timers: RefCell<Timers>,
@@ -121,7 +122,7 @@ impl Reactor {
             busy: busy::Busy::default(),
             spinning: RefCell::default(),
             fdless: RefCell::default(),
-            spins: Cell::new(0),
+            polled_turns: Cell::new(0),
             signalled: RefCell::default(),
             timers: RefCell::default(),
             awaited: RefCell::default(),

@@ -62,34 +62,7 @@ impl Connection {
         body: &impl Message,
         deadline: Deadline,
     ) -> Result<OutgoingCall, Status> {
-        if self.lending.may_lend() {
-            let send = |body: &Gathered| self.start_call_of(outgoing, body, true, deadline);
-            if let Some(started) = self.lend_with(outgoing.metadata, body, send) {
-                return started;
-            }
-        }
-        self.start_call_of(outgoing, body, false, deadline)
-    }
-
-    #[inline(always)]
-    fn start_call_of(
-        self: &Rc<Self>,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        lends: bool,
-        deadline: Deadline,
-    ) -> Result<OutgoingCall, Status> {
-        let Some(message) = self.request(outgoing, body, lends) else {
-            return Err(self.not_sent(outgoing, body));
-        };
-        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
-        match sent {
-            Ok(call) => {
-                self.touch(outgoing.deadline);
-                Ok(call)
-            }
-            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
-        }
+        self.send_new(outgoing, body, deadline, |call| (call, outgoing.deadline))
     }
 
     /// Sends a message that is never answered. Waits for room until `deadline` at most.
@@ -99,32 +72,48 @@ impl Connection {
         body: &impl Message,
         deadline: Deadline,
     ) -> Result<(), Status> {
+        self.send_new(outgoing, body, deadline, |NewCall { now, request }| {
+            (NewOneway { now, request }, Deadline::NEVER)
+        })
+    }
+
+    /// Sends what `kind` makes of a request, by reference where parts of it were lent. `kind` also
+    /// returns when the protocol has something to end.
+    #[inline(always)]
+    fn send_new<O: OutboundMessage<Refused = StartError>>(
+        self: &Rc<Self>,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        deadline: Deadline,
+        kind: impl Fn(NewCall) -> (O, Deadline),
+    ) -> Result<O::Prepared, Status> {
         if self.lending.may_lend() {
-            let send = |body: &Gathered| self.send_oneway_of(outgoing, body, true, deadline);
+            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, deadline, &kind);
             if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
                 return sent;
             }
         }
-        self.send_oneway_of(outgoing, body, false, deadline)
+        self.send_new_of(outgoing, body, false, deadline, &kind)
     }
 
     #[inline(always)]
-    fn send_oneway_of(
+    fn send_new_of<O: OutboundMessage<Refused = StartError>>(
         self: &Rc<Self>,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         lends: bool,
         deadline: Deadline,
-    ) -> Result<(), Status> {
-        let Some(NewCall { now, request }) = self.request(outgoing, body, lends) else {
+        kind: &impl Fn(NewCall) -> (O, Deadline),
+    ) -> Result<O::Prepared, Status> {
+        let Some(call) = self.request(outgoing, body, lends) else {
             return Err(self.not_sent(outgoing, body));
         };
-        let message = NewOneway { now, request };
+        let (message, ends) = kind(call);
         let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
         match sent {
-            Ok(()) => {
-                self.touch(Deadline::NEVER);
-                Ok(())
+            Ok(prepared) => {
+                self.touch(ends);
+                Ok(prepared)
             }
             Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
         }

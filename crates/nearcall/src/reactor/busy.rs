@@ -20,24 +20,18 @@ use super::Reactor;
 use super::turns::Turn;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::limits::{BUSY_MISSES_MAX, CLOCKS_PER_LOOK, SPIN_TURNS_PER_LOOK};
+use crate::limits::{BUSY_MISSES_MAX, CLOCKS_PER_LOOK};
 
 /// The time for which polling pays.
 pub(super) struct Busy {
     spinner: RefCell<Spinner>,
     /// The wait that goes on, if the loop has slept in it.
     slept: Cell<Option<SpinPlan>>,
-    /// Turns since the last look at everything else.
-    pub(super) turns: Cell<u32>,
 }
 
 impl Default for Busy {
     fn default() -> Self {
-        Self {
-            spinner: RefCell::new(Spinner::new(SpinOptions::default())),
-            slept: Cell::new(None),
-            turns: Cell::new(0),
-        }
+        Self { spinner: RefCell::new(Spinner::new(SpinOptions::default())), slept: Cell::new(None) }
     }
 }
 
@@ -45,9 +39,7 @@ impl Reactor {
     /// Polls the busy connections. True: something has happened, or is due; false: sleep.
     #[inline]
     pub(super) fn spin_busy(&self, deadline: Deadline) -> io::Result<bool> {
-        let turns = self.busy.turns.get().saturating_add(1);
-        self.busy.turns.set(turns);
-        if turns >= SPIN_TURNS_PER_LOOK && self.look_at_others()? {
+        if self.count_polled_turns(1) && self.look_at_others()? {
             return Ok(true);
         }
         let mut plan = self.busy.spinner.borrow_mut().begin();
@@ -87,7 +79,7 @@ impl Reactor {
     /// Polls everything else. Returns whether anything was ready.
     #[cold]
     fn look_at_others(&self) -> io::Result<bool> {
-        self.busy.turns.set(0);
+        self.polled_turns.set(0);
         let has_served = self.poll_fdless();
         Ok(self.poll_epoll(Deadline::NOW)? || has_served)
     }

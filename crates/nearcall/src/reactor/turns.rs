@@ -62,7 +62,8 @@ impl Reactor {
             }
         }
         if matches!(turn, Turn::Poll(_)) {
-            self.count_full_turn();
+            // It may have more messages, which must not hold up what only the kernel knows of.
+            self.count_polled_turns(TURNS_PER_FULL_TURN);
         }
         // A busy one is armed before the loop sleeps.
         if matches!(turn, Turn::Ready) && !connection.readiness.state.get().is_busy() {
@@ -71,11 +72,11 @@ impl Reactor {
         served
     }
 
-    /// Brings the next look at everything else forward: a polled connection may have more messages,
-    /// which must not hold up those that only the kernel knows of.
-    fn count_full_turn(&self) {
-        self.spins.update(|turns| turns.saturating_add(TURNS_PER_FULL_TURN));
-        self.busy.turns.update(|turns| turns.saturating_add(TURNS_PER_FULL_TURN));
+    /// Counts turns of polled connections. Returns whether a look at everything else is due.
+    #[inline]
+    pub(super) fn count_polled_turns(&self, turns: u32) -> bool {
+        self.polled_turns.update(|counted| counted.saturating_add(turns));
+        self.polled_turns.get() >= SPIN_TURNS_PER_LOOK
     }
 
     /// Gives each connection in the queue its turn.
@@ -90,9 +91,9 @@ impl Reactor {
 
     /// Polls the connections that spin, and now and then everything else.
     pub(super) fn poll_spinning(&self, must_look: bool) -> io::Result<()> {
-        self.spins.update(|turns| turns.saturating_add(1));
-        if must_look || self.spins.get() >= SPIN_TURNS_PER_LOOK {
-            self.spins.set(0);
+        let is_look_due = self.count_polled_turns(1);
+        if must_look || is_look_due {
+            self.polled_turns.set(0);
             self.poll_epoll(Deadline::NOW)?;
         }
         let count = self.spinning.borrow().len();

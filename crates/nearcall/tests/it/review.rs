@@ -16,13 +16,13 @@ use nearcall::{
 };
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
-use nearcall_wire::{CallId, Frame, Hello, Payload};
+use nearcall_wire::{CallId, Frame, Payload};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{
     PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
 };
-use crate::support::{Served, Service, unique_address};
+use crate::support::{Served, Service, hello, unique_address};
 
 mod hot;
 
@@ -151,15 +151,7 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
 fn greeted(served: &Served) -> Endpoint {
     let place: Address = served.address.parse().unwrap();
     let mut endpoint = connect(&place, Mechanism::UnixStream, &Options::default()).unwrap();
-    let hello = Hello {
-        version_min: 1,
-        version_max: 1,
-        message_bytes_max: 4 << 20,
-        metadata_bytes_max: 8 << 10,
-        calls_in_max: 256,
-        instance: [9; 16],
-    };
-    endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+    endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
     endpoint
 }
 

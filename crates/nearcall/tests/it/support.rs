@@ -9,7 +9,22 @@ use std::thread::JoinHandle;
 
 use nearcall::{Context, EventLoop, Limits, Peer, Responder, Server, Status, Stopper};
 
+use nearcall_wire::Hello;
+
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+
+/// The greeting of a client that writes its messages by hand.
+pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
+    let hello = Hello {
+        version_min,
+        version_max,
+        message_bytes_max: 4 << 20,
+        metadata_bytes_max: 8 << 10,
+        calls_in_max: 256,
+        instance: [9; 16],
+    };
+    hello.encode().to_vec()
+}
 
 /// Does what the comments of `echo.proto` say.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload};
 
 use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
-use crate::support::Served;
+use crate::support::{Served, hello};
 
 /// A channel to the server, on which the server has greeted.
 pub(super) fn channel(server: &Observed, mechanism: Mechanism) -> Endpoint {
@@ -32,18 +32,6 @@ fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
     let mut endpoint = channel_at(place, mechanism);
     endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
     endpoint
-}
-
-pub(super) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
-    let hello = Hello {
-        version_min,
-        version_max,
-        message_bytes_max: 4 << 20,
-        metadata_bytes_max: 8 << 10,
-        calls_in_max: 256,
-        instance: [9; 16],
-    };
-    hello.encode().to_vec()
 }
 
 /// The next message, unless the server has closed.

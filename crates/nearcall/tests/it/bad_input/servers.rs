@@ -8,10 +8,10 @@ use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, Payload};
 
 use super::expect;
-use super::frames::{call, hello, receive};
+use super::frames::{call, receive};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::PATIENCE;
-use crate::support::unique_address;
+use crate::support::{hello, unique_address};
 
 /// A client's call to a server that does `serve` with its channel.
 fn call_to(

@@ -9,6 +9,7 @@ use prost::Message;
 
 use super::*;
 use crate::observed::{PATIENCE, while_a_good_client_calls};
+use crate::support::hello;
 
 /// A channel on which both have greeted, and what it lends.
 fn channel(server: &Served, mechanism: Mechanism) -> (Endpoint, Option<Lender>) {
@@ -16,15 +17,7 @@ fn channel(server: &Served, mechanism: Mechanism) -> (Endpoint, Option<Lender>) 
     let mut endpoint = connect(&place, mechanism, &Options::default()).unwrap();
     let greeting = receive(&mut endpoint).expect("the server greets");
     Hello::decode(&greeting, greeting.len()).unwrap();
-    let hello = Hello {
-        version_min: 1,
-        version_max: 1,
-        message_bytes_max: 4 << 20,
-        metadata_bytes_max: 8 << 10,
-        calls_in_max: 256,
-        instance: [9; 16],
-    };
-    endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+    endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
     let lender = endpoint.arena().map(|(lender, _)| lender);
     (endpoint, lender)
 }
@@ -256,15 +249,7 @@ fn a_reply_with_bad_references_ends_its_call() {
         scope.spawn(move || {
             let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());
             let mut endpoint = accepted.unwrap();
-            let hello = Hello {
-                version_min: 1,
-                version_max: 1,
-                message_bytes_max: 4 << 20,
-                metadata_bytes_max: 8 << 10,
-                calls_in_max: 256,
-                instance: [9; 16],
-            };
-            endpoint.send(&hello.encode(), Deadline::after(PATIENCE)).unwrap();
+            endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
             receive(&mut endpoint).unwrap();
             let call = receive(&mut endpoint).unwrap();
             let id = CallId::from_word(u64::from_le_bytes(call[16..24].try_into().unwrap()));
