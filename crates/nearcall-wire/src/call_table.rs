@@ -85,8 +85,8 @@ impl IncomingCall {
         self.0
     }
 
-    /// Index of the call in the table: below [`Limits::calls_in_max`], and only one open call has it
-    /// at a time.
+    /// Index of the call in the table: below [`Limits::calls_in_max`], and only one open call has
+    /// it at a time.
     ///
     /// [`Limits::calls_in_max`]: crate::Limits::calls_in_max
     #[must_use]
