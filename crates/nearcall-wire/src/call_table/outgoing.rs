@@ -10,9 +10,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
 use super::streams::Streams;
-use super::{CallId, GENERATION_MAX, OutgoingCall, Standing};
+use crate::call_id::{CallId, GENERATION_MAX, OutgoingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::time::Time;
 
