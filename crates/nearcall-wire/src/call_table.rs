@@ -7,14 +7,30 @@
 //! **Invariants:** generations of a slot only grow, and a slot whose generations are used up is
 //! never used again. As messages keep their order, each end recognizes every impossible id.
 //! **Not here:** messages (`protocol.rs`); the tables are in `call_table/outgoing.rs` and
-//! `call_table/incoming.rs`, what they share in `call_table/deadlines.rs`.
+//! `call_table/incoming.rs`, what they share in `call_table/deadlines.rs` and
+//! `call_table/streams.rs`.
 
 mod deadlines;
 mod incoming;
 mod outgoing;
+mod streams;
 
 pub(crate) use incoming::Incoming;
 pub(crate) use outgoing::{Answer, Outgoing};
+pub(crate) use streams::{Stream, StreamSetup};
+
+/// What the id of an item, a half-close or a credit is to the table of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The call is open.
+    Open,
+    /// This end has ended the call, and the peer may not know that yet.
+    Crossing,
+    /// The peer has ended the call: no correct peer sends more for it.
+    Ended,
+    /// There was never such a call.
+    Unknown,
+}
 
 /// A call's number on the wire: slot in the lower 16 bits, generation in the upper 48.
 ///
@@ -92,6 +108,38 @@ impl IncomingCall {
     #[must_use]
     pub const fn slot(self) -> u16 {
         self.0.slot()
+    }
+}
+
+/// A call that streams, from the side of this end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamCall {
+    /// A call that we made.
+    Outgoing(OutgoingCall),
+    /// A call that the peer made.
+    Incoming(IncomingCall),
+}
+
+impl StreamCall {
+    /// The id on the wire.
+    #[must_use]
+    pub const fn id(self) -> CallId {
+        match self {
+            Self::Outgoing(call) => call.id(),
+            Self::Incoming(call) => call.id(),
+        }
+    }
+}
+
+impl From<OutgoingCall> for StreamCall {
+    fn from(call: OutgoingCall) -> Self {
+        Self::Outgoing(call)
+    }
+}
+
+impl From<IncomingCall> for StreamCall {
+    fn from(call: IncomingCall) -> Self {
+        Self::Incoming(call)
     }
 }
 

@@ -14,6 +14,7 @@ mod event;
 mod greeting;
 mod open;
 mod session;
+mod streaming;
 mod transmits;
 
 pub use event::{CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request};

@@ -161,6 +161,10 @@ pub struct Limits {
     /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
     /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
     pub calls_max: u16,
+    /// Items that one direction of one stream may have sent and not consumed, in bytes with their
+    /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
+    /// keeps at most this and one message more; the sender waits. 0: no streams.
+    pub stream_window_bytes: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -178,6 +182,7 @@ impl Default for Limits {
             message_bytes_max: wire.message_bytes_max,
             metadata_bytes_max: wire.metadata_bytes_max,
             calls_max: wire.calls_in_max,
+            stream_window_bytes: wire.stream_window_bytes,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
@@ -208,6 +213,7 @@ impl Limits {
             metadata_bytes_max: self.metadata_bytes_max,
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
+            stream_window_bytes: self.stream_window_bytes,
             references: false,
         }
     }
