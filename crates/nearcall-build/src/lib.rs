@@ -46,14 +46,19 @@
 //! **Not here:** the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
+mod async_caller;
 mod builder;
 mod caller;
 mod clashes;
 mod comments;
+mod derived_names;
 mod descriptor_set;
 mod dispatcher;
+mod docs;
 mod error;
+mod extern_paths;
 mod generate;
+mod include_file;
 mod interface;
 mod method_id;
 mod model;

@@ -69,10 +69,9 @@ impl Acceptor {
             _ => "the client".to_owned(),
         };
         let (instance, limits) = (self.instance, &self.limits);
-        let (serves, activity) = (Some(self.id), Some(activity));
         let by = Deadline::after(limits.channel().handshake_timeout);
-        let setup = Setup { name, instance, limits, trust, serves, buffers, activity };
-        (Connection::new(endpoint, setup), by)
+        let setup = Setup { name, instance, limits, trust, serves: Some(self.id) };
+        (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }
 
     /// Returns the options of a handshake with a client.

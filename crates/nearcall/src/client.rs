@@ -223,18 +223,15 @@ impl Client {
             return Ok(connection);
         }
         let core = &self.core;
-        let connection = Connection::new(
-            endpoint,
-            Setup {
-                name: format!("the server at {}", address.at),
-                instance: core.instance,
-                limits: &core.limits,
-                trust,
-                serves: None,
-                buffers: &core.services.buffers,
-                activity: core.reactor.as_ref().map(|reactor| &reactor.activity),
-            },
-        );
+        let setup = Setup {
+            name: format!("the server at {}", address.at),
+            instance: core.instance,
+            limits: &core.limits,
+            trust,
+            serves: None,
+        };
+        let activity = core.reactor.as_ref().map(|reactor| &reactor.activity);
+        let connection = Connection::new(endpoint, setup, &core.services.buffers, activity);
         if let Some(reactor) = &core.reactor {
             let added = reactor.add_connection(&connection);
             added.map_err(|error| Status::failed_precondition(error.to_string()))?;

@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
@@ -30,6 +30,7 @@ use crate::trust::Trust;
 mod activity;
 mod borrowing;
 mod calls;
+mod host;
 mod lending;
 mod outbound;
 mod outbox;
@@ -41,6 +42,7 @@ pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
 use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
+pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
@@ -63,16 +65,13 @@ pub(crate) struct Setup<'a> {
     pub(crate) trust: Trust,
     /// Whose objects the peer may call; none on a connection that a client opened.
     pub(crate) serves: Option<ServerId>,
-    pub(crate) buffers: &'a Rc<BufferPool>,
-    /// The loop's; none for a client without a loop.
-    pub(crate) activity: Option<&'a Rc<Activity>>,
 }
 
-/// A connection.
-pub(crate) struct Connection {
+/// A connection, of one thread unless its host says otherwise.
+pub(crate) struct Connection<H: Host = LoopHost> {
     inner: RefCell<Inner>,
-    buffers: Rc<BufferPool>,
-    activity: Option<Rc<Activity>>,
+    buffers: H::Buffers,
+    host: H,
     /// Calls that came in and wait for their turn: found while a service asked whether it was
     /// cancelled, or too long for the stack.
     inbound: RefCell<VecDeque<InboundCall>>,
@@ -121,9 +120,30 @@ struct Inner {
 }
 
 impl Connection {
+    /// Creates a connection over a channel that was just opened. Sends nothing yet. `activity` is
+    /// the loop's; none for a client without a loop.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        setup: Setup<'_>,
+        buffers: &Rc<BufferPool>,
+        activity: Option<&Rc<Activity>>,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|this| {
+            let host = LoopHost::new(activity.map(Rc::clone), Weak::clone(this));
+            Self::with_host(endpoint, setup, Rc::clone(buffers), host)
+        })
+    }
+}
+
+impl<H: Host> Connection<H> {
     /// Creates a connection over a channel that was just opened. Sends nothing yet.
-    pub(crate) fn new(endpoint: Endpoint, setup: Setup<'_>) -> Rc<Self> {
-        let Setup { name, instance, limits, trust, serves, buffers, activity } = setup;
+    pub(crate) fn with_host(
+        endpoint: Endpoint,
+        setup: Setup<'_>,
+        buffers: H::Buffers,
+        host: H,
+    ) -> Self {
+        let Setup { name, instance, limits, trust, serves } = setup;
         let peer = Peer::of(&endpoint);
         let is_trusted = trust.covers(&peer);
         let (lender, borrower) = endpoint.arena().unzip();
@@ -134,7 +154,7 @@ impl Connection {
             && endpoint.fragment_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        Rc::new(Self {
+        Self {
             peer,
             mechanism: endpoint.mechanism(),
             wait: endpoint.wait_policy(),
@@ -146,8 +166,8 @@ impl Connection {
                 unflushed: false,
                 takes_whole,
             }),
-            buffers: Rc::clone(buffers),
-            activity: activity.map(Rc::clone),
+            buffers,
+            host,
             inbound: RefCell::default(),
             has_inbound: Cell::new(false),
             owes_events: Cell::new(false),
@@ -163,7 +183,7 @@ impl Connection {
             lending: Lending::new(lender),
             is_trusted,
             readiness: Readiness::default(),
-        })
+        }
     }
 
     /// Returns whether it has ended.
@@ -220,7 +240,7 @@ impl Connection {
     }
 
     /// Reads the clock, and ends the calls whose deadlines have passed.
-    pub(crate) fn handle_timeout(self: &Rc<Self>) {
+    pub(crate) fn handle_timeout(&self) {
         let now = deadline::to_wire(deadline::now());
         self.inner.borrow_mut().protocol.handle_timeout(now);
         self.handle_events();
@@ -234,29 +254,27 @@ impl Connection {
     }
 
     /// Ends the connection; all calls on it end with `reason`.
-    pub(crate) fn close(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn close(&self, reason: Status) {
         if self.is_closed.replace(true) {
             return;
         }
         *self.close_reason.borrow_mut() = Some(reason);
         self.inner.borrow_mut().protocol.handle_closed();
         self.handle_events();
-        if let Some(activity) = &self.activity {
-            activity.note_closed(self);
-        }
+        self.host.note_closed();
     }
 
     /// Ends the connection to a peer that does what no peer should, without waiting for it to read
     /// what it was sent.
     #[cold]
-    pub(crate) fn abort(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn abort(&self, reason: Status) {
         self.with_endpoint(Endpoint::discard_unsent);
         self.close(reason);
     }
 
     /// Ends a connection that the peer may not have, and sends it the reason.
     #[cold]
-    pub(crate) fn refuse(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn refuse(&self, reason: Status) {
         self.with_endpoint(|endpoint| endpoint.refuse(reason.message()));
         self.close(reason);
     }
@@ -276,32 +294,26 @@ impl Connection {
     }
 
     /// Begins the end: calls under way go on, no new ones, either way.
-    pub(crate) fn drain(self: &Rc<Self>) {
+    pub(crate) fn drain(&self) {
         self.inner.borrow_mut().protocol.drain();
         self.handle_events();
         self.send_control(Deadline::NOW);
     }
 
-    /// Reports to the loop, if there is one, that the connection was used, and when its next
-    /// deadline passes.
+    /// Reports to the host that the connection was used, and when its next deadline passes.
     #[inline]
-    fn touch(self: &Rc<Self>, deadline: Deadline) {
-        if let Some(activity) = &self.activity {
-            activity.touch(self);
-            activity.note_deadline(deadline);
-        }
+    fn touch(&self, deadline: Deadline) {
+        H::touch(self, deadline);
     }
 
-    /// Has the loop look at the clock at the deadline of a call that is not answered yet.
+    /// Has the host look at the clock at the deadline of a call that is not answered yet.
     #[inline]
     pub(crate) fn note_deadline(&self, deadline: Deadline) {
-        if let Some(activity) = &self.activity {
-            activity.note_deadline(deadline);
-        }
+        self.host.note_deadline(deadline);
     }
 
     /// Handles expired deadlines and the end of the connection.
-    fn handle_events(self: &Rc<Self>) {
+    fn handle_events(&self) {
         loop {
             let Some(event) = self.inner.borrow_mut().protocol.poll_event() else { return };
             match event {
@@ -349,7 +361,7 @@ impl Connection {
         };
         drop(inner);
         match before {
-            CallState::Waiting(Some(waker)) => waker.wake(),
+            CallState::Waiting(Some(waker)) => self.host.wake(waker),
             CallState::Waiting(None) => {}
             CallState::Done(outcome) => self.discard(outcome),
         }
@@ -394,7 +406,7 @@ impl Connection {
     }
 
     /// Gives a call up: informs the peer, and drops the outcome if it has come.
-    pub(crate) fn cancel(self: &Rc<Self>, call: OutgoingCall) {
+    pub(crate) fn cancel(&self, call: OutgoingCall) {
         let mut inner = self.inner.borrow_mut();
         let cancelled = inner.protocol.cancel(call);
         let released = if cancelled.is_err() { inner.protocol.release(call) } else { None };

@@ -1,6 +1,6 @@
 //! The builder: the files that it writes, and when it writes them again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use nearcall_build::{BuildError, Builder, DescriptorPool, Options, generate};
@@ -101,6 +101,6 @@ fn descriptors_without_places_can_be_generated() {
     let files = generate(&pool, &Options::default()).unwrap();
     assert_eq!(files.len(), 1);
     assert!(files[0].text.contains("/// The service `a.S`.\n"), "{}", files[0].text);
-    let answer_later = BTreeSet::from(["a.S.A".to_owned()]);
-    assert!(generate(&pool, &Options { answer_later }).is_err());
+    let renames = BTreeMap::from([("a.S.A".to_owned(), "B".to_owned())]);
+    assert!(generate(&pool, &Options { renames, ..Options::default() }).is_err());
 }

@@ -7,33 +7,36 @@ use crate::directory::TestDir;
 /// Compiles `a.proto`: the usual head in line 1, and `text` from line 2 on.
 #[track_caller]
 fn check(text: &str, expected: &str) {
-    check_with(text, &[], expected);
+    check_with(text, |builder| builder, expected);
 }
 
 #[track_caller]
-fn check_with(text: &str, answer_later: &[&str], expected: &str) {
+fn check_with(text: &str, set: impl FnOnce(Builder) -> Builder, expected: &str) {
     let directory = TestDir::new();
     let head = "syntax = \"proto3\"; package a; import \"nearcall/options.proto\"; \
                 import \"google/protobuf/empty.proto\"; message X {}";
     let path = directory.write("a.proto", &format!("{head}\n{text}\n"));
     let builder = Builder::new().file(path).out_dir(directory.path().join("out"));
-    let builder = answer_later.iter().fold(builder, |builder, path| builder.answer_later(*path));
-    let error = builder.write().unwrap_err();
+    let error = set(builder).write().unwrap_err();
     assert_eq!(error.to_string(), expected);
     assert_eq!(format!("{error:?}"), expected, "a build script prints this form");
     assert!(!directory.path().join("out").exists(), "nothing was written");
 }
 
 #[test]
-fn streaming_methods_are_refused() {
-    let expected = |column: u32| {
-        format!(
-            "a.proto:2:{column}: streaming methods are not supported yet: `Watch` takes or \
-             returns a stream"
-        )
-    };
-    check("service S { rpc Watch(X) returns (stream X); }", &expected(17));
-    check("service S {  rpc Watch(stream X) returns (X); }", &expected(18));
+fn a_oneway_method_has_no_stream() {
+    let oneway = "{ option (nearcall.oneway) = true; }";
+    for (types, column) in [
+        ("(X) returns (stream google.protobuf.Empty)", 17),
+        ("(stream X) returns (google.protobuf.Empty)", 17),
+        ("(stream X) returns (stream X)", 17),
+    ] {
+        let expected = format!(
+            "a.proto:2:{column}: oneway method `Watch` takes or returns a stream, whose end is a \
+             reply; leave out `oneway` or `stream`"
+        );
+        check(&format!("service S {{ rpc Watch{types} {oneway} }}"), &expected);
+    }
 }
 
 #[test]
@@ -114,27 +117,6 @@ fn a_start_and_a_oneway_method_do_not_clash() {
                 rpc StartA(X) returns (X); }";
     let path = directory.write("a.proto", text);
     Builder::new().file(path).out_dir(directory.path()).write().unwrap();
-}
-
-#[test]
-fn answering_later_needs_a_method_that_answers() {
-    let service = "service S { rpc A(X) returns (X); rpc B(X) returns (google.protobuf.Empty) \
-                   { option (nearcall.oneway) = true; } }";
-    check_with(
-        service,
-        &["a.S.A", "a.S.C"],
-        "answer_later: there is no method `a.S.C`; there are: a.S.A, a.S.B",
-    );
-    check_with(
-        service,
-        &["a.S.B"],
-        "a.proto:2:39: answer_later: `B` is oneway, so it has no reply that can come later",
-    );
-    check_with(
-        "",
-        &["a.S.B"],
-        "answer_later: there is no method `a.S.B`; there are no methods at all",
-    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ use nearcall_channel::{Borrower, Place, ReceiveError};
 use nearcall_os::region::Trust;
 use nearcall_wire::{End, Event, HEADER_BYTES, Payload, Reference, References};
 
-use super::Connection;
 use super::receiving::Unreceived;
+use super::{Connection, Host};
 use crate::borrowed::BorrowedSegments;
 
 /// The segments that one end borrows over one connection.
@@ -33,7 +33,7 @@ impl Borrowing {
     }
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Takes what a message in `buffer` names. Returns the event, and the segments if the message
     /// is read where they lie; otherwise the message in `buffer` is whole then.
     #[inline(never)]

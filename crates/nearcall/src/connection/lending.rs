@@ -15,7 +15,7 @@ use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType};
 
-use super::Connection;
+use super::{Connection, Host};
 use crate::codec::{self, Message};
 use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
 use crate::status::Status;
@@ -87,7 +87,7 @@ impl Lending {
     }
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Returns memory for a message to this peer: lent where the mechanism can, else of the heap.
     pub(crate) fn loan(&self, loan_bytes: usize) -> Result<Loan, Status> {
         if self.is_closed() {

@@ -7,8 +7,6 @@
 //! that was made is sent, kept in the outbox, or its call is ended.
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
 
-use std::rc::Rc;
-
 use bytes::BufMut;
 use nearcall_channel::{Claim, SendError};
 use nearcall_os::sink::{Sink, SinkBuf};
@@ -18,7 +16,7 @@ use nearcall_wire::{
 
 use super::lending::Gathered;
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
-use super::{Connection, Inner};
+use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
@@ -53,11 +51,11 @@ impl<E> From<Status> for Unsent<E> {
     }
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Starts a call. Waits for room until `deadline` at most.
     #[inline]
     pub(crate) fn start_call(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         deadline: Deadline,
@@ -67,7 +65,7 @@ impl Connection {
 
     /// Sends a message that is never answered. Waits for room until `deadline` at most.
     pub(crate) fn send_oneway(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         deadline: Deadline,
@@ -81,7 +79,7 @@ impl Connection {
     /// returns when the protocol has something to end.
     #[inline(always)]
     fn send_new<O: OutboundMessage<Refused = StartError>>(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         deadline: Deadline,
@@ -98,7 +96,7 @@ impl Connection {
 
     #[inline(always)]
     fn send_new_of<O: OutboundMessage<Refused = StartError>>(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         lends: bool,
@@ -155,7 +153,7 @@ impl Connection {
     }
 
     #[cold]
-    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
+    fn not_started(&self, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
         // Room may have been claimed before the protocol refused, and that ends a sleep.
         self.touch(Deadline::NEVER);
         match unsent {
@@ -194,7 +192,7 @@ impl Connection {
 
     /// Replies to a call of the peer. Never waits: what finds no room is kept and sent later.
     #[inline]
-    pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
+    pub(crate) fn reply(&self, call: IncomingCall, result: &impl Message) {
         let lent = match self.lending.may_lend() {
             true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
             false => None,
@@ -223,12 +221,7 @@ impl Connection {
     }
 
     #[cold]
-    fn not_replied(
-        self: &Rc<Self>,
-        call: IncomingCall,
-        unsent: Unsent<ReplyError>,
-        reply_bytes: usize,
-    ) {
+    fn not_replied(&self, call: IncomingCall, unsent: Unsent<ReplyError>, reply_bytes: usize) {
         // As `not_started`: such as for a long reply to a call that was cancelled.
         self.touch(Deadline::NEVER);
         match unsent {
@@ -246,7 +239,7 @@ impl Connection {
     }
 
     /// Replies to a call of the peer with an error. Never waits.
-    pub(crate) fn fail(self: &Rc<Self>, call: IncomingCall, status: &Status) {
+    pub(crate) fn fail(&self, call: IncomingCall, status: &Status) {
         let text = status.message().as_bytes();
         let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
         let sent = self.inner.borrow_mut().send_error(call, status.code(), status.detail(), text);
@@ -263,7 +256,7 @@ impl Connection {
 
     /// Ends the connection to a peer that sends requests and does not even read refusals.
     #[cold]
-    pub(super) fn disconnect_slow_reader(self: &Rc<Self>) {
+    pub(super) fn disconnect_slow_reader(&self) {
         let why = format!("{} does not read its replies and was disconnected", self.name);
         self.abort(Status::resource_exhausted(why));
     }
@@ -283,7 +276,7 @@ impl Connection {
     }
 
     /// Sends the control messages of the protocol: greetings, cancellations, refusals, pongs.
-    pub(crate) fn send_control(self: &Rc<Self>, deadline: Deadline) {
+    pub(crate) fn send_control(&self, deadline: Deadline) {
         let sent = self.inner.borrow_mut().send_control(deadline);
         self.handle_events();
         match sent {
@@ -294,7 +287,7 @@ impl Connection {
     }
 
     /// Moves on what found no room before. False: some of it is still here.
-    pub(crate) fn flush(self: &Rc<Self>, deadline: Deadline) -> bool {
+    pub(crate) fn flush(&self, deadline: Deadline) -> bool {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
             Ok(done) => done,
@@ -313,7 +306,7 @@ impl Connection {
     }
 
     #[cold]
-    pub(super) fn channel_failed(self: &Rc<Self>, error: &SendError) {
+    pub(super) fn channel_failed(&self, error: &SendError) {
         self.close(self.failure(matches!(error, SendError::PeerGone), error));
     }
 }

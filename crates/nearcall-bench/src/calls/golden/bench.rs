@@ -11,6 +11,10 @@ pub struct Argument {
 }
 
 /// A server that does no work: it only reads its arguments.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`BenchAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Bench: 'static {
@@ -60,6 +64,73 @@ pub trait Bench: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
 }
 
+/// A server that does no work: it only reads its arguments.
+///
+/// The methods of [`Bench`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `BenchAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait BenchAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Has neither argument nor result.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn nothing(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads the argument.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn take(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads only the length of the argument.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn pass(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads the argument. There is no reply.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn note(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn mark(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `bench.v1.Bench` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -67,31 +138,31 @@ mod bench_methods {
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0xf2e0_65fa,
         name: "Nothing",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static TAKE: ::nearcall::Method = ::nearcall::Method {
         id: 0xc3c1_1da6,
         name: "Take",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static PASS: ::nearcall::Method = ::nearcall::Method {
         id: 0x38f2_f5e8,
         name: "Pass",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0xcfc1_2f8d,
         name: "Note",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0xec55_52f0,
         name: "Mark",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -108,7 +179,9 @@ static BENCH_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Bench`], in this thread or in another process.
+/// Calls methods of a [`Bench`], in this thread or elsewhere.
+///
+/// Its functions wait. [`BenchAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -133,19 +206,45 @@ impl BenchCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes)
+        self.object.loan(bytes, &::nearcall::CallOptions::new())
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Has neither argument nor result.
     ///
@@ -153,9 +252,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
@@ -177,16 +276,20 @@ impl BenchCaller {
                 &bench_methods::NOTHING,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::nothing(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::nothing(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_nothing(
+    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or `.await`,
+    /// in this thread. Dropping the pending call cancels it.
+    pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Nothing` with options. As `start_nothing`.
+    pub fn start_nothing_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
@@ -199,9 +302,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn take(
         &self,
         request: &Argument,
@@ -223,16 +326,20 @@ impl BenchCaller {
                 &bench_methods::TAKE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::take(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::take(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_take(
+    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or `.await`, in
+    /// this thread. Dropping the pending call cancels it.
+    pub fn start_take(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
+        self.start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Take` with options. As `start_take`.
+    pub fn start_take_with(
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
@@ -245,9 +352,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn pass(
         &self,
         request: &Argument,
@@ -269,16 +376,20 @@ impl BenchCaller {
                 &bench_methods::PASS,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::pass(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::pass(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Pass` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_pass(
+    /// Starts a call of `Pass` and returns at once. Wait for the reply with `wait` or `.await`, in
+    /// this thread. Dropping the pending call cancels it.
+    pub fn start_pass(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
+        self.start_pass_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Pass` with options. As `start_pass`.
+    pub fn start_pass_with(
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
@@ -287,7 +398,8 @@ impl BenchCaller {
     }
     /// Reads the argument. There is no reply.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -300,7 +412,7 @@ impl BenchCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.note_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Note` with options such as metadata.
+    /// Sends `Note` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -312,15 +424,39 @@ impl BenchCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&bench_methods::NOTE, request, options)
     }
+    /// Sends `Note` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_note(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_note_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Note` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_note`.
+    pub fn try_note_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&bench_methods::NOTE, request, options)
+    }
     /// Marks the begin or the end of the measured region.
     ///
     /// Calls `Mark` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn mark(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -339,16 +475,20 @@ impl BenchCaller {
                 &bench_methods::MARK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::mark(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::mark(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_mark(
+    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or `.await`, in
+    /// this thread. Dropping the pending call cancels it.
+    pub fn start_mark(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Mark` with options. As `start_mark`.
+    pub fn start_mark_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
@@ -357,12 +497,212 @@ impl BenchCaller {
     }
 }
 
+/// Calls methods of a [`Bench`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`BenchCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct BenchAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl BenchAsyncCaller {
+    /// The description of `bench.v1.Bench` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &BENCH_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Has neither argument nor result.
+    ///
+    /// Calls `Nothing`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn nothing<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&bench_methods::NOTHING, request, ::core::option::Option::None)
+    }
+    /// As `nothing`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `nothing`.
+    pub fn nothing_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(
+                &bench_methods::NOTHING,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Reads the argument.
+    ///
+    /// Calls `Take`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn take<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object.call(&bench_methods::TAKE, request, ::core::option::Option::None)
+    }
+    /// As `take`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub fn take_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object
+            .call(&bench_methods::TAKE, request, ::core::option::Option::Some(options))
+    }
+    /// Reads only the length of the argument.
+    ///
+    /// Calls `Pass`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn pass<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object.call(&bench_methods::PASS, request, ::core::option::Option::None)
+    }
+    /// As `pass`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `pass`.
+    pub fn pass_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object
+            .call(&bench_methods::PASS, request, ::core::option::Option::Some(options))
+    }
+    /// Reads the argument. There is no reply.
+    ///
+    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn note<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncSend<'a, Argument> {
+        self.object.send(&bench_methods::NOTE, request, ::core::option::Option::None)
+    }
+    /// As `note`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `note`.
+    pub fn note_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Argument> {
+        self.object
+            .send(&bench_methods::NOTE, request, ::core::option::Option::Some(options))
+    }
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// Calls `Mark`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn mark<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&bench_methods::MARK, request, ::core::option::Option::None)
+    }
+    /// As `mark`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `mark`.
+    pub fn mark_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&bench_methods::MARK, request, ::core::option::Option::Some(options))
+    }
+}
+
 /// Serves calls with an implementation of [`Bench`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct BenchDispatcher<T: Bench> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Bench>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -370,13 +710,20 @@ pub struct BenchDispatcher<T: Bench> {
 impl<T: Bench> BenchDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Bench> ::core::clone::Clone for BenchDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -387,8 +734,9 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &BENCH_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Bench> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -431,6 +779,115 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
                         context,
                         request,
                     ))
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`BenchAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct BenchAsyncDispatcher<T: BenchAsync> {
+    service: ::std::sync::Arc<T>,
+    spawner: ::nearcall::Spawner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> BenchAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            spawner: ::nearcall::Spawner::default(),
+        }
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::BoxFuture,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            spawner: ::nearcall::Spawner::new(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> ::core::clone::Clone for BenchAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            spawner: self.spawner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &BENCH_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let spawner = &self.spawner;
+        match incoming.method() {
+            0xf2e0_65fa => {
+                incoming
+                    .reply_async(
+                        spawner,
+                        move |context, request| async move {
+                            BenchAsync::nothing(&*service, context, request).await
+                        },
+                    )
+            }
+            0xc3c1_1da6 => {
+                incoming
+                    .reply_async(
+                        spawner,
+                        move |context, request| async move {
+                            BenchAsync::take(&*service, context, request).await
+                        },
+                    )
+            }
+            0x38f2_f5e8 => {
+                incoming
+                    .reply_async(
+                        spawner,
+                        move |context, request| async move {
+                            BenchAsync::pass(&*service, context, request).await
+                        },
+                    )
+            }
+            0xcfc1_2f8d => {
+                incoming
+                    .oneway_async(
+                        spawner,
+                        move |context, request| async move {
+                            BenchAsync::note(&*service, context, request).await
+                        },
+                    )
+            }
+            0xec55_52f0 => {
+                incoming
+                    .reply_async(
+                        spawner,
+                        move |context, request| async move {
+                            BenchAsync::mark(&*service, context, request).await
+                        },
+                    )
             }
             _ => incoming.unimplemented(),
         }
