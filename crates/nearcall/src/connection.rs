@@ -37,6 +37,7 @@ mod outbox;
 mod readiness;
 mod receiving;
 mod sending;
+mod streaming;
 
 pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
@@ -51,6 +52,8 @@ pub(crate) use self::receiving::{
 };
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
+use self::streaming::CallStreams;
+pub(crate) use self::streaming::ItemUnsent;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +100,11 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
     lending: Lending,
+    streams: RefCell<CallStreams>,
+    /// There was a call that streams.
+    has_streams: Cell<bool>,
+    /// Bytes of items that the peer may have sent on each stream beyond what was read.
+    stream_window_bytes: u32,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// The readiness of the connection in its loop.
@@ -181,6 +189,9 @@ impl<H: Host> Connection<H> {
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             lending: Lending::new(lender),
+            streams: RefCell::default(),
+            has_streams: Cell::new(false),
+            stream_window_bytes: limits.stream_window_bytes,
             is_trusted,
             readiness: Readiness::default(),
         }
@@ -324,7 +335,12 @@ impl<H: Host> Connection<H> {
                 ProtocolEvent::Cancelled {
                     call,
                     reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
-                } => self.notify_violation(call.id(), &error),
+                } => {
+                    self.notify_violation(call.id(), &error);
+                    let reason = CancelReason::Closed(CloseReason::ProtocolViolation(error));
+                    self.note_cancelled(call, reason);
+                }
+                ProtocolEvent::Cancelled { call, reason } => self.note_cancelled(call, reason),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
                 _ => {} // Services ask by themselves whether they are cancelled.
             }
@@ -352,6 +368,14 @@ impl<H: Host> Connection<H> {
         ))
     }
 
+    /// Notes that the peer does not wait for the end of a call any more. Services ask by themselves
+    /// whether they are cancelled.
+    fn note_cancelled(&self, call: IncomingCall, reason: CancelReason) {
+        if self.has_streams.get() {
+            self.cancel_incoming_stream(call, reason);
+        }
+    }
+
     /// Notes the outcome of a call of this end, and wakes the task that awaits it.
     fn complete(&self, call: OutgoingCall, outcome: Outcome) {
         let mut inner = self.inner.borrow_mut();
@@ -364,6 +388,9 @@ impl<H: Host> Connection<H> {
             CallState::Waiting(Some(waker)) => self.host.wake(waker),
             CallState::Waiting(None) => {}
             CallState::Done(outcome) => self.discard(outcome),
+        }
+        if self.has_streams.get() {
+            self.end_outgoing_stream(call);
         }
     }
 

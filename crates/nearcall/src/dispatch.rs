@@ -67,7 +67,31 @@ impl Services {
         buf: &mut InlineBuf,
         wanted: Option<OutgoingCall>,
     ) -> Result<Range<usize>, Received> {
-        match connection.receive(deadline, buf, wanted) {
+        let event = connection.receive(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    /// As [`receive_reply`](Self::receive_reply), for the next item of `wanted`, whose reader has
+    /// read all that were received.
+    pub(crate) fn receive_item(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: OutgoingCall,
+    ) -> Result<Range<usize>, Received> {
+        let event = connection.receive_item(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    #[inline(always)]
+    fn handle_event(
+        &self,
+        connection: &Rc<Connection>,
+        event: Event,
+        buf: &InlineBuf,
+    ) -> Result<Range<usize>, Received> {
+        match event {
             Event::Reply(start, end) => return Ok(start..end),
             Event::Call(head, payload) => {
                 let (metadata, body) = split_payload(&buf[..payload.message_bytes()], payload);
@@ -131,7 +155,7 @@ impl Services {
         metadata: &[u8],
         body: Body<'_>,
     ) {
-        let &RequestHead { call, object, method, deadline } = head;
+        let &RequestHead { call, object, method, deadline, .. } = head;
         let sink = ReplySink::connection(connection, call);
         let server = connection.serves.and_then(|id| self.registry.server(id));
         let Some(dispatcher) = server.as_ref().and_then(|server| server.object(object)) else {

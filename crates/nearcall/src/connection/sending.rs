@@ -32,7 +32,7 @@ pub(crate) struct Outgoing<'a> {
 }
 
 /// Why a message did not leave.
-enum Unsent<E> {
+pub(super) enum Unsent<E> {
     /// The protocol refused it.
     Protocol(E),
     /// No room by the deadline, or too much is waiting already.
@@ -78,7 +78,7 @@ impl<H: Host> Connection<H> {
     /// Sends what `kind` makes of a request, by reference where parts of it were lent. `kind` also
     /// returns when the protocol has something to end.
     #[inline(always)]
-    fn send_new<O: OutboundMessage<Refused = StartError>>(
+    pub(super) fn send_new<O: OutboundMessage<Refused = StartError>>(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
@@ -314,7 +314,7 @@ impl<H: Host> Connection<H> {
 impl Inner {
     /// Sends a message, or keeps it if that may not wait.
     #[inline]
-    fn send<O: OutboundMessage>(
+    pub(super) fn send<O: OutboundMessage>(
         &mut self,
         message: &O,
         metadata: &[u8],
@@ -458,7 +458,7 @@ impl Inner {
     }
 
     /// Sends a whole message, or keeps it.
-    fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
+    pub(super) fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
         if self.outbox.is_empty() {
             match self.endpoint.send(message, Deadline::NOW) {
                 Ok(()) => {
