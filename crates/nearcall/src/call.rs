@@ -28,8 +28,13 @@ use crate::status::Status;
 
 mod local;
 mod pending;
+mod reply_stream;
+mod request_stream;
+mod streaming;
 
 pub use self::pending::PendingCall;
+pub use self::reply_stream::ReplyStream;
+pub use self::request_stream::RequestStream;
 
 /// An object at an address. Connects with its first call.
 #[derive(Clone)]

@@ -386,6 +386,51 @@ impl Client {
         }
     }
 
+    /// Waits until `done`, or until the call has ended, for a call of this end that streams.
+    pub(crate) fn wait_for_stream(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+        done: impl Fn() -> bool,
+    ) -> Result<(), Status> {
+        let is_done = || done() || connection.has_ended(call);
+        while !is_done() {
+            let Some(reactor) = &self.core.reactor else {
+                self.wait_alone(connection, call, deadline);
+                continue;
+            };
+            match reactor.run_until(deadline, is_done) {
+                Ok(true) => {}
+                Ok(false) => connection.handle_timeout(),
+                Err(error) => {
+                    connection.cancel(call);
+                    return Err(waiting_failed(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next item of a call, of which nothing is left to read, and reads a small one
+    /// where it was received: the shortest way, for clients without a loop. `None`: look again.
+    pub(crate) fn wait_for_item_inline<T>(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        let core = &self.core;
+        if core.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
+            return None;
+        }
+        let mut buf = INLINE_BUF;
+        let deadline = deadline.min(connection.next_deadline());
+        let received = core.services.receive_item(connection, deadline, &mut buf, call);
+        Some(read(&buf[received.ok()?]))
+    }
+
     /// Waits until what was sent is in the channel.
     #[inline]
     pub(crate) fn wait_for_room(

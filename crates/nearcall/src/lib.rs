@@ -107,7 +107,7 @@ pub use address::{Address, BadAddress};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
-pub use call::{ObjectRef, PendingCall};
+pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
 pub use client::Client;
 pub use codec::Message;
 pub use connection_info::ConnectionInfo;

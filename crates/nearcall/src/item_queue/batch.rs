@@ -8,6 +8,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use nearcall_wire::HEADER_BYTES;
+
+use crate::codec::{self, Body, Message};
+use crate::status::Status;
 
 /// Items, of which some may have been read.
 #[derive(Debug, Default)]
@@ -25,6 +29,26 @@ pub(crate) enum Item<'a> {
     Copied(&'a [u8]),
     /// All of the buffer behind its first bytes, which are that many.
     Whole(Bytes, usize),
+}
+
+impl Item<'_> {
+    /// Returns the length of the message that it came in, in bytes: what it costs of the credit.
+    #[inline]
+    pub(crate) fn message_bytes(&self) -> u64 {
+        match self {
+            Self::Copied(item) => (HEADER_BYTES + item.len()) as u64,
+            Self::Whole(whole, start) => (HEADER_BYTES + whole.len().saturating_sub(*start)) as u64,
+        }
+    }
+
+    /// Reads the item.
+    #[inline]
+    pub(crate) fn decode<M: Message + Default>(&self) -> Result<M, Status> {
+        match self {
+            Self::Copied(item) => codec::decode(Body::copied(item)),
+            Self::Whole(whole, start) => codec::decode(Body::sliced(whole, *start)),
+        }
+    }
 }
 
 impl ItemBatch {
