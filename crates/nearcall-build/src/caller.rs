@@ -269,6 +269,9 @@ impl Function<'_> {
 
     /// Generates the function with the name of the method, and that with options, which has
     /// `body`. `types`: the request, if there is one, and the result.
+    ///
+    /// The function with options of a unary call is always inlined: the other one is then compiled
+    /// for the default options, and one that no program calls is no code at all.
     fn pair(
         &self,
         summary: &str,
@@ -293,11 +296,12 @@ impl Function<'_> {
         let declared = request.map_or(String::new(), |input| format!("request: &{input}"));
         let passed = request.map_or("", |_| "request, ");
         let comma = request.map_or("", |_| ", ");
+        let inline = if self.method.kind == Kind::Unary { "#[inline(always)]\n" } else { "" };
         format!(
             "{docs}\
              pub fn {rust_name}(&self, {declared}) -> {result} {{\n\
              self.{}({passed}&::nearcall::CallOptions::new()) }}\n\
-             {with_docs}\
+             {with_docs}{inline}\
              pub fn {}(&self, {declared}{comma}options: &::nearcall::CallOptions) \
              -> {result} {{\n\
              {body} }}\n",

@@ -125,3 +125,23 @@ pub use responder::Responder;
 pub use server::{ListenError, RegisterError, Server};
 pub use status::{Code, Status};
 pub use trust::Trust;
+
+/// Includes the file that `nearcall-build` has generated for a package, or the one that includes
+/// all packages (`Builder::include_file`), in a crate with a build script.
+///
+/// The name is that of the file without `.rs`. Put a package into the modules of its name, so that
+/// other packages find its types:
+///
+/// ```ignore
+/// pub mod home {
+///     pub mod v1 {
+///         nearcall::include_proto!("home.v1");
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! include_proto {
+    ($name:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+    };
+}

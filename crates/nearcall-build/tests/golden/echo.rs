@@ -538,6 +538,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `say`.
+    #[inline(always)]
     pub fn say_with(
         &self,
         request: &Words,
@@ -612,6 +613,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -738,6 +740,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `fail`.
+    #[inline(always)]
     pub fn fail_with(
         &self,
         request: &Failure,
@@ -809,6 +812,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `panic`.
+    #[inline(always)]
     pub fn panic_with(
         &self,
         request: &(),
@@ -883,6 +887,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `later`.
+    #[inline(always)]
     pub fn later_with(
         &self,
         request: &Words,
@@ -959,6 +964,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `quick`.
+    #[inline(always)]
     pub fn quick_with(
         &self,
         request: &Words,
@@ -1033,6 +1039,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `look`.
+    #[inline(always)]
     pub fn look_with(
         &self,
         request: &(),
@@ -1107,6 +1114,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `work`.
+    #[inline(always)]
     pub fn work_with(
         &self,
         request: &Span,
@@ -1964,6 +1972,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `empty`.
+    #[inline(always)]
     pub fn empty_with(
         &self,
         request: &(),
@@ -2038,6 +2047,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `add`.
+    #[inline(always)]
     pub fn add_with(
         &self,
         request: &Numbers,
@@ -2164,6 +2174,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `allocations`.
+    #[inline(always)]
     pub fn allocations_with(
         &self,
         request: &(),
@@ -2808,6 +2819,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `put`.
+    #[inline(always)]
     pub fn put_with(
         &self,
         request: &Parcel,
@@ -2882,6 +2894,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `get`.
+    #[inline(always)]
     pub fn get_with(
         &self,
         request: &Span,
@@ -2956,6 +2969,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `forget`.
+    #[inline(always)]
     pub fn forget_with(
         &self,
         request: &Span,

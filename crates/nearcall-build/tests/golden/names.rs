@@ -425,6 +425,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#type`.
+    #[inline(always)]
     pub fn type_with(
         &self,
         request: &Option,
@@ -497,6 +498,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `self_`.
+    #[inline(always)]
     pub fn self_with(
         &self,
         request: &Result,
@@ -569,6 +571,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#move`.
+    #[inline(always)]
     pub fn move_with(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -650,6 +653,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `clone`.
+    #[inline(always)]
     pub fn clone_with(
         &self,
         request: &option::Some,
@@ -774,6 +778,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `as_ref`.
+    #[inline(always)]
     pub fn as_ref_with(
         &self,
         request: &Option,
@@ -846,6 +851,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `from_that`.
+    #[inline(always)]
     pub fn from_that_with(
         &self,
         request: &Option,

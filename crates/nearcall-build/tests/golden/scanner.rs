@@ -672,6 +672,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `new`.
+    #[inline(always)]
     pub fn new_with(
         &self,
         request: &Page,
@@ -746,6 +747,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `scan`.
+    #[inline(always)]
     pub fn scan_with_(
         &self,
         request: &Page,
@@ -824,6 +826,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `start_scan`.
+    #[inline(always)]
     pub fn start_scan_with(
         &self,
         request: &Page,
@@ -896,6 +899,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `scan_with`.
+    #[inline(always)]
     pub fn scan_with_with(
         &self,
         request: &Page,
@@ -976,6 +980,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `loan`.
+    #[inline(always)]
     pub fn loan_with(
         &self,
         request: &Page,
@@ -1048,6 +1053,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `loan_bytes`.
+    #[inline(always)]
     pub fn loan_bytes_with(
         &self,
         request: &Page,
@@ -1120,6 +1126,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `try_loan`.
+    #[inline(always)]
     pub fn try_loan_with(
         &self,
         request: &Page,
@@ -1425,6 +1432,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `service`.
+    #[inline(always)]
     pub fn service_with(
         &self,
         request: &Page,
@@ -1497,6 +1505,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `spawn_on`.
+    #[inline(always)]
     pub fn spawn_on_with(
         &self,
         request: &Page,
@@ -1569,6 +1578,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `shared`.
+    #[inline(always)]
     pub fn shared_with(
         &self,
         request: &Page,
@@ -1641,6 +1651,7 @@ impl ScannerCaller_ {
     /// # Errors
     ///
     /// As `object`.
+    #[inline(always)]
     pub fn object_with(
         &self,
         request: &Page,
@@ -2908,6 +2919,7 @@ impl ScannerAsyncCaller {
     /// # Errors
     ///
     /// As `scan`.
+    #[inline(always)]
     pub fn scan_with(
         &self,
         request: &Page,

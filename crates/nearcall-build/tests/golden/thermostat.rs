@@ -281,6 +281,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `set_target`.
+    #[inline(always)]
     pub fn set_target_with(
         &self,
         request: &SetTargetRequest,
@@ -416,6 +417,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `watch`.
+    #[inline(always)]
     pub fn watch_with(
         &self,
         request: &WatchRequest,
@@ -494,6 +496,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `reset`.
+    #[inline(always)]
     pub fn reset_with(
         &self,
         request: &(),

@@ -266,6 +266,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -340,6 +341,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Argument,
@@ -414,6 +416,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `pass`.
+    #[inline(always)]
     pub fn pass_with(
         &self,
         request: &Argument,
@@ -537,6 +540,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),

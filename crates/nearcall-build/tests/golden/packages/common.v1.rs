@@ -153,6 +153,7 @@ impl RegistryCaller {
     /// # Errors
     ///
     /// As `find`.
+    #[inline(always)]
     pub fn find_with(
         &self,
         request: &Id,

@@ -182,6 +182,7 @@ impl OrdersCaller {
     /// # Errors
     ///
     /// As `place`.
+    #[inline(always)]
     pub fn place_with(
         &self,
         request: &super::Item,

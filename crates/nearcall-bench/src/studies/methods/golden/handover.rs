@@ -188,6 +188,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Place,
@@ -259,6 +260,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),
