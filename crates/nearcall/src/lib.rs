@@ -21,7 +21,7 @@
 //! #     ));
 //! # }
 //! # use home::*;
-//! use nearcall::{Client, Context, EventLoop, Responder, Server, Status};
+//! use nearcall::{Client, Context, EventLoop, Server, Status};
 //!
 //! struct Room {
 //!     wanted: std::cell::Cell<f64>,
@@ -40,7 +40,9 @@
 //!     }
 //!     // ... and so on.
 //! #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
-//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest, _: Responder<WatchReply>) {}
+//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+//! #       Ok(WatchReply::default())
+//! #   }
 //! #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
 //! }
 //!
@@ -113,7 +115,7 @@ pub use context::Context;
 pub use deadline::Deadline;
 pub use dispatcher::{Dispatcher, Incoming};
 pub use event_loop::{Event, EventLoop, Stopper};
-pub use interface::{Interface, Method};
+pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
