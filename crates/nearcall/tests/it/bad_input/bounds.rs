@@ -119,7 +119,7 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
     server.while_a_good_client_calls(|| {
         let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
         let options = CallOptions::new();
-        let work = || echo.start_work(&Span { ms: 20 }, &options);
+        let work = || echo.start_work_with(&Span { ms: 20 }, &options);
         let started: Vec<_> = (0..4).map(|_| work()).collect();
         expect(work().wait(), Code::ResourceExhausted, &["too many open calls", &server.address]);
         for call in started {
