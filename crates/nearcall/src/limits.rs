@@ -137,6 +137,22 @@ pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 /// Clients taken from a listener before others have their turn.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 
+/// Clients in the queue of a listener that are refused with the reason when it is closed: twice the
+/// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
+
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes time
+/// from the others.
+pub(crate) const SERVER_THREADS_MAX: usize = 1024;
+
+/// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
+/// which answer between two methods. A tool that shows connections should not wait for longer.
+pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait for the threads of a server that was stopped. They end at once unless a method
+/// runs, and a method that does not return must not keep the program from its end.
+pub(crate) const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Time that a listener rests after the kernel refused a descriptor for a client. Asking again at
 /// once would only spin.
 pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
@@ -192,6 +208,9 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Longest wait of `run_until_signal` for the calls under way, before it closes their
+    /// connections: 5 s, half of the time after which container managers kill what does not end.
+    pub drain_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -205,6 +224,7 @@ impl Default for Limits {
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }
