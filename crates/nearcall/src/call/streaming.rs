@@ -14,7 +14,7 @@ use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
 use super::{ObjectRef, ReplyStream, RequestStream, Target};
 use crate::call_stream::CallStream;
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, ItemUnsent, Outcome};
+use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::item_queue::{ItemBatch, Taken};
@@ -74,19 +74,17 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<StreamedCall, Status> {
         let deadline = options.deadline_for(method, inherited_deadline());
-        let Target::Remote(mut connection) = self.target(deadline)? else {
+        let Target::Remote(connection) = self.target(deadline)? else {
             return Err(Status::failed_precondition("a stream to a service of the same loop"));
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let send_deadline = self.client.send_deadline(deadline);
-        let started = match connection.start_stream(&outgoing, request, shape, send_deadline) {
-            Ok(started) => started,
-            Err(status) => {
-                connection = self.reconnect(&connection, status, deadline)?;
-                connection.start_stream(&outgoing, request, shape, send_deadline)?
-            }
+        let mode = self.client.send_mode(deadline);
+        let start =
+            |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
+        let (connection, (call, stream)) = match start(&connection) {
+            Ok(started) => (connection, started),
+            Err(why) => self.send_until(connection, why, deadline, mode, start)?,
         };
-        let (call, stream) = started;
         let outcome = RefCell::new(State::Open);
         Ok(StreamedCall { object: self.clone(), connection, call, deadline, stream, outcome })
     }
@@ -141,9 +139,7 @@ impl StreamedCall {
                     self.report(items, (HEADER_BYTES + bytes) as u64);
                     return self.read(item);
                 }
-                None => client.wait_for_stream(connection, call, deadline, || {
-                    self.stream.received.is_ready()
-                })?,
+                None => self.wait_until(|| self.stream.received.is_ready())?,
             }
         }
     }
@@ -173,27 +169,28 @@ impl StreamedCall {
     /// Sends an item, and waits until it may be sent.
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
         let client = &self.object.client;
-        let send_deadline = client.send_deadline(self.deadline);
-        loop {
-            match self.send_once(item, send_deadline)? {
-                Sent::Done => return Ok(()),
-                Sent::MustWait => {
-                    let (connection, call) = (&self.connection, self.call);
-                    client.wait_for_stream(connection, call, self.deadline, || {
-                        connection.may_send_item(call.into())
-                    })?;
-                }
-            }
+        let mode = client.send_mode(self.deadline);
+        while let Sent::MustWait = self.send_once(item, mode)? {
+            self.wait_until(|| self.connection.may_send_item(self.call.into()))?;
         }
+        Ok(())
+    }
+
+    /// Waits until `done`, or until the call has ended.
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), Status> {
+        let (client, connection) = (&self.object.client, &self.connection);
+        let is_done = || done() || connection.has_ended(self.call);
+        if !client.wait_until(connection, self.deadline, is_done)? {
+            connection.handle_timeout();
+        }
+        Ok(())
     }
 
     /// Sends an item if that needs no wait.
     pub(super) fn try_send(&self, item: &impl Message) -> Result<(), Status> {
         let client = &self.object.client;
-        // Whatever is not NOW is not kept where there is no room, and this has passed.
-        let send_deadline = client.send_deadline(Deadline::NOW);
         for _ in 0..2 {
-            if let Sent::Done = self.send_once(item, send_deadline)? {
+            if let Sent::Done = self.send_once(item, client.try_mode())? {
                 return Ok(());
             }
             // Credit may have come.
@@ -205,11 +202,11 @@ impl StreamedCall {
         )))
     }
 
-    fn send_once(&self, item: &impl Message, deadline: Deadline) -> Result<Sent, Status> {
+    fn send_once(&self, item: &impl Message, mode: SendMode) -> Result<Sent, Status> {
         if !matches!(*self.outcome.borrow(), State::Open) {
             return Err(self.no_more_items());
         }
-        match self.connection.send_item(self.call.into(), item, deadline) {
+        match self.connection.send_item(self.call.into(), item, mode) {
             Ok(()) => Ok(Sent::Done),
             Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) => Ok(Sent::MustWait),
             Err(ItemUnsent::Ended) => Err(self.no_more_items()),

@@ -13,7 +13,7 @@ use nearcall_wire::{
 
 use super::outbound::{NewCall, NewItem};
 use super::sending::Unsent;
-use super::{Connection, Host, Outgoing};
+use super::{Connection, Host, NotSent, Outgoing, SendMode};
 use crate::call_stream::CallStream;
 use crate::codec::{self, Message};
 use crate::deadline::Deadline;
@@ -78,15 +78,15 @@ pub(crate) enum ItemUnsent {
 }
 
 impl<H: Host> Connection<H> {
-    /// Starts a call that streams. Waits for room until `deadline` at most.
+    /// Starts a call that streams.
     pub(crate) fn start_stream(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         shape: Shape,
-        deadline: Deadline,
-    ) -> Result<(OutgoingCall, Arc<CallStream>), Status> {
-        let call = self.send_new(outgoing, body, deadline, |mut call: NewCall| {
+        mode: SendMode,
+    ) -> Result<(OutgoingCall, Arc<CallStream>), NotSent> {
+        let call = self.send_new(outgoing, body, mode, |mut call: NewCall| {
             call.request.shape = shape;
             (call, outgoing.deadline)
         })?;
@@ -110,27 +110,27 @@ impl<H: Host> Connection<H> {
         drop(stream);
     }
 
-    /// Sends an item. Where the channel has no room, waits until `deadline`; if that is
-    /// [`Deadline::NOW`] one item is kept until there is room.
+    /// Sends an item, unless another message waits for room in the channel.
     #[inline]
     pub(crate) fn send_item(
         &self,
         call: StreamCall,
         item: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
     ) -> Result<(), ItemUnsent> {
         let payload = Payload::new(0, codec::encoded_bytes(item));
         let Some(payload) = payload.filter(|_| !self.is_closed()) else {
             return Err(self.item_not_sent(Unsent::TooLarge(usize::MAX)));
         };
-        if deadline == Deadline::NOW && self.has_pending_writes() && !self.flush(deadline) {
+        let may_block = matches!(mode, SendMode::WaitUntil(_));
+        if !may_block && self.has_pending_writes() && !self.flush(Deadline::NOW) {
             return Err(ItemUnsent::NoRoom);
         }
         let mut inner = self.inner.borrow_mut();
         if inner.protocol.credit_left(call) == Some(0) {
             return Err(ItemUnsent::NoCredit);
         }
-        let sent = inner.send(&NewItem { call, payload }, &[], item, deadline);
+        let sent = inner.send(&NewItem { call, payload }, &[], item, mode);
         drop(inner);
         match sent {
             Ok(()) => {
