@@ -3,12 +3,13 @@
 //! Calls are served inside; what concerns the user comes out of [`EventLoop::next`] as an
 //! [`Event`], so there are no callbacks.
 //! **Invariants:** a loop with nothing to do sleeps.
-//! **Not here:** how it waits (`reactor.rs`).
+//! **Not here:** how it waits (`reactor.rs`), closures from other threads (`poster.rs`).
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ pub use nearcall_os::signal::{Signal, SignalInfo};
 
 use crate::deadline::Deadline;
 use crate::limits::ROUNDS_PER_TURN_MAX;
+use crate::mailbox::Mailbox;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
-use crate::reactor::{Mailbox, Reactor, UserFd};
+use crate::reactor::{Reactor, UserFd};
 
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///
@@ -59,6 +61,13 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// ```
 pub struct EventLoop {
     reactor: Rc<Reactor>,
+    /// It closes with this; not so what a posted closure gets.
+    is_owner: bool,
+}
+
+thread_local! {
+    /// The loops of this thread.
+    static LOOPS: RefCell<Vec<Weak<Reactor>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Stops a loop from any thread.
@@ -88,7 +97,19 @@ impl EventLoop {
     ///
     /// No descriptor is free: it needs two.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { reactor: Rc::new(Reactor::new()?) })
+        let reactor = Rc::new(Reactor::new()?);
+        LOOPS.with_borrow_mut(|loops| {
+            loops.retain(|other| other.strong_count() > 0);
+            loops.push(Rc::downgrade(&reactor));
+        });
+        Ok(Self { reactor, is_owner: true })
+    }
+
+    /// Returns the loop of this thread that has this mailbox, for a closure that runs in it.
+    pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Self> {
+        let is_it = |reactor: &Rc<Reactor>| Arc::ptr_eq(&reactor.mailbox, mailbox);
+        let found = LOOPS.with_borrow(|loops| loops.iter().filter_map(Weak::upgrade).find(is_it));
+        found.map(|reactor| Self { reactor, is_owner: false })
     }
 
     pub(crate) fn reactor(&self) -> &Rc<Reactor> {
@@ -213,6 +234,8 @@ impl fmt::Debug for EventLoop {
 impl Drop for EventLoop {
     /// Closes all connections, though clients and servers still hold the loop's state.
     fn drop(&mut self) {
-        self.reactor.close_all();
+        if self.is_owner {
+            self.reactor.close_all();
+        }
     }
 }

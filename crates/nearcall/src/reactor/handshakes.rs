@@ -18,7 +18,6 @@ use nearcall_channel::{
 };
 use nearcall_os::{poll, socket};
 
-use super::mailbox::Handshaked;
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
@@ -26,6 +25,7 @@ use crate::limits::{
     ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX, HANDSHAKES_MAX,
     HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX, PENDING_CLIENTS_PER_UID_MAX,
 };
+use crate::mailbox::{Handshaked, Post};
 use crate::status::Status;
 
 /// Handshakes of one loop.
@@ -296,7 +296,10 @@ impl PendingHandshakes {
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
-        thread.spawn(move || mailbox.post(Handshaked { number, outcome: handshake() }))?;
+        thread.spawn(move || {
+            let handshaked = Handshaked { number, outcome: handshake() };
+            mailbox.post(Post::Handshaked(Box::new(handshaked)))
+        })?;
         self.running.borrow_mut().insert(number, purpose);
         Ok(())
     }
