@@ -73,7 +73,7 @@ struct State {
 
 struct Job {
     dispatcher: Arc<dyn Dispatcher + Send + Sync>,
-    call: OwnedCall,
+    call: Box<OwnedCall>,
 }
 
 impl BlockingPool {
@@ -102,7 +102,7 @@ impl BlockingPool {
     pub(super) fn submit(&self, dispatcher: Arc<dyn Dispatcher + Send + Sync>, call: OwnedCall) {
         let shared = &self.handle.shared;
         let mut state = shared.lock();
-        let job = Job { dispatcher, call };
+        let job = Job { dispatcher, call: Box::new(call) };
         if state.idle > state.queue.len() {
             state.queue.push_back(job);
             drop(state);
