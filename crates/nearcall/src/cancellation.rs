@@ -103,7 +103,6 @@ impl Cancelled {
         }
         false
     }
-
 }
 
 impl Drop for Cancelled {

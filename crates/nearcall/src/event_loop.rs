@@ -5,11 +5,10 @@
 //! **Invariants:** a loop with nothing to do sleeps.
 //! **Not here:** how it waits (`reactor.rs`), closures from other threads (`poster.rs`).
 
-use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,11 +64,6 @@ pub struct EventLoop {
     is_owner: bool,
 }
 
-thread_local! {
-    /// The loops of this thread.
-    static LOOPS: RefCell<Vec<Weak<Reactor>>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Stops a loop from any thread.
 #[derive(Clone)]
 pub struct Stopper {
@@ -97,19 +91,17 @@ impl EventLoop {
     ///
     /// No descriptor is free: it needs two.
     pub fn new() -> io::Result<Self> {
-        let reactor = Rc::new(Reactor::new()?);
-        LOOPS.with_borrow_mut(|loops| {
-            loops.retain(|other| other.strong_count() > 0);
-            loops.push(Rc::downgrade(&reactor));
-        });
-        Ok(Self { reactor, is_owner: true })
+        Self::with_mailbox(Arc::new(Mailbox::new()?))
+    }
+
+    /// Creates a loop that other threads reach by `mailbox` before it exists.
+    pub(crate) fn with_mailbox(mailbox: Arc<Mailbox>) -> io::Result<Self> {
+        Ok(Self { reactor: Reactor::new(mailbox)?, is_owner: true })
     }
 
     /// Returns the loop of this thread that has this mailbox, for a closure that runs in it.
     pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Self> {
-        let is_it = |reactor: &Rc<Reactor>| Arc::ptr_eq(&reactor.mailbox, mailbox);
-        let found = LOOPS.with_borrow(|loops| loops.iter().filter_map(Weak::upgrade).find(is_it));
-        found.map(|reactor| Self { reactor, is_owner: false })
+        Reactor::of_thread(mailbox).map(|reactor| Self { reactor, is_owner: false })
     }
 
     pub(crate) fn reactor(&self) -> &Rc<Reactor> {

@@ -38,7 +38,9 @@ enum State {
     Free,
     Idle(ServiceTask, Arc<TaskWaker>),
     /// It is being polled. It is to be polled again if it was woken meanwhile.
-    Polled { again: bool },
+    Polled {
+        again: bool,
+    },
 }
 
 /// Posts a task to its loop.

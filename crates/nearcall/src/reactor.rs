@@ -45,6 +45,7 @@ mod turns;
 mod user_events;
 mod watching;
 
+pub(crate) use self::handshakes::NOT_LISTENING;
 pub use self::sources::DescriptorId;
 pub(crate) use self::sources::{ListenerEntry, ListenerId, UserFd};
 use self::sources::{Source, Sources};
@@ -113,9 +114,14 @@ pub(crate) struct LocalOneway {
     pub(crate) body: Vec<u8>,
 }
 
+thread_local! {
+    /// The loops of this thread.
+    static LOOPS: RefCell<Vec<Weak<Reactor>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Reactor {
-    pub(crate) fn new() -> io::Result<Self> {
-        let mailbox = Arc::new(Mailbox::new()?);
+    /// Creates the state of a loop of this thread that others reach by `mailbox`.
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> io::Result<Rc<Self>> {
         let reactor = Self {
             services: Services::default(),
             activity: Activity::new(&mailbox),
@@ -142,7 +148,18 @@ impl Reactor {
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
+        let reactor = Rc::new(reactor);
+        LOOPS.with_borrow_mut(|loops| {
+            loops.retain(|other| other.strong_count() > 0);
+            loops.push(Rc::downgrade(&reactor));
+        });
         Ok(reactor)
+    }
+
+    /// Returns the loop of this thread that has this mailbox, for what was posted there.
+    pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Rc<Self>> {
+        let is_it = |reactor: &Rc<Self>| Arc::ptr_eq(&reactor.mailbox, mailbox);
+        LOOPS.with_borrow(|loops| loops.iter().filter_map(Weak::upgrade).find(is_it))
     }
 
     /// Runs rounds until `done`, or until `deadline` has passed. Returns whether it is done.
@@ -312,20 +329,23 @@ impl Reactor {
         timers.min(self.activity.deadline()).min(self.handshakes.next_due())
     }
 
+    /// Returns whether one more one-way message to a server of this thread may wait.
+    pub(crate) fn takes_local_oneways(&self) -> bool {
+        self.local_oneways.borrow().len() < LOCAL_ONEWAYS_MAX
+    }
+
     /// Queues a one-way message to a server of this thread.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: too many wait already.
     pub(crate) fn send_local(&self, oneway: LocalOneway) -> Result<(), Status> {
-        let mut waiting = self.local_oneways.borrow_mut();
-        if waiting.len() >= LOCAL_ONEWAYS_MAX {
+        if !self.takes_local_oneways() {
             return Err(Status::resource_exhausted(format!(
                 "{LOCAL_ONEWAYS_MAX} one-way messages to this thread wait already; let its loop run"
             )));
         }
-        waiting.push_back(oneway);
-        drop(waiting);
+        self.local_oneways.borrow_mut().push_back(oneway);
         self.activity.wake_host();
         Ok(())
     }
@@ -375,6 +395,7 @@ impl Reactor {
 
     /// Ends all connections.
     pub(crate) fn close_all(&self) {
+        self.mailbox.close();
         for connection in self.connections() {
             connection.close(Status::unavailable("the event loop was closed"));
         }

@@ -15,6 +15,7 @@ use nearcall_wire::IncomingCall;
 
 use crate::codec::Message;
 use crate::connection::{Activity, Connection};
+use crate::deadline::Deadline;
 use crate::detached_sink::{DetachedCall, DetachedSink};
 use crate::local_reply::{LocalAnswer, LocalReply};
 use crate::peer::Peer;
@@ -120,10 +121,13 @@ impl<'a> ReplySink<'a> {
         }
     }
 
-    /// Returns memory for a part of the reply.
+    /// Returns memory for a part of the reply. Never waits.
     pub(crate) fn loan(self, bytes: usize) -> Result<Loan, Status> {
         match self.0 {
-            Sink::Connection(connection, _) => connection.loan(bytes),
+            Sink::Connection(connection, _) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
             // What is lent belongs to the loop's thread; from here the reply is copied anyway.
             Sink::Detached(_)
             | Sink::LocalBytes(..)

@@ -198,9 +198,8 @@ impl Shared {
         let shared = Arc::clone(self);
         let first = Arc::new(Mutex::new(Some(job)));
         let given = Arc::clone(&first);
-        let take = |job: &Mutex<Option<Job>>| {
-            job.lock().unwrap_or_else(PoisonError::into_inner).take()
-        };
+        let take =
+            |job: &Mutex<Option<Job>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
         let named = thread::Builder::new().name(self.options.name.clone());
         let started = named.spawn(move || shared.run_thread(take(&given)));
         let Err(error) = started else { return };

@@ -10,9 +10,9 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering;
 
 /// Something was posted that the loop has not taken.
 const POSTED: u8 = 1;

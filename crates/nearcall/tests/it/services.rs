@@ -73,9 +73,9 @@ impl Echo for Threaded {
 
     fn look(&self, context: &Context<'_>, _: &()) -> Result<Seen, Status> {
         Ok(Seen {
-            remaining_ns: context.remaining().map_or(0, |left| {
-                u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
-            }),
+            remaining_ns: context
+                .remaining()
+                .map_or(0, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
             uid: context.peer().uid().unwrap_or(u32::MAX),
             pid: context.peer().pid().unwrap_or(-1),
             metadata: context

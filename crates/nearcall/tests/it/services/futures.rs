@@ -341,8 +341,7 @@ fn a_task_that_never_rests_starves_nobody() {
             let client = Client::new();
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
             let plain = EchoCaller::new(&client, &served.via(way)).unwrap();
-            let restless: Vec<_> =
-                (0..100).map(|_| start(&echo, &words(1), &options())).collect();
+            let restless: Vec<_> = (0..100).map(|_| start(&echo, &words(1), &options())).collect();
             for number in 2..200 {
                 assert_eq!(echo.say(&words(number)).unwrap().number, number);
                 plain.nothing(&()).unwrap();
