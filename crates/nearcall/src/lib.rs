@@ -124,7 +124,9 @@ pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
 pub use responder::Responder;
-pub use server::{ListenError, RegisterError, Server};
+pub use server::{
+    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+};
 pub use status::{Code, Status};
 pub use trust::Trust;
 

@@ -56,7 +56,7 @@ impl Default for Activity {
 impl Activity {
     /// Notes that a connection was used, by the loop or by a call.
     #[inline]
-    pub(crate) fn touch(&self, connection: &Rc<Connection>) {
+    pub(crate) fn touch(&self, connection: &Connection) {
         if connection.wait != WaitPolicy::Spin {
             self.note_used(connection);
         }
@@ -65,7 +65,7 @@ impl Activity {
 
     /// Notes that the loop is about to use a connection.
     #[inline]
-    pub(crate) fn touch_in_turn(&self, connection: &Rc<Connection>) {
+    pub(crate) fn touch_in_turn(&self, connection: &Connection) {
         if connection.wait != WaitPolicy::Spin {
             self.note_used(connection);
         }
@@ -73,7 +73,7 @@ impl Activity {
 
     /// Notes that a connection was used that the loop does not poll in each round.
     #[inline]
-    pub(crate) fn note_used(&self, connection: &Rc<Connection>) {
+    pub(crate) fn note_used(&self, connection: &Connection) {
         let readiness = &connection.readiness;
         let state = readiness.state.get();
         if state.is_busy() {
@@ -85,20 +85,24 @@ impl Activity {
         if connection.wait == WaitPolicy::Adaptive && self.promote(connection) {
             return;
         }
-        if !readiness.is_listed.get() && !connection.is_closed() {
+        if !readiness.is_listed.get()
+            && !connection.is_closed()
+            && let Some(connection) = connection.host.connection()
+        {
             readiness.is_listed.set(true);
-            self.used.borrow_mut().push(Rc::clone(connection));
+            self.used.borrow_mut().push(connection);
         }
     }
 
     /// Puts a connection into the busy set. False: the set is full.
     #[cold]
-    fn promote(&self, connection: &Rc<Connection>) -> bool {
+    fn promote(&self, connection: &Connection) -> bool {
         let mut busy = self.busy.borrow_mut();
         if busy.len() >= BUSY_MAX || connection.is_closed() {
             return false;
         }
-        busy.push(Rc::clone(connection));
+        let Some(listed) = connection.host.connection() else { return false };
+        busy.push(listed);
         connection.readiness.state.update(ReadinessState::promoted);
         connection.readiness.misses.set(0);
         true
@@ -132,15 +136,15 @@ impl Activity {
     }
 
     /// Takes a connection out of the busy set.
-    pub(crate) fn remove_busy(&self, connection: &Rc<Connection>) {
-        self.busy.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+    pub(crate) fn remove_busy(&self, connection: &Connection) {
+        self.busy.borrow_mut().retain(|other| !std::ptr::eq(&**other, connection));
         connection.readiness.state.update(ReadinessState::demoted);
     }
 
     /// Notes that a connection has ended: the loop has to forget it.
     #[cold]
-    pub(super) fn note_closed(&self, connection: &Rc<Connection>) {
-        self.closed.borrow_mut().push(Rc::clone(connection));
+    pub(super) fn note_closed(&self, connection: Rc<Connection>) {
+        self.closed.borrow_mut().push(connection);
         self.has_closed.set(true);
         self.wake_host();
     }
@@ -159,9 +163,9 @@ impl Activity {
 
     /// Forgets a connection that has ended, or its descriptors would stay open until the next
     /// round.
-    pub(crate) fn forget(&self, connection: &Rc<Connection>) {
+    pub(crate) fn forget(&self, connection: &Connection) {
         self.remove_busy(connection);
-        self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.used.borrow_mut().retain(|other| !std::ptr::eq(&**other, connection));
         connection.readiness.is_listed.set(false);
     }
 

@@ -16,7 +16,7 @@ use nearcall::{
 };
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
-use nearcall_wire::{CallId, Frame, Payload};
+use nearcall_wire::{CallId, Frame, Payload, Shape};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{
@@ -562,7 +562,8 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
         let payload = Payload::new(0, body.len()).unwrap();
         for slot in 0..200 {
             let id = CallId::from_word(1 << 16 | slot);
-            let frame = Frame::Call { id, object, method, timeout_ns: 0, payload };
+            let frame =
+                Frame::Call { id, object, method, timeout_ns: 0, payload, shape: Shape::Unary };
             let call = [&frame.encode()[..], &body].concat();
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
         }
@@ -603,7 +604,10 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
             let body = nearcall::Message::encode_to_vec(&words(looks_ms));
             let payload = Payload::new(0, body.len()).unwrap();
             let id = CallId::from_word(1 << 16 | slot);
-            send(Frame::Call { id, object, method: say, timeout_ns, payload }, &body);
+            send(
+                Frame::Call { id, object, method: say, timeout_ns, payload, shape: Shape::Unary },
+                &body,
+            );
         }
         for _ in 0..3 {
             send(Frame::Oneway { object, method: note, timeout_ns, payload: Payload::EMPTY }, &[]);
