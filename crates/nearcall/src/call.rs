@@ -23,7 +23,6 @@ use crate::interface::{Interface, Method, object_id};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
-use crate::responder::Responder;
 use crate::status::Status;
 
 mod backpressure;
@@ -116,34 +115,6 @@ impl ObjectRef {
             Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
                 Some(service) => {
                     self.call_local(method, options, deadline, |context| serve(service, context))
-                }
-                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
-            },
-        }
-    }
-
-    /// Works like [`call`](Self::call), for a method that may reply later.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        match self.target(deadline)? {
-            Target::Remote(connection) => {
-                self.call_remote(connection, method, request, options, deadline)
-            }
-            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
-                Some(service) => {
-                    self.call_local_later(method, options, deadline, |context, responder| {
-                        serve(service, context, responder);
-                    })
                 }
                 None => self.call_bytes(&*dispatcher, method, request, options, deadline),
             },

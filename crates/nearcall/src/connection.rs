@@ -38,6 +38,7 @@ mod receiving;
 mod send_mode;
 mod sending;
 mod streaming;
+mod watched_calls;
 
 pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
@@ -56,6 +57,7 @@ pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
+use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +109,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     has_streams: Cell<bool>,
     /// Bytes of items that the peer may have sent on each stream beyond what was read.
     stream_window_bytes: u32,
+    watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// The readiness of the connection in its loop.
@@ -144,6 +147,13 @@ impl Connection {
             let host = LoopHost::new(activity.map(Rc::clone), Weak::clone(this));
             Self::with_host(endpoint, setup, Rc::clone(buffers), host)
         })
+    }
+}
+
+impl Connection {
+    /// Returns what it reports to its loop; none without a loop.
+    pub(crate) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.host.activity()
     }
 }
 
@@ -197,6 +207,7 @@ impl<H: Host> Connection<H> {
             streams: RefCell::default(),
             has_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
+            watched_calls: WatchedCalls::default(),
             is_trusted,
             readiness: Readiness::default(),
         }
@@ -352,11 +363,11 @@ impl<H: Host> Connection<H> {
                 } => {
                     self.notify_violation(call.id(), &error);
                     let reason = CancelReason::Closed(CloseReason::ProtocolViolation(error));
-                    self.note_cancelled(call, reason);
+                    self.end_incoming(call, reason);
                 }
-                ProtocolEvent::Cancelled { call, reason } => self.note_cancelled(call, reason),
+                ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
-                _ => {} // Services ask by themselves whether they are cancelled.
+                _ => {}
             }
         }
     }
@@ -382,12 +393,12 @@ impl<H: Host> Connection<H> {
         ))
     }
 
-    /// Notes that the peer does not wait for the end of a call any more. Services ask by themselves
-    /// whether they are cancelled.
-    fn note_cancelled(&self, call: IncomingCall, reason: CancelReason) {
+    /// Notes that the peer does not wait for the end of a call any more.
+    fn end_incoming(&self, call: IncomingCall, reason: CancelReason) {
         if self.has_streams.get() {
             self.cancel_incoming_stream(call, reason);
         }
+        self.note_cancelled(call);
     }
 
     /// Uses the channel itself, for what only the loop needs of it.

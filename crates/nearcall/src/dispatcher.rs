@@ -3,14 +3,14 @@
 //! **Invariants:** the request is unmarshalled before the method runs; a result that comes after
 //! the deadline is an error.
 //! **Not here:** finding the object and running it (`dispatch.rs`), replying later
-//! (`responder.rs`).
+//! (`responder.rs`), methods that return futures (`async_service.rs`), methods that run in another
+//! thread (`blocking.rs`).
 
 use std::any::Any;
 
 use crate::codec::{self, Body, Message};
 use crate::context::Context;
 use crate::interface::Interface;
-use crate::responder::Responder;
 use crate::status::{Detail, Status};
 
 /// Brings calls to an implementation. Generated code has one for each interface.
@@ -40,7 +40,7 @@ impl Incoming<'_> {
         self.method
     }
 
-    /// Runs a method that replies when it returns.
+    /// Runs a method that replies when it returns, unless it has asked for a responder.
     #[inline]
     pub fn reply<Q: Message + Default, R: Message>(
         self,
@@ -53,21 +53,7 @@ impl Incoming<'_> {
                 sink.fail(&Status::answered_late());
             }
             Ok(result) => sink.reply(&result),
-            Err(status) => sink.fail(&status),
-        }
-    }
-
-    /// Runs a method that may reply later.
-    pub fn reply_later<Q: Message + Default, R: Message + 'static>(
-        self,
-        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
-    ) {
-        let sink = self.context.sink();
-        match codec::decode(self.body).map_err(bad_request) {
-            Ok(request) => {
-                let responder = Responder::new(sink.detach(), self.context.deadline_moment());
-                serve(&self.context, &request, responder);
-            }
+            Err(_) if self.context.is_detached() => {}
             Err(status) => sink.fail(&status),
         }
     }
@@ -87,7 +73,7 @@ impl Incoming<'_> {
 
     /// Refuses a method that the interface does not have.
     pub fn unimplemented(self) {
-        let interface = self.context.interface_name();
+        let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
         self.context.sink().fail(&status);
@@ -95,6 +81,6 @@ impl Incoming<'_> {
 }
 
 #[cold]
-fn bad_request(status: Status) -> Status {
+pub(crate) fn bad_request(status: Status) -> Status {
     Status::internal(format!("bad request: {}", status.message()))
 }

@@ -19,7 +19,8 @@ use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::Dispatcher;
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
-use crate::reactor::{ListenerEntry, ListenerId, Mailbox, Reactor};
+use crate::mailbox::Mailbox;
+use crate::reactor::{ListenerEntry, ListenerId, Reactor};
 use crate::registry::{ObjectTable, Taken, new_instance};
 
 mod builder;

@@ -340,7 +340,7 @@ impl<H: Host> Connection<H> {
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
-            ProtocolEvent::Cancelled { call, reason } => self.note_cancelled(call, reason),
+            ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             // This end sends no pings.
             _ => {}
