@@ -33,6 +33,7 @@ mod host;
 mod lending;
 mod outbound;
 mod outbox;
+mod pumping;
 mod readiness;
 mod receiving;
 mod send_mode;
@@ -40,7 +41,7 @@ mod sending;
 mod streaming;
 mod watched_calls;
 
-pub(crate) use self::activity::Activity;
+pub(crate) use self::activity::{Activity, Rounds};
 use self::borrowing::Borrowing;
 use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
@@ -107,6 +108,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
+    /// Items of services wait for room in the channel.
+    has_blocked_streams: Cell<bool>,
     /// Bytes of items that the peer may have sent on each stream beyond what was read.
     stream_window_bytes: u32,
     watched_calls: WatchedCalls,
@@ -206,6 +209,7 @@ impl<H: Host> Connection<H> {
             lending: Lending::new(lender),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
+            has_blocked_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
             is_trusted,

@@ -11,7 +11,7 @@ use nearcall_channel::Loan;
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
-use crate::interface::Interface;
+use crate::interface::{Interface, MethodKind};
 use crate::metadata::Metadata;
 use crate::peer::Peer;
 use crate::reply_sink::ReplySink;
@@ -156,6 +156,12 @@ impl<'a> Context<'a> {
         self.interface.method(self.method).map_or("", |method| method.name)
     }
 
+    /// Returns the status of a call in another shape than its method has: says how to call it.
+    #[cold]
+    pub(crate) fn wrong_shape(&self) -> Status {
+        wrong_shape(self.interface, self.method)
+    }
+
     pub(crate) fn method_id(&self) -> u32 {
         self.method
     }
@@ -183,4 +189,26 @@ impl fmt::Debug for Context<'_> {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the status of a call in another shape than its method has.
+#[cold]
+pub(crate) fn wrong_shape(interface: &Interface, method: u32) -> Status {
+    let Some(method) = interface.method(method) else {
+        return Status::unimplemented(format!("{} has no such method", interface.name));
+    };
+    let how = match method.kind {
+        MethodKind::Unary => "takes one request and gives one reply; call it without a stream",
+        MethodKind::Oneway => "is one-way; send it one message",
+        MethodKind::ReplyStream => {
+            "replies with a stream; call it with one request as a stream of \
+                                    replies"
+        }
+        MethodKind::RequestStream => {
+            "takes a stream and gives one reply; call it as a stream of \
+                                      requests"
+        }
+        MethodKind::BothStreams => "takes a stream and replies with one; call it as both streams",
+    };
+    Status::unimplemented(format!("{}/{} {how}", interface.name, method.name))
 }

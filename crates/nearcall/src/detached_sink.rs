@@ -17,6 +17,7 @@ use crate::connection::{Activity, Connection};
 use crate::local_reply::LocalAnswer;
 use crate::mailbox::{ConnectionKey, Mailbox, Post, PostedReply};
 use crate::peer::Peer;
+use crate::service_stream::ServiceStream;
 use crate::service_task::ServiceTask;
 use crate::status::Status;
 
@@ -34,6 +35,8 @@ pub(crate) struct DetachedSink {
     /// The loop that serves the call.
     mailbox: Option<Arc<Mailbox>>,
     cancellation: Arc<Cancellation>,
+    /// Of a call that streams.
+    stream: Option<ServiceStream>,
 }
 
 #[derive(Clone)]
@@ -56,18 +59,21 @@ impl DetachedSink {
         let cancellation = Arc::default();
         connection.watch_call(call, &cancellation);
         let to = To::Connection(activity.key(connection), call);
-        Self { to, mailbox: mailbox.cloned(), cancellation }
+        let stream = ServiceStream::of_call(connection, call);
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream }
     }
 
     /// Returns the sink of a call from the loop's own thread.
     pub(crate) fn local(reply: &Arc<LocalAnswer>, mailbox: &Arc<Mailbox>) -> Self {
         let cancellation = reply.cancellation();
-        Self { to: To::Local(Arc::clone(reply)), mailbox: Some(Arc::clone(mailbox)), cancellation }
+        let (to, mailbox) = (To::Local(Arc::clone(reply)), Some(Arc::clone(mailbox)));
+        Self { to, mailbox, cancellation, stream: None }
     }
 
     /// Returns the sink of a one-way message.
     pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>) -> Self {
-        Self { to: To::Nowhere, mailbox: mailbox.cloned(), cancellation: Arc::default() }
+        let (to, mailbox) = (To::Nowhere, mailbox.cloned());
+        Self { to, mailbox, cancellation: Arc::default(), stream: None }
     }
 
     /// Ends the call. If its caller does not wait any more, nothing happens.
@@ -112,6 +118,11 @@ impl DetachedSink {
     /// Returns whether the caller does not wait any more.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancellation.has_ended()
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(&self) -> Option<ServiceStream> {
+        self.stream.clone()
     }
 
     /// Returns what is notified of the end of the call.

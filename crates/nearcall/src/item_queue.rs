@@ -16,7 +16,7 @@ use crate::status::Status;
 
 mod batch;
 
-pub(crate) use self::batch::{Item, ItemBatch};
+pub(crate) use self::batch::ItemBatch;
 
 /// Shared by a connection and the reader of one of its streams.
 #[derive(Default)]
@@ -80,13 +80,14 @@ impl ItemQueue {
         true
     }
 
-    /// Forgets what was not read and what comes from now on: the reader goes.
-    pub(crate) fn abandon(&self) {
+    /// Keeps nothing from now on: the reader goes. Returns what was not read.
+    pub(crate) fn abandon(&self) -> ItemBatch {
         let mut state = self.lock();
         state.is_abandoned = true;
-        let left = (std::mem::take(&mut state.items), state.waker.take());
+        let (left, waker) = (std::mem::take(&mut state.items), state.waker.take());
         drop(state);
-        drop(left);
+        drop(waker);
+        left
     }
 
     /// Ends the stream. Items that have come can still be read.
@@ -174,6 +175,7 @@ impl ItemQueue {
 
 #[cfg(test)]
 mod tests {
+    use super::batch::Item;
     use super::*;
 
     #[test]

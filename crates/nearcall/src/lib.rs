@@ -96,6 +96,7 @@ mod dispatcher;
 pub mod event_loop;
 mod executor;
 mod interface;
+mod item_outlet;
 mod item_queue;
 pub mod limits;
 mod local_reply;
@@ -111,8 +112,10 @@ mod registry;
 mod reply_sink;
 mod responder;
 mod server;
+mod service_stream;
 mod service_task;
 mod status;
+mod streams;
 mod trust;
 
 pub use address::{Address, BadAddress};
@@ -145,6 +148,7 @@ pub use server::{
 };
 pub use service_task::{ServiceTask, TaskRunner};
 pub use status::{Code, Status};
+pub use streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 pub use trust::Trust;
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes

@@ -19,6 +19,7 @@ use crate::deadline::Deadline;
 use crate::detached_sink::{DetachedCall, DetachedSink};
 use crate::local_reply::{LocalAnswer, LocalReply};
 use crate::peer::Peer;
+use crate::service_stream::ServiceStream;
 use crate::status::Status;
 
 /// The sink of a call that is being served.
@@ -88,6 +89,26 @@ impl<'a> ReplySink<'a> {
             Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
             Sink::Detached(call) => call.sink.fail(status),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Ends a call that streams, after the items that its service has sent.
+    pub(crate) fn finish_stream(self, result: Result<&impl Message, &Status>) {
+        match (self.0, result) {
+            (Sink::Connection(connection, Some(call)), result) => {
+                connection.reply_detached(call, result);
+            }
+            (_, Ok(result)) => self.reply(result),
+            (_, Err(status)) => self.fail(status),
+        }
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(self) -> Option<ServiceStream> {
+        match self.0 {
+            Sink::Connection(connection, call) => ServiceStream::of_call(connection, call?),
+            Sink::Detached(call) => call.sink.stream(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => None,
         }
     }
 

@@ -160,7 +160,7 @@ impl StreamedCall {
     #[inline]
     fn report(&self, items: &mut Unread, bytes: u64) {
         items.unreported_bytes += bytes;
-        if items.unreported_bytes >= self.connection.report_bytes() {
+        if items.unreported_bytes >= self.stream.report_bytes {
             let bytes = std::mem::take(&mut items.unreported_bytes);
             self.connection.consume_items(self.call.into(), bytes);
         }

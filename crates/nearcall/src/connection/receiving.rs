@@ -342,6 +342,7 @@ impl<H: Host> Connection<H> {
             ProtocolEvent::PeerDrains => self.handle_events(),
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
+            ProtocolEvent::Credit { call } => self.note_credit(call),
             // This end sends no pings.
             _ => {}
         }

@@ -268,7 +268,12 @@ impl<H: Host> Connection<H> {
         let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
         let sent = self.inner.borrow_mut().send_error(call, status.code(), status.detail(), text);
         match sent {
-            Ok(()) => self.touch(Deadline::NEVER),
+            Ok(()) => {
+                self.touch(Deadline::NEVER);
+                if self.has_streams.get() {
+                    self.forget_stream(call);
+                }
+            }
             // Something of the protocol's own may have left before.
             Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
                 self.touch(Deadline::NEVER)
@@ -314,7 +319,13 @@ impl<H: Host> Connection<H> {
     pub(crate) fn flush(&self, deadline: Deadline) -> bool {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
-            Ok(done) => done,
+            Ok(true) => {
+                if self.has_blocked_streams.get() {
+                    self.pump_blocked();
+                }
+                true
+            }
+            Ok(false) => false,
             Err(error) => {
                 self.channel_failed(&error);
                 true

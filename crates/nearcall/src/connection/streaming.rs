@@ -19,7 +19,7 @@ use crate::codec::{self, Message};
 use crate::deadline::Deadline;
 use crate::item_queue::ItemsEnd;
 use crate::limits::SHARED_BYTES_MIN;
-use crate::status::{Code, Status};
+use crate::status::Status;
 
 /// The streams by the slots of their calls.
 #[derive(Default)]
@@ -41,12 +41,22 @@ impl CallStreams {
         }
     }
 
-    fn insert(&mut self, call: StreamCall) -> Arc<CallStream> {
+    /// The calls of the peer that stream.
+    pub(super) fn incoming(&self) -> Vec<(IncomingCall, Arc<CallStream>)> {
+        let entries = self.incoming.iter().flatten();
+        let calls = entries.filter_map(|entry| match entry.call {
+            StreamCall::Incoming(call) => Some((call, Arc::clone(&entry.stream))),
+            StreamCall::Outgoing(_) => None,
+        });
+        calls.collect()
+    }
+
+    fn insert(&mut self, call: StreamCall, report_bytes: u64) -> Arc<CallStream> {
         let (table, index) = self.table(call);
         if index >= table.len() {
             table.resize_with(index + 1, || None);
         }
-        let stream = Arc::<CallStream>::default();
+        let stream = Arc::new(CallStream { report_bytes, ..CallStream::default() });
         table[index] = Some(Entry { call, stream: Arc::clone(&stream) });
         stream
     }
@@ -58,7 +68,7 @@ impl CallStreams {
         (entry.call == call).then_some(&entry.stream)
     }
 
-    fn remove(&mut self, call: StreamCall) -> Option<Arc<CallStream>> {
+    pub(super) fn remove(&mut self, call: StreamCall) -> Option<Arc<CallStream>> {
         let (table, index) = self.table(call);
         let entry = table.get_mut(index)?;
         entry.take_if(|entry| entry.call == call).map(|entry| entry.stream)
@@ -91,7 +101,7 @@ impl<H: Host> Connection<H> {
             (call, outgoing.deadline)
         })?;
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into());
+        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
         // It may have ended with its connection while it was sent.
         if self.has_ended(call) {
             stream.received.end(ItemsEnd::Finished);
@@ -193,7 +203,7 @@ impl<H: Host> Connection<H> {
 
     /// Returns the bytes of items that a reader reports together: an eighth of the window, of which
     /// the protocol grants quarters.
-    pub(crate) fn report_bytes(&self) -> u64 {
+    fn report_bytes(&self) -> u64 {
         u64::from(self.stream_window_bytes / 8).max(1)
     }
 
@@ -212,7 +222,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn open_incoming_stream(&self, call: IncomingCall, shape: Shape) {
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into());
+        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
         if !shape.caller_streams() {
             stream.received.end(ItemsEnd::Finished);
         }
@@ -250,6 +260,14 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Notes that items can be sent again in a call that had no credit left.
+    #[cold]
+    pub(super) fn note_credit(&self, call: StreamCall) {
+        if let StreamCall::Incoming(call) = call {
+            self.pump(call);
+        }
+    }
+
     /// Notes that a call of this end has ended.
     #[cold]
     pub(super) fn end_outgoing_stream(&self, call: OutgoingCall) {
@@ -264,10 +282,10 @@ impl<H: Host> Connection<H> {
     pub(super) fn cancel_incoming_stream(&self, call: IncomingCall, reason: CancelReason) {
         let stream = self.streams.borrow_mut().remove(call.into());
         if let Some(stream) = stream {
-            stream.received.cancel(match reason {
+            stream.cancel(&match reason {
                 CancelReason::Cancelled => Status::cancelled("the caller gave the call up"),
                 CancelReason::DeadlineExceeded => {
-                    Status::new(Code::DeadlineExceeded, "the deadline of the call has passed")
+                    Status::deadline_exceeded("the deadline of the call has passed")
                 }
                 CancelReason::Closed(_) => self.close_reason(),
             });

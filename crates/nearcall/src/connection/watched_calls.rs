@@ -59,6 +59,9 @@ impl<H: Host> Connection<H> {
         call: IncomingCall,
         answer: Result<&impl Message, &Status>,
     ) {
+        if self.has_streams.get() && self.end_stream_call(call, answer) {
+            return self.note_cancelled(call);
+        }
         match answer {
             Ok(result) => self.reply(call, result),
             Err(status) => self.fail(call, status),

@@ -87,6 +87,15 @@ impl ItemBatch {
         }
     }
 
+    /// Takes all items that are left. Returns what they cost of the credit, in bytes.
+    pub(crate) fn discard(&mut self) -> u64 {
+        let mut bytes = 0;
+        while let Some(item) = self.next() {
+            bytes += item.message_bytes();
+        }
+        bytes
+    }
+
     /// Forgets all items, and keeps room for as many, unless it is much.
     pub(crate) fn clear(&mut self) {
         self.copied.clear();

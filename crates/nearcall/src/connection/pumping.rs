@@ -1,0 +1,91 @@
+//! Sending the items that services have handed over, as credit and room permit.
+//!
+//! **Invariants:** while items of a call wait here, they are sent when credit comes, when there is
+//! room, and before the end of their call.
+//! **Not here:** where they wait (`item_outlet.rs`), sending one (`streaming.rs`).
+
+use std::sync::Arc;
+
+use nearcall_wire::IncomingCall;
+
+use super::{Connection, Host, ItemUnsent, SendMode};
+use crate::call_stream::CallStream;
+use crate::codec::Message;
+use crate::status::Status;
+
+impl<H: Host> Connection<H> {
+    /// Sends items that the service of this call has handed over.
+    pub(crate) fn pump(&self, call: IncomingCall) {
+        if let Some(stream) = self.stream(call) {
+            self.pump_stream(call, &stream);
+        }
+    }
+
+    fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
+        while let Some(item) = stream.outlet.take() {
+            match self.send_item(call.into(), &item, SendMode::Keep) {
+                Ok(()) => {}
+                // The credit resumes it.
+                Err(ItemUnsent::NoCredit) => return stream.outlet.put_back(item),
+                Err(ItemUnsent::NoRoom) => {
+                    self.has_blocked_streams.set(true);
+                    return stream.outlet.put_back(item);
+                }
+                Err(ItemUnsent::Ended) => return,
+                Err(ItemUnsent::Failed(status)) => {
+                    return self.end_streamed(call, Err::<&(), _>(&status));
+                }
+            }
+        }
+        match stream.outlet.take_answer() {
+            Some(Ok(result)) => self.end_streamed(call, Ok(&result)),
+            Some(Err(status)) => self.end_streamed(call, Err::<&(), _>(&status)),
+            None => {}
+        }
+    }
+
+    /// Sends what had waited for room in the channel.
+    #[cold]
+    pub(super) fn pump_blocked(&self) {
+        self.has_blocked_streams.set(false);
+        let streams = self.streams.borrow().incoming();
+        for (call, stream) in streams {
+            if !stream.outlet.is_empty() {
+                self.pump_stream(call, &stream);
+            }
+        }
+    }
+
+    /// Ends a call of the peer that streams, after the items that wait. False: it does not stream.
+    #[cold]
+    pub(super) fn end_stream_call(
+        &self,
+        call: IncomingCall,
+        answer: Result<&impl Message, &Status>,
+    ) -> bool {
+        let Some(stream) = self.stream(call) else { return false };
+        if !stream.outlet.defer(answer) {
+            match answer {
+                Ok(result) => self.end_streamed(call, Ok(result)),
+                Err(status) => self.end_streamed(call, Err::<&(), _>(status)),
+            }
+        }
+        true
+    }
+
+    fn end_streamed(&self, call: IncomingCall, answer: Result<&impl Message, &Status>) {
+        match answer {
+            Ok(result) => self.reply(call, result),
+            Err(status) => self.fail(call, status),
+        }
+        self.forget_stream(call);
+    }
+
+    /// Forgets the stream of a call that was answered.
+    pub(super) fn forget_stream(&self, call: IncomingCall) {
+        let stream = self.streams.borrow_mut().remove(call.into());
+        if let Some(stream) = stream {
+            stream.cancel(&Status::failed_precondition("the call was answered"));
+        }
+    }
+}
