@@ -93,7 +93,9 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    #[inline]
+    // Inlined by force, and so is the generated `x_with`, so that a call without options is compiled
+    // for the default options. The compiler's own choice depends on code that is not called here.
+    #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
@@ -144,7 +146,7 @@ impl ObjectRef {
     }
 
     /// Calls a method over a connection and waits for its end.
-    #[inline]
+    #[inline(always)]
     fn call_remote<Q: Message, R: Message + Default>(
         &self,
         connection: Rc<Connection>,

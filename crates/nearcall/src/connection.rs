@@ -208,6 +208,15 @@ impl<H: Host> Connection<H> {
         !self.is_closed() && self.peer_instance.get().is_none()
     }
 
+    /// Returns whether no call is under way, in either direction, and nothing waits to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        let counts = self.inner.borrow().protocol.counts();
+        counts.incoming_open == 0
+            && counts.outgoing_open == 0
+            && !self.has_inbound()
+            && !self.has_pending_writes()
+    }
+
     /// Returns the peer's process, as the peer claims.
     pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
         self.peer_instance.get()

@@ -138,6 +138,22 @@ pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 /// Clients taken from a listener before others have their turn.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 
+/// Clients in the queue of a listener that are refused with the reason when it is closed: twice the
+/// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
+
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes time
+/// from the others.
+pub(crate) const SERVER_THREADS_MAX: usize = 1024;
+
+/// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
+/// which answer between two methods. A tool that shows connections should not wait for longer.
+pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait for the threads of a server that was stopped. They end at once unless a method
+/// runs, and a method that does not return must not keep the program from its end.
+pub(crate) const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Time that a listener rests after the kernel refused a descriptor for a client. Asking again at
 /// once would only spin.
 pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
@@ -181,6 +197,10 @@ pub struct Limits {
     /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
     /// count, though its result is not taken yet.
     pub calls_max: u16,
+    /// Items that one direction of one stream may have sent and not consumed, in bytes with their
+    /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
+    /// keeps at most this and one message more; the sender waits. 0: no streams.
+    pub stream_window_bytes: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -189,6 +209,9 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Longest wait of `run_until_signal` for the calls under way, before it closes their
+    /// connections: 5 s, half of the time after which container managers kill what does not end.
+    pub drain_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -198,9 +221,11 @@ impl Default for Limits {
             message_bytes_max: wire.message_bytes_max,
             metadata_bytes_max: wire.metadata_bytes_max,
             calls_max: wire.calls_in_max,
+            stream_window_bytes: wire.stream_window_bytes,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -228,6 +253,7 @@ impl Limits {
             metadata_bytes_max: self.metadata_bytes_max,
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
+            stream_window_bytes: self.stream_window_bytes,
             references: false,
         }
     }

@@ -492,7 +492,7 @@ fn event_of(slow: Slow) -> Event {
 #[inline]
 fn request_of(event: &ProtocolEvent) -> Option<(RequestHead, Payload)> {
     match *event {
-        ProtocolEvent::Call { call, object, method, deadline, payload } => {
+        ProtocolEvent::Call { call, object, method, deadline, payload, .. } => {
             let deadline = deadline::from_wire(deadline);
             Some((RequestHead { call: Some(call), object, method, deadline }, payload))
         }

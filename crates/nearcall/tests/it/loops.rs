@@ -237,7 +237,7 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         wait.recv_timeout(PATIENCE).unwrap();
         let options = CallOptions::new();
         let start = |_| {
-            let started = echo.start_say(&words(number), &options);
+            let started = echo.start_say_with(&words(number), &options);
             tell.send(()).unwrap();
             started
         };
