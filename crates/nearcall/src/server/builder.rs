@@ -18,7 +18,7 @@ use super::group::{Group, Listening, thread_name};
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
@@ -101,7 +101,7 @@ impl ServerBuilder {
         instance: Option<String>,
         dispatcher: impl Dispatcher + Clone + Send + Sync,
     ) -> Self {
-        let make = Box::new(move || Rc::new(dispatcher.clone()) as Rc<dyn Dispatcher>);
+        let make = Box::new(move || Rc::new(Registered::new(dispatcher.clone())) as Rc<Registered>);
         self.objects.push(Object { instance, make });
         self
     }

@@ -14,6 +14,7 @@ mod review;
 mod scale;
 mod server_signals;
 mod server_threads;
+mod services;
 mod short_circuit;
 mod stage;
 mod support;
