@@ -5,7 +5,6 @@
 //! **Not here:** the threads and the queue (`blocking/pool.rs`), the call on its way there
 //! (`owned_call.rs`).
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -99,11 +98,6 @@ impl<D: Dispatcher + Send + Sync> Blocking<D> {
 impl<D: Dispatcher + Send + Sync> Dispatcher for Blocking<D> {
     fn interface(&self) -> &'static Interface {
         self.dispatcher.interface()
-    }
-
-    /// Nothing that a caller knows: a call of the loop's own thread goes through the pool, too.
-    fn local(&self) -> &dyn Any {
-        &()
     }
 
     fn dispatch(&self, incoming: Incoming<'_>) {

@@ -168,7 +168,7 @@ impl Services {
         if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
             return sink.fail(&wrong_shape(dispatcher.interface(), method));
         }
-        run(&*dispatcher, sink, deadline, || {
+        run(&**dispatcher, sink, deadline, || {
             let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, sink);
             Incoming { method, body, context }

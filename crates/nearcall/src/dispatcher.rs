@@ -7,6 +7,7 @@
 //! thread (`blocking.rs`).
 
 use std::any::Any;
+use std::ops::Deref;
 
 use crate::codec::{self, Body, Message};
 use crate::context::Context;
@@ -19,11 +20,44 @@ pub trait Dispatcher: 'static {
     fn interface(&self) -> &'static Interface;
 
     /// Returns the implementation as generated callers of the same build know it, for the short
-    /// circuit.
-    fn local(&self) -> &dyn Any;
+    /// circuit; asked for once, when it is registered. `None`: calls of the same thread go through
+    /// [`dispatch`](Self::dispatch), too.
+    fn local(&self) -> Option<Box<dyn Any>> {
+        None
+    }
 
     /// Unmarshals a call, runs the method, replies.
     fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// A dispatcher that serves an object, with what the short circuit calls.
+pub(crate) struct Registered<D: ?Sized = dyn Dispatcher> {
+    local: Option<Box<dyn Any>>,
+    dispatcher: D,
+}
+
+impl<D: Dispatcher> Registered<D> {
+    pub(crate) fn new(dispatcher: D) -> Self {
+        Self { local: dispatcher.local(), dispatcher }
+    }
+}
+
+impl Registered {
+    /// Returns the implementation, if a caller of the same build asks and there is one to be
+    /// called directly.
+    #[inline]
+    pub(crate) fn local<S: 'static>(&self) -> Option<&S> {
+        self.local.as_ref()?.downcast_ref()
+    }
+}
+
+impl<D: ?Sized> Deref for Registered<D> {
+    type Target = D;
+
+    #[inline]
+    fn deref(&self) -> &D {
+        &self.dispatcher
+    }
 }
 
 /// A call or one-way message on its way into a service. Generated code consumes it.

@@ -76,6 +76,7 @@
 
 mod acceptor;
 mod address;
+mod async_call;
 mod async_service;
 mod blocking;
 mod borrowed;
@@ -119,6 +120,7 @@ mod streams;
 mod trust;
 
 pub use address::{Address, BadAddress};
+pub use async_call::{AsyncCall, AsyncObjectRef, AsyncSend};
 pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;

@@ -27,7 +27,7 @@ use crate::connection::{Activity, Connection, Rounds, ServerId};
 use crate::context::Context;
 use crate::deadline::{self, Deadline};
 use crate::dispatch::{self, Services};
-use crate::dispatcher::{Dispatcher, Incoming};
+use crate::dispatcher::{Incoming, Registered};
 use crate::limits::{EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX};
 use crate::local_reply::LocalAnswer;
 use crate::mailbox::{Mailbox, Post};
@@ -107,7 +107,7 @@ pub(crate) struct Reactor {
 
 /// A one-way message to a server of this thread.
 pub(crate) struct LocalOneway {
-    pub(crate) dispatcher: Rc<dyn Dispatcher>,
+    pub(crate) dispatcher: Rc<Registered>,
     pub(crate) method: u32,
     pub(crate) deadline: Deadline,
     pub(crate) metadata: Vec<u8>,
@@ -363,7 +363,7 @@ impl Reactor {
             let sink = ReplySink::local_oneway(&self.activity);
             let context = Context::new(deadline, metadata, interface, method, sink);
             let body = Body::copied(&body);
-            dispatch::run(&*dispatcher, sink, deadline, || Incoming { method, body, context });
+            dispatch::run(&**dispatcher, sink, deadline, || Incoming { method, body, context });
         }
     }
 

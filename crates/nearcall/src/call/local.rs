@@ -13,7 +13,7 @@ use crate::connection::Activity;
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatch;
-use crate::dispatcher::{Dispatcher, Incoming};
+use crate::dispatcher::{Dispatcher, Incoming, Registered};
 use crate::interface::Method;
 use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
@@ -147,7 +147,7 @@ impl ObjectRef {
     /// Returns a one-way message to this thread.
     pub(super) fn local_oneway<Q: Message>(
         &self,
-        dispatcher: Rc<dyn Dispatcher>,
+        dispatcher: Rc<Registered>,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall::{
-    CallContext, CallOptions, Context, Dispatcher, Incoming, Interface, Limits, PendingCall,
-    Responder, Status, TaskRunner,
+    CallContext, CallOptions, Context, Dispatcher, Incoming, Interface, Limits, MethodKind,
+    PendingCall, Responder, Status, TaskRunner,
 };
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
@@ -120,13 +120,9 @@ impl Dispatcher for Futures {
         EchoCaller::INTERFACE
     }
 
-    fn local(&self) -> &dyn std::any::Any {
-        &self.serve
-    }
-
     fn dispatch(&self, incoming: Incoming<'_>) {
-        let oneway = |method: &&nearcall::Method| method.id == incoming.method() && method.oneway;
-        if self.interface().methods.iter().any(|method| oneway(method)) {
+        let method = self.interface().method(incoming.method());
+        if method.is_some_and(|method| method.kind == MethodKind::Oneway) {
             return incoming.oneway_async(&self.runner, |context, request| {
                 let answer = (self.serve)(context, request);
                 async move {
@@ -171,7 +167,7 @@ pub(crate) fn start(
     request: &Words,
     options: &CallOptions,
 ) -> PendingCall<Words> {
-    echo.start_say(request, options)
+    echo.start_say_with(request, options)
 }
 
 /// The code of an error.

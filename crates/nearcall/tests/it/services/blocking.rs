@@ -214,7 +214,7 @@ fn a_call_in_a_pool_is_like_any_other() {
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
             for data_bytes in [0, 100, 5_000, 100_000, 1 << 20] {
                 let mut data = echo.loan(data_bytes).unwrap();
-                data.write_at(0, &vec![3; data_bytes]);
+                data.fill(3);
                 let request = Words { data: data.freeze(), number: 0 };
                 let options = options().deadline(minute).metadata("key", "value").unwrap();
                 let answer = echo.say_with(&request, &options).unwrap();

@@ -374,8 +374,7 @@ fn futures_of_a_loop_run_while_one_of_them_waits_in_a_call() {
             FAR.set(Some(EchoCaller::new(&client, &at).unwrap()));
             let service = Futures::new(|_, request| async move {
                 yield_now().await;
-                let far = FAR.with_borrow(|far| far.clone().unwrap());
-                let answer = far.say(&request)?;
+                let answer = FAR.with_borrow(|far| far.as_ref().unwrap().say(&request))?;
                 yield_now().await;
                 Ok(answer)
             });

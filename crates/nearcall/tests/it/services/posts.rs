@@ -74,7 +74,7 @@ fn a_post_wakes_a_loop_that_sleeps() {
         let ready = nearcall_os::poll::poll_one(
             &event_loop,
             nearcall::event_loop::Interest::Readable,
-            nearcall_os::Deadline::after(crate::stage::PATIENCE),
+            Deadline::after(crate::stage::PATIENCE),
         );
         assert!(ready.unwrap().is_some());
         event_loop.turn().unwrap();
