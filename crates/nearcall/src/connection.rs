@@ -108,8 +108,6 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
-    /// Items of services wait for room in the channel.
-    has_blocked_streams: Cell<bool>,
     /// Bytes of items that the peer may have sent on each stream beyond what was read.
     stream_window_bytes: u32,
     watched_calls: WatchedCalls,
@@ -135,6 +133,8 @@ struct Inner {
     unflushed: bool,
     /// The mechanism takes a small message whole, or not at all.
     takes_whole: bool,
+    /// Items of services wait until everything else is in the channel.
+    has_blocked_streams: bool,
 }
 
 impl Connection {
@@ -191,6 +191,7 @@ impl<H: Host> Connection<H> {
                 results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
+                has_blocked_streams: false,
             }),
             buffers,
             host,
@@ -209,7 +210,6 @@ impl<H: Host> Connection<H> {
             lending: Lending::new(lender),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
-            has_blocked_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
             is_trusted,

@@ -68,6 +68,12 @@ impl ItemOutlet {
         self.lock().items.is_empty()
     }
 
+    /// Returns whether the loop has something to do here: it has not found it empty since the last
+    /// item came.
+    pub(crate) fn is_posted(&self) -> bool {
+        self.lock().is_posted
+    }
+
     /// Has the call end with this when all items were sent. False: none wait, so end it now.
     pub(crate) fn defer(&self, answer: Result<&impl Message, &Status>) -> bool {
         let mut state = self.lock();

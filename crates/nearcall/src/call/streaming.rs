@@ -284,6 +284,7 @@ impl StreamedCall {
     pub(super) fn cancel(&self, status: Status) {
         if matches!(*self.outcome.borrow(), State::Open) {
             self.connection.cancel(self.call);
+            self.stream.cancel(&status);
             *self.outcome.borrow_mut() = State::Ended(Err(status));
         }
     }

@@ -11,6 +11,7 @@ use nearcall_wire::IncomingCall;
 use super::{Connection, Host, ItemUnsent, SendMode};
 use crate::call_stream::CallStream;
 use crate::codec::Message;
+use crate::deadline::Deadline;
 use crate::status::Status;
 
 impl<H: Host> Connection<H> {
@@ -22,13 +23,18 @@ impl<H: Host> Connection<H> {
     }
 
     fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
-        while let Some(item) = stream.outlet.take() {
+        loop {
+            // Before an item is taken, since this may send others of the same stream.
+            if self.has_pending_writes() && !self.flush(Deadline::NOW) {
+                return self.note_blocked();
+            }
+            let Some(item) = stream.outlet.take() else { break };
             match self.send_item(call.into(), &item, SendMode::Keep) {
                 Ok(()) => {}
                 // The credit resumes it.
                 Err(ItemUnsent::NoCredit) => return stream.outlet.put_back(item),
                 Err(ItemUnsent::NoRoom) => {
-                    self.has_blocked_streams.set(true);
+                    self.note_blocked();
                     return stream.outlet.put_back(item);
                 }
                 Err(ItemUnsent::Ended) => return,
@@ -44,13 +50,19 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Has the flush that makes room resume what waits for it.
+    fn note_blocked(&self) {
+        self.inner.borrow_mut().has_blocked_streams = true;
+        self.touch(Deadline::NEVER);
+    }
+
     /// Sends what had waited for room in the channel.
     #[cold]
     pub(super) fn pump_blocked(&self) {
-        self.has_blocked_streams.set(false);
+        self.inner.borrow_mut().has_blocked_streams = false;
         let streams = self.streams.borrow().incoming();
         for (call, stream) in streams {
-            if !stream.outlet.is_empty() {
+            if stream.outlet.is_posted() {
                 self.pump_stream(call, &stream);
             }
         }

@@ -461,7 +461,7 @@ impl<H: Host> Connection<H> {
             return false;
         }
         let mut inner = self.inner.borrow_mut();
-        let writes = inner.unflushed || !inner.outbox.is_empty();
+        let writes = inner.has_pending_writes();
         (!writes || inner.endpoint.arm(Interest::Send)) && inner.endpoint.arm(Interest::Receive)
     }
 

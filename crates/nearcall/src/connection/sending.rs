@@ -320,7 +320,7 @@ impl<H: Host> Connection<H> {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
             Ok(true) => {
-                if self.has_blocked_streams.get() {
+                if self.inner.borrow().has_blocked_streams {
                     self.pump_blocked();
                 }
                 true
@@ -336,8 +336,7 @@ impl<H: Host> Connection<H> {
     /// Returns whether something waits for room in the channel.
     #[inline]
     pub(crate) fn has_pending_writes(&self) -> bool {
-        let inner = self.inner.borrow();
-        inner.unflushed || !inner.outbox.is_empty()
+        self.inner.borrow().has_pending_writes()
     }
 
     #[cold]
@@ -347,6 +346,12 @@ impl<H: Host> Connection<H> {
 }
 
 impl Inner {
+    /// Returns whether something waits for room in the channel.
+    #[inline]
+    pub(super) fn has_pending_writes(&self) -> bool {
+        self.unflushed || !self.outbox.is_empty() || self.has_blocked_streams
+    }
+
     /// Sends a message, or does with it what `mode` says.
     #[inline]
     pub(super) fn send<O: OutboundMessage>(
