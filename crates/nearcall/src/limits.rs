@@ -78,6 +78,24 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above it
+/// no call starts before one of them is taken or dropped.
+///
+/// Each holds the memory of its reply and was asked for by this process, which may start as many
+/// calls and take their results afterwards; the bound ends a program that never takes any.
+pub(crate) const RESULTS_KEPT_MAX: usize = 64 << 10;
+
+/// First pause of a caller that waits for memory to lend: slots come back by a count in the memory
+/// of the other end, without a doorbell, because that would cost each of them a system call.
+///
+/// About what a sleep and a wake-up cost, and less than the other end needs for the messages that
+/// hold all the other slots.
+pub(crate) const LOAN_PAUSE_MIN: Duration = Duration::from_micros(50);
+
+/// Longest such pause. Each one is twice the last, so that a loan comes late by no more than it had
+/// to wait anyway, and a caller that waits for long looks a thousand times a second: 1 % of a CPU.
+pub(crate) const LOAN_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Fewest bytes of a loan that a message passes by reference. Fewer are copied: a reference costs
 /// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
@@ -158,8 +176,9 @@ pub struct Limits {
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
-    /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
-    /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
+    /// one waits until one of them has ended, or fails with `RESOURCE_EXHAUSTED`
+    /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
+    /// count, though its result is not taken yet.
     pub calls_max: u16,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,

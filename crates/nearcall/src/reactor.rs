@@ -299,20 +299,23 @@ impl Reactor {
         timers.min(self.activity.deadline()).min(self.handshakes.next_due())
     }
 
+    /// Returns whether one more one-way message to a server of this thread may wait.
+    pub(crate) fn takes_local_oneways(&self) -> bool {
+        self.local_oneways.borrow().len() < LOCAL_ONEWAYS_MAX
+    }
+
     /// Queues a one-way message to a server of this thread.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: too many wait already.
     pub(crate) fn send_local(&self, oneway: LocalOneway) -> Result<(), Status> {
-        let mut waiting = self.local_oneways.borrow_mut();
-        if waiting.len() >= LOCAL_ONEWAYS_MAX {
+        if !self.takes_local_oneways() {
             return Err(Status::resource_exhausted(format!(
                 "{LOCAL_ONEWAYS_MAX} one-way messages to this thread wait already; let its loop run"
             )));
         }
-        waiting.push_back(oneway);
-        drop(waiting);
+        self.local_oneways.borrow_mut().push_back(oneway);
         self.activity.wake_host();
         Ok(())
     }

@@ -5,7 +5,7 @@ use nearcall_os::process::raise_descriptor_limit;
 
 use crate::echo::EchoCaller;
 use crate::stage::{command, in_time, keeper, serve_scripted, words};
-use crate::support::Served;
+use crate::support::{Served, method, object};
 
 const CALLS: u16 = 10_000;
 const CONNECTIONS: usize = 1_000;
@@ -52,10 +52,14 @@ fn one_call_too_many_is_refused_and_the_others_go_on() {
     in_time(|| {
         let limits = Limits { calls_max: 10, ..Limits::default() };
         let served = serve_scripted(limits, |_| keeper());
-        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let mut started: Vec<_> =
             (0..10).map(|number| echo.start_later(&words(number), &CallOptions::new())).collect();
-        let status = echo.nothing(&()).unwrap_err();
+        let object = object(&client, EchoCaller::INTERFACE, &served.via("#s"));
+        let nothing = method(EchoCaller::INTERFACE, "Nothing");
+        let refused = object.try_start::<_, ()>(nothing, &(), &CallOptions::new());
+        let status = refused.map(drop).unwrap_err();
         assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
         started.remove(0).cancel();
         assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);

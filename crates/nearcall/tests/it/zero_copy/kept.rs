@@ -7,7 +7,7 @@ use nearcall_os::descriptor;
 
 use super::*;
 use crate::observed::{PATIENCE, wait_until};
-use crate::support::unique_address;
+use crate::support::{object, unique_address};
 use crate::two_processes::start;
 
 /// What each end may have out.
@@ -17,8 +17,9 @@ const SLOTS: usize = 64;
 fn a_server_that_keeps_every_slot_stops_the_lending_and_nothing_else() {
     let server = serve(TRUSTED);
     let (client, store) = store(&server, "?via=shm");
+    let object = object(&client, StoreCaller::INTERFACE, &server.via("?via=shm"));
     let put = || {
-        let data = store.loan(5000)?.freeze();
+        let data = object.try_loan(5000)?.freeze();
         store.put(&Parcel { data, keep: true, ..Parcel::default() })
     };
     for _ in 0..SLOTS {
