@@ -189,8 +189,8 @@ pub struct Limits {
     /// the others out.
     pub connections_per_uid_max: usize,
     /// Connections of one client, those of all threads together: 256. Each thread that calls has
-    /// one to each address. With the three to nine descriptors that a connection has, this many fit
-    /// the usual limit of a process, 1024, over the default mechanism. The next one fails with
+    /// one to each address. With three descriptors each, as over `shm`, they leave a quarter of
+    /// the usual limit of a process, 1024, to the rest of it. The next one fails with
     /// `RESOURCE_EXHAUSTED`.
     pub client_connections_max: usize,
 }

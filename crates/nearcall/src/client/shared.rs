@@ -160,7 +160,10 @@ impl ClientShared {
         let accounts = self.accounts();
         let opened = accounts.open.iter().filter_map(|account| {
             let info = account.opened.as_ref()?.info.clone();
-            Some((account.number, ConnectionInfo { thread: Some(account.thread.clone()), ..info }))
+            let thread = Some(account.thread.clone());
+            let (slots_lent, slots_borrowed) = (None, None);
+            let info = ConnectionInfo { thread, slots_lent, slots_borrowed, ..info };
+            Some((account.number, info))
         });
         opened.collect()
     }

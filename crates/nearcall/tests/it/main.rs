@@ -15,6 +15,7 @@ mod scale;
 mod short_circuit;
 mod stage;
 mod support;
+mod threads;
 mod two_processes;
 mod zero_copy;
 
