@@ -14,6 +14,7 @@ mod event;
 mod greeting;
 mod open;
 mod session;
+mod streaming;
 mod transmits;
 
 pub use event::{CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request};
@@ -23,7 +24,8 @@ use self::draining::Draining;
 use self::greeting::Greeting;
 use self::open::Open;
 use self::session::Session;
-use crate::call_table::{IncomingCall, Outgoing, OutgoingCall};
+use crate::call_id::{IncomingCall, OutgoingCall};
+use crate::call_table::Outgoing;
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Head, Payload};
 use crate::hello::InstanceId;

@@ -20,7 +20,7 @@ use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
@@ -108,35 +108,19 @@ impl ObjectRef {
             }
             Target::Local(dispatcher, _) => {
                 let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                match dispatcher.local().downcast_ref::<S>() {
+                match dispatcher.local::<S>() {
                     Some(service) => {
                         let serve = |context: &Context<'_>| serve(service, context);
                         binding.call_local(method, options, deadline, serve)
                     }
-                    None => binding.call_bytes(&*dispatcher, method, request, options, deadline),
+                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
                 }
             }
         }
     }
 
-    /// Works like [`call`](Self::call); in the short circuit by bytes.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        _serve: impl FnOnce(&S, &Context<'_>, crate::Responder<R>),
-    ) -> Result<R, Status> {
-        struct Nothing;
-        self.call(method, request, options, |_: &Nothing, _| Err(unregistered()))
-    }
-
     /// Calls a method over a connection and waits for its end.
-    #[inline]
+    #[inline(always)]
     fn call_remote<Q: Message, R: Message + Default>(
         &self,
         binding: &Rc<Binding>,
@@ -219,7 +203,7 @@ impl ObjectRef {
             }
             Target::Local(dispatcher, _) => {
                 let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                let reply = binding.run_bytes(&*dispatcher, method, request, options, deadline)?;
+                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }
@@ -370,7 +354,7 @@ impl ObjectRef {
         let core = client.core()?;
         let target = {
             let registry = &core.services().registry;
-            let local = |dispatcher: Rc<dyn Dispatcher>| {
+            let local = |dispatcher: Rc<Registered>| {
                 Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
             };
             let short_circuits = client.shared().short_circuits();

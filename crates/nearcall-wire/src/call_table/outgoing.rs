@@ -10,8 +10,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
-use super::{CallId, GENERATION_MAX, OutgoingCall};
+use super::streams::Streams;
+use crate::call_id::{CallId, GENERATION_MAX, OutgoingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::time::Time;
 
@@ -33,6 +35,8 @@ pub(crate) struct Outgoing<T> {
     /// Slots for the next calls. The last one in is used first, because it is still in the cache.
     free: Vec<u16>,
     deadlines: Deadlines,
+    /// Of the calls that stream.
+    pub(crate) streams: Streams,
     open: usize,
     /// Slots below it have been ended by [`end_next`](Self::end_next).
     swept: u16,
@@ -65,6 +69,7 @@ impl<T: Default> Outgoing<T> {
             calls_max,
             free: Vec::new(),
             deadlines: Deadlines::default(),
+            streams: Streams::default(),
             open: 0,
             swept: 0,
         }
@@ -143,6 +148,29 @@ impl<T: Default> Outgoing<T> {
         self.open -= 1;
         self.deadlines.clear(id.slot());
         Some(OutgoingCall(id))
+    }
+
+    /// What the id of an item or a credit is to us.
+    #[inline]
+    pub(crate) fn standing(&self, id: CallId) -> Standing {
+        let generation = id.generation();
+        match self.slots.get(usize::from(id.slot())) {
+            Some(slot) if generation > 0 && generation <= slot.generation => {
+                let is_present = generation == slot.generation;
+                match slot.state {
+                    _ if generation <= slot.answered_max => Standing::Ended,
+                    State::Open if is_present => Standing::Open,
+                    _ => Standing::Crossing,
+                }
+            }
+            _ => Standing::Unknown,
+        }
+    }
+
+    /// Whether the slot of this call has a newer one.
+    pub(crate) fn is_replaced(&self, id: CallId) -> bool {
+        let slot = self.slots.get(usize::from(id.slot()));
+        slot.is_some_and(|slot| slot.generation > id.generation())
     }
 
     /// Ends a call, unless it has ended.

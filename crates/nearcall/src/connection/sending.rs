@@ -11,7 +11,7 @@ use bytes::BufMut;
 use nearcall_channel::{Claim, SendError};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
-    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
+    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError, Time,
 };
 
 use super::lending::Gathered;
@@ -140,7 +140,8 @@ impl<H: Host> Connection<H> {
             _ => deadline::to_wire(deadline::now()),
         };
         let deadline = deadline::to_wire(deadline);
-        Some(NewCall { now, request: Request { object, method, deadline, payload } })
+        let shape = Shape::Unary;
+        Some(NewCall { now, request: Request { object, method, deadline, payload, shape } })
     }
 
     #[cold]

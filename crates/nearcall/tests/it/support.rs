@@ -3,7 +3,7 @@
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
@@ -24,6 +24,7 @@ pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
         message_bytes_max: 4 << 20,
         metadata_bytes_max: 8 << 10,
         calls_in_max: 256,
+        stream_window_bytes: 2 << 20,
         instance: [9; 16],
     };
     hello.encode().to_vec()
@@ -66,8 +67,10 @@ impl Echo for Service {
     }
 
     /// Answers with the next `Note`, the last one first.
-    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
-        self.later.borrow_mut().push((request.clone(), responder));
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| {
+            self.later.borrow_mut().push((request.clone(), responder));
+        })
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -140,7 +143,7 @@ impl Served {
     pub(crate) fn with(
         limits: Limits,
         parameters: &str,
-        prepare: impl FnOnce(&EventLoop, &Server, &Rc<Service>) + Send + 'static,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
         Self::listening(unique_address(), limits, parameters, prepare)
     }
@@ -149,15 +152,15 @@ impl Served {
         address: String,
         limits: Limits,
         parameters: &str,
-        prepare: impl FnOnce(&EventLoop, &Server, &Rc<Service>) + Send + 'static,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
         let at = format!("{address}{parameters}");
         let (give, take) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen(&at).unwrap();
             prepare(&event_loop, &server, &service);
             give.send(event_loop.stopper()).unwrap();

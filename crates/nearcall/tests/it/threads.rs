@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn counting() -> Served {
 
 /// Starts a call that is not answered before a test asks for it.
 fn start_later(caller: &EchoCaller, number: u64) -> PendingCall<Words> {
-    caller.start_later(&words(number), &CallOptions::new())
+    caller.start_later(&words(number))
 }
 
 /// Waits until the server has `expected` connections, that of the one who asks included.

@@ -121,7 +121,7 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
         let options = CallOptions::new();
-        let work = || echo.start_work(&Span { ms: 20 }, &options);
+        let work = || echo.start_work_with(&Span { ms: 20 }, &options);
         let started: Vec<_> = (0..4).map(|_| work()).collect();
         let object = object(&client, EchoCaller::INTERFACE, &server.address);
         let say = method(EchoCaller::INTERFACE, "Say");

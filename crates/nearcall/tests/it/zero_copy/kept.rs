@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Server};
+use nearcall::{Bytes, Client, Code, EventLoop, Server};
 use nearcall_os::descriptor;
 
 use super::*;
@@ -113,11 +113,11 @@ fn a_call_that_is_given_up_keeps_no_slot() {
             // The other calls are not waited for, so the server may be far behind.
             store.forget(&Span { ms: 0 }).unwrap();
         }
-        let started = store.start_get(&Span { ms: 5000 }, &CallOptions::new());
+        let started = store.start_get(&Span { ms: 5000 });
         started.cancel();
         let data = loaned(&store, 5000, 1);
         let parcel = Parcel { data, ..Parcel::default() };
-        drop(store.start_put(&parcel, &CallOptions::new()));
+        drop(store.start_put(&parcel));
     }
     assert_eq!(slots_lent(&client, &store), 0);
     assert_eq!(client.connections()[0].slots_borrowed, Some(0));
