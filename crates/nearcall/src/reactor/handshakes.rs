@@ -376,8 +376,10 @@ impl PendingHandshakes {
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
+        let is_with_client = matches!(purpose, Purpose::Serve(_));
         thread.spawn(move || {
-            mailbox.post(Post::Handshaked(Handshaked { number, outcome: handshake() }));
+            let outcome = handshake();
+            mailbox.post(Post::Handshaked(Handshaked { number, is_with_client, outcome }));
         })?;
         self.running.borrow_mut().insert(number, purpose);
         Ok(())

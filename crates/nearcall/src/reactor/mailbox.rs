@@ -1,7 +1,7 @@
 //! Where other threads post to the loop's thread, with a descriptor that wakes it.
 //!
-//! **Invariants:** what was posted before the descriptor was read is found by the next `take`; a
-//! client that is handed to a loop that has ended is refused, and does not wait in a mailbox.
+//! **Invariants:** what was posted before the descriptor was read is found by the next `take`; the
+//! connection of a client whose loop has ended closes, and does not wait in a mailbox.
 //! **Not here:** what is done with a post (`reactor.rs`).
 
 use std::io;
@@ -19,6 +19,8 @@ use crate::trust::Trust;
 pub(crate) struct Handshaked {
     /// Which handshake.
     pub(crate) number: u64,
+    /// It is one with a client of a server.
+    pub(crate) is_with_client: bool,
     pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
@@ -36,6 +38,16 @@ pub(crate) enum Post {
     Handshaked(Handshaked),
     /// A client, for this loop.
     Client(HandedOver),
+}
+
+impl Post {
+    /// Returns whether a client of a server waits for what comes of it.
+    fn is_of_client(&self) -> bool {
+        match self {
+            Self::Handshaked(handshaked) => handshaked.is_with_client,
+            Self::Client(_) => true,
+        }
+    }
 }
 
 /// Shared with the threads of handshakes, with stoppers, and with the other loops of a server.
@@ -66,7 +78,7 @@ impl Mailbox {
     /// Posts something, from any thread. The connection of a client that comes too late is closed.
     pub(crate) fn post(&self, post: Post) {
         let mut posts = self.lock();
-        if posts.is_closed && matches!(post, Post::Client(_)) {
+        if posts.is_closed && post.is_of_client() {
             drop(posts);
             return drop(post);
         }
@@ -79,8 +91,7 @@ impl Mailbox {
     pub(crate) fn close(&self) {
         let mut posts = self.lock();
         posts.is_closed = true;
-        let is_client = |post: &mut Post| matches!(post, Post::Client(_));
-        let clients: Vec<_> = posts.list.extract_if(.., is_client).collect();
+        let clients: Vec<_> = posts.list.extract_if(.., |post| post.is_of_client()).collect();
         drop(posts);
         drop(clients);
     }

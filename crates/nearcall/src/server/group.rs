@@ -49,6 +49,9 @@ pub(super) enum Order {
     Connections(Sender<Vec<ConnectionInfo>>),
     /// Drains the loop until then, and reports whether all calls have ended.
     Drain(Deadline, Sender<bool>),
+    /// Fails, as nothing that a program does can have it fail.
+    #[cfg(test)]
+    Fail(fn() -> io::Result<()>),
 }
 
 /// A listener, and where it listens.

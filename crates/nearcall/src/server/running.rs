@@ -235,3 +235,75 @@ impl Drop for RunningServer {
         let _ = self.stop();
     }
 }
+
+// Any thread may use it.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<RunningServer>();
+};
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Endpoint, Mechanism, Options, ReceiveError, connect};
+
+    use super::*;
+    use crate::address::At;
+    use crate::server::Server;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn client(server: &RunningServer) -> Endpoint {
+        let At::Socket(place) = &server.address().at else { panic!("{}", server.address()) };
+        let options = Options { handshake_timeout: PATIENCE, ..Options::default() };
+        connect(place, Mechanism::UnixStream, &options).unwrap()
+    }
+
+    /// Waits until the server has closed the connection; its greeting comes before.
+    fn expect_closed(client: &mut Endpoint) {
+        let deadline = Deadline::after(PATIENCE);
+        let mut buffer = [0; 64];
+        loop {
+            match client.receive_into(&mut buffer, deadline) {
+                Ok(_) => {}
+                Err(ReceiveError::PeerGone) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// A server of which one loop fails ends as a whole, and reports it.
+    fn check_failure(loop_index: usize, fail: fn() -> io::Result<()>, why: &str) {
+        let address = format!("unix:@nearcall-failing-{}-{loop_index}", std::process::id());
+        let builder = || Server::builder().threads(3).listen(&address);
+        let server = builder().start().unwrap();
+        // One in each loop.
+        let mut clients = [0, 1, 2].map(|_| client(&server));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| server.run_until_signal());
+            server.order(loop_index, Order::Fail(fail));
+            clients.iter_mut().for_each(expect_closed);
+            for outcome in [waiting.join().unwrap(), server.stop()] {
+                let Err(ServerError::LoopFailed(name, text)) = outcome else {
+                    panic!("{outcome:?}")
+                };
+                assert_eq!(name, format!("nearcall-loop-{loop_index}"));
+                assert!(text.contains(why), "{text}");
+            }
+        });
+        assert_eq!(server.connection_counts(), [0, 0, 0]);
+        // None of these waits for a loop that has ended.
+        assert!(!server.drain(PATIENCE) && server.connections().is_empty());
+        // The address is free although the handle lives.
+        builder().start().unwrap().stop().unwrap();
+    }
+
+    #[test]
+    fn a_loop_that_panics_ends_the_server() {
+        check_failure(1, || panic!("tripped"), "it panicked: tripped");
+    }
+
+    #[test]
+    fn a_loop_that_fails_ends_the_server_even_if_it_accepts_the_clients() {
+        check_failure(0, || Err(io::Error::other("no epoll")), "no epoll");
+    }
+}
