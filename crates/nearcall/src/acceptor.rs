@@ -1,5 +1,5 @@
-//! What a server accepts clients with in one event loop: its limits, and the connections that it has
-//! there.
+//! What a server accepts clients with in one event loop: its limits, and the connections that it
+//! has there.
 //!
 //! **Invariants:** connections are bounded, in all and for each user; a client that is refused gets
 //! the reason.

@@ -72,13 +72,13 @@ fn a_thread_of_a_library_leaves_all_signals_but_faults() {
 }
 
 #[test]
-fn the_first_request_to_end_is_reported_to_all_and_the_second_of_either_kind_kills() {
+fn the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills() {
     if partner::role().is_some() {
         return wait_to_be_terminated();
     }
     for [first, second] in [[Signal::TERM, Signal::TERM], [Signal::INT, Signal::TERM]] {
         let mut child = partner::start(
-            "signal::the_first_request_to_end_is_reported_to_all_and_the_second_of_either_kind_kills",
+            "signal::the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills",
             "wait to be terminated",
         );
         let mut output = child.pipes().stdout.take().unwrap();

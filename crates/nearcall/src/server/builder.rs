@@ -34,8 +34,8 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 /// # Services that cannot be shared between threads
 ///
 /// [`register`](Self::register) needs a service that is `Send + Sync`: state in a `Mutex`, an
-/// `RwLock` or an atomic, and not in a `Cell`, `RefCell` or `Rc`. A service that is not can be served
-/// by one loop, in the thread that made it: [`Server::new`].
+/// `RwLock` or an atomic, and not in a `Cell`, `RefCell` or `Rc`. A service that is not can be
+/// served by one loop, in the thread that made it: [`Server::new`].
 ///
 /// # Examples
 ///
@@ -119,7 +119,8 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// [`StartError::Threads`]: 0 threads, or too many. [`StartError::Register`] and
-    /// [`StartError::Listen`]: as [`Server::register`] and [`Server::listen`]; `inproc:` is refused.
+    /// [`StartError::Listen`]: as [`Server::register`] and [`Server::listen`]; `inproc:` is
+    /// refused.
     /// [`StartError::Os`]: no thread or no descriptor is free.
     ///
     /// [`Server::register`]: crate::Server::register

@@ -1,7 +1,7 @@
 //! What the event loops of one server and its handle share.
 //!
-//! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped; the
-//! first failure is the one that is reported.
+//! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped;
+//! the first failure is the one that is reported.
 //! **Not here:** the connections of the loops (`acceptor/census.rs`), what a loop does
 //! (`loop_thread.rs`).
 

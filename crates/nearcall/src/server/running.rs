@@ -1,7 +1,8 @@
 //! A server that has event loops of its own, while it runs.
 //!
-//! **Invariants:** every wait for a loop is bounded; dropping the handle stops the server; the socket
-//! files are removed by the thread that stops or drains it, even while a method blocks a loop.
+//! **Invariants:** every wait for a loop is bounded; dropping the handle stops the server; the
+//! socket files are removed by the thread that stops or drains it, even while a method blocks a
+//! loop.
 //! **Not here:** starting it (`builder.rs`), what its threads do (`loop_thread.rs`).
 
 use std::fmt;
@@ -26,8 +27,8 @@ use crate::limits::{LOOP_ANSWER_MAX, STOP_WAIT_MAX};
 ///
 /// Any thread may use it, also a method of its own services. Dropping it stops the server.
 ///
-/// A server ends as a whole. When one of its loops fails, which means that waiting itself failed, or
-/// panics, which a service cannot cause, all loops end, their clients get `UNAVAILABLE`, and
+/// A server ends as a whole. When one of its loops fails, which means that waiting itself failed,
+/// or panics, which a service cannot cause, all loops end, their clients get `UNAVAILABLE`, and
 /// [`run_until_signal`](Self::run_until_signal) and [`stop`](Self::stop) return
 /// [`ServerError::LoopFailed`]: let the program exit with the error and be started again.
 pub struct RunningServer {
@@ -145,15 +146,15 @@ impl RunningServer {
         drained == self.orders.len()
     }
 
-    /// Ends the server: removes the socket files, closes the connections, and waits for the threads,
-    /// for 1 s at most. Calls that have no reply yet end with `UNAVAILABLE`, so
-    /// [`drain`](Self::drain) first. Calling it again is no error. Called in a method of this server
-    /// it does not wait.
+    /// Ends the server: removes the socket files, closes the connections, and waits for the
+    /// threads, for 1 s at most. Calls that have no reply yet end with `UNAVAILABLE`, so
+    /// [`drain`](Self::drain) first. Calling it again is no error. Called in a method of this
+    /// server it does not wait.
     ///
     /// # Errors
     ///
-    /// [`ServerError::LoopFailed`]: the server had ended by itself. [`ServerError::StillRunning`]: a
-    /// method has not returned.
+    /// [`ServerError::LoopFailed`]: the server had ended by itself. [`ServerError::StillRunning`]:
+    /// a method has not returned.
     pub fn stop(&self) -> Result<(), ServerError> {
         self.unlink();
         self.group.stop();
@@ -176,15 +177,15 @@ impl RunningServer {
     /// server: removes the socket files, drains it for [`Limits::drain_timeout`](crate::Limits) at
     /// most, stops it. Return from `main` then, so that the program exits with 0.
     ///
-    /// A second signal ends the process at once, by the signal. Both signals are caught by a handler
-    /// as long as this runs, so it makes no difference which threads were started before, and which
-    /// signals they block; the loops of the server block all signals. A method that runs for longer
-    /// than the limit is cut off by the end of the program.
+    /// A second signal ends the process at once, by the signal. Both signals are caught by a
+    /// handler as long as this runs, so it makes no difference which threads were started before,
+    /// and which signals they block; the loops of the server block all signals. A method that runs
+    /// for longer than the limit is cut off by the end of the program.
     ///
     /// # Errors
     ///
-    /// [`ServerError::LoopFailed`]: the server ended by itself. [`ServerError::Signals`]: the handler
-    /// could not be installed.
+    /// [`ServerError::LoopFailed`]: the server ended by itself. [`ServerError::Signals`]: the
+    /// handler could not be installed.
     pub fn run_until_signal(&self) -> Result<(), ServerError> {
         let signals = |error: io::Error| ServerError::Signals(error.to_string());
         let termination = Termination::install().map_err(signals)?;
@@ -210,8 +211,8 @@ impl RunningServer {
     }
 }
 
-/// Receives the answer of one more loop. Returns `None` when all have answered or have ended, or the
-/// time is up.
+/// Receives the answer of one more loop. Returns `None` when all have answered or have ended, or
+/// the time is up.
 fn receive<T>(answers: &mpsc::Receiver<T>, deadline: Deadline) -> Option<T> {
     match deadline.remaining() {
         Some(left) => answers.recv_timeout(left).ok(),
