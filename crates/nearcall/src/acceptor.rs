@@ -13,15 +13,12 @@ use nearcall_channel::{Endpoint, Options, WaitPolicy};
 use nearcall_wire::InstanceId;
 
 use crate::buffer_pool::BufferPool;
+use crate::census::{Admission, Census};
 use crate::connection::{Activity, Connection, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::peer::{Peer, PeerIdentity};
 use crate::trust::Trust;
-
-mod census;
-
-pub(crate) use self::census::{Admission, Census, OwnLoop};
 
 /// The connections of one server in one loop.
 pub(crate) struct Acceptor {

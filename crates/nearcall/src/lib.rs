@@ -77,6 +77,7 @@ mod address;
 mod borrowed;
 mod buffer_pool;
 mod call;
+mod census;
 mod client;
 mod codec;
 mod connection;

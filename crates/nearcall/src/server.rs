@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use nearcall_channel::Listener;
 
-use crate::acceptor::{Acceptor, Census};
+use crate::acceptor::Acceptor;
 use crate::address::{Address, At};
+use crate::census::Census;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::Dispatcher;
 use crate::event_loop::EventLoop;

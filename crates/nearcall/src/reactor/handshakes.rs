@@ -21,7 +21,8 @@ use nearcall_os::{poll, socket};
 
 use super::mailbox::{HandedOver, Handshaked, Post};
 use super::{ListenerEntry, ListenerId, Reactor, Source};
-use crate::acceptor::{Acceptor, Admission, OwnLoop};
+use crate::acceptor::Acceptor;
+use crate::census::{Admission, OwnLoop};
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
 use crate::limits::{

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nearcall_channel::{Endpoint, HandshakeError};
 use nearcall_os::eventfd;
 
-use crate::acceptor::Admission;
+use crate::census::Admission;
 use crate::trust::Trust;
 
 /// The outcome of a handshake on a thread of its own.
