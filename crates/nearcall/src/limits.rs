@@ -78,6 +78,24 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above it
+/// no call starts before one of them is taken or dropped.
+///
+/// Each holds the memory of its reply and was asked for by this process, which may start as many
+/// calls and take their results afterwards; the bound ends a program that never takes any.
+pub(crate) const RESULTS_KEPT_MAX: usize = 64 << 10;
+
+/// First pause of a caller that waits for memory to lend: slots come back by a count in the memory
+/// of the other end, without a doorbell, because that would cost each of them a system call.
+///
+/// About what a sleep and a wake-up cost, and less than the other end needs for the messages that
+/// hold all the other slots.
+pub(crate) const LOAN_PAUSE_MIN: Duration = Duration::from_micros(50);
+
+/// Longest such pause. Each one is twice the last, so that a loan comes late by no more than it had
+/// to wait anyway, and a caller that waits for long looks a thousand times a second: 1 % of a CPU.
+pub(crate) const LOAN_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Fewest bytes of a loan that a message passes by reference. Fewer are copied: a reference costs
 /// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
@@ -112,6 +130,26 @@ pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
+
+/// Threads of a [`BlockingPool`](crate::BlockingPool) unless its builder sets another number: a
+/// method that blocks needs no CPU of its own, and its stack costs a few pages.
+pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 8;
+
+/// Calls that wait for a thread of a [`BlockingPool`](crate::BlockingPool) before it is full: eight
+/// for each of its threads.
+pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
+
+/// Calls that wait for a thread of a full [`BlockingPool`](crate::BlockingPool) until their
+/// deadlines: as many as 16 clients may have in flight by default.
+pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
+
+/// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
+/// do: longer than the pauses of a program that is busy, so that threads are started rarely.
+pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
+
+/// Posts of other threads that are served in one round: replies, closures, polls of tasks. A post
+/// takes a microsecond or so, so that connections wait for at most some tens of them.
+pub(crate) const POSTS_PER_ROUND_MAX: usize = 64;
 
 /// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
 pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
@@ -174,9 +212,14 @@ pub struct Limits {
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
-    /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
-    /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
+    /// one waits until one of them has ended, or fails with `RESOURCE_EXHAUSTED`
+    /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
+    /// count, though its result is not taken yet.
     pub calls_max: u16,
+    /// Items that one direction of one stream may have sent and not consumed, in bytes with their
+    /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
+    /// keeps at most this and one message more; the sender waits. 0: no streams.
+    pub stream_window_bytes: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -197,6 +240,7 @@ impl Default for Limits {
             message_bytes_max: wire.message_bytes_max,
             metadata_bytes_max: wire.metadata_bytes_max,
             calls_max: wire.calls_in_max,
+            stream_window_bytes: wire.stream_window_bytes,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
@@ -228,6 +272,7 @@ impl Limits {
             metadata_bytes_max: self.metadata_bytes_max,
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
+            stream_window_bytes: self.stream_window_bytes,
             references: false,
         }
     }

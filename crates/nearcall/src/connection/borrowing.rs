@@ -129,8 +129,8 @@ fn with_whole_body(event: Event, body_bytes: usize) -> Event {
         Payload { body_bytes, references: false, ..payload }
     };
     match event {
-        Event::Call { call, object, method, deadline, payload } => {
-            Event::Call { call, object, method, deadline, payload: whole(payload) }
+        Event::Call { call, object, method, deadline, payload, shape } => {
+            Event::Call { call, object, method, deadline, payload: whole(payload), shape }
         }
         Event::Oneway { object, method, deadline, payload } => {
             Event::Oneway { object, method, deadline, payload: whole(payload) }

@@ -283,7 +283,8 @@ impl<H: Host> Connection<H> {
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
-            // Services ask by themselves whether they are cancelled; this end sends no pings.
+            ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
+            // This end sends no pings.
             _ => {}
         }
     }
@@ -492,7 +493,7 @@ fn event_of(slow: Slow) -> Event {
 #[inline]
 fn request_of(event: &ProtocolEvent) -> Option<(RequestHead, Payload)> {
     match *event {
-        ProtocolEvent::Call { call, object, method, deadline, payload } => {
+        ProtocolEvent::Call { call, object, method, deadline, payload, .. } => {
             let deadline = deadline::from_wire(deadline);
             Some((RequestHead { call: Some(call), object, method, deadline }, payload))
         }

@@ -18,7 +18,7 @@ use super::group::{Group, Listening, thread_name};
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
@@ -41,9 +41,35 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 ///
 /// ```
 #[doc = include_str!("../../doc/threads.txt")]
+/// use std::sync::Mutex;
+///
+/// use nearcall::{Context, Server, Status};
+///
+/// struct Room {
+///     wanted: Mutex<f64>, // With a `Cell`, only a server of one loop could serve it.
+/// }
+///
+/// impl Thermostat for Room {
+///     fn set_target(
+///         &self,
+///         _context: &Context<'_>,
+///         request: &SetTargetRequest,
+///     ) -> Result<SetTargetReply, Status> {
+///         let mut wanted = self.wanted.lock().unwrap();
+///         let celsius_before = std::mem::replace(&mut *wanted, request.celsius);
+///         Ok(SetTargetReply { celsius_before })
+///     }
+///     // ... and so on.
+/// #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+/// #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+/// #       Err(Status::unimplemented("nothing to watch"))
+/// #   }
+/// #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+/// }
+///
 /// let server = Server::builder()
 ///     .threads(2)
-///     .register(dispatcher)
+///     .register(ThermostatDispatcher::new(Room { wanted: Mutex::new(18.0) }))
 ///     .listen("unix:@doc-of-server-builder")
 ///     .start()?;
 /// assert_eq!(server.address().to_string(), "unix:@doc-of-server-builder");
@@ -101,7 +127,7 @@ impl ServerBuilder {
         instance: Option<String>,
         dispatcher: impl Dispatcher + Clone + Send + Sync,
     ) -> Self {
-        let make = Box::new(move || Rc::new(dispatcher.clone()) as Rc<dyn Dispatcher>);
+        let make = Box::new(move || Rc::new(Registered::new(dispatcher.clone())) as Rc<Registered>);
         self.objects.push(Object { instance, make });
         self
     }
