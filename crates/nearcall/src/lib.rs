@@ -84,6 +84,7 @@ mod buffer_pool;
 mod call;
 mod call_context;
 mod cancellation;
+mod census;
 mod client;
 mod codec;
 mod connection;

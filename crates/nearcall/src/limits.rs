@@ -162,8 +162,8 @@ pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 /// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
 pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
 
-/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes time
-/// from the others.
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes
+/// time from the others.
 pub(crate) const SERVER_THREADS_MAX: usize = 1024;
 
 /// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
