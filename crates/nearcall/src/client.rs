@@ -31,7 +31,7 @@ pub use self::builder::ClientBuilder;
 pub(crate) use self::core::ClientCore;
 pub use self::reconnect::ReconnectPolicy;
 pub(crate) use self::shared::{ClientShared, Settings};
-pub(crate) use self::thread::{InUse, bind, current_binding, unbind};
+pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind};
 
 /// Connections to servers, for all threads of a program. Cheap to clone.
 ///
