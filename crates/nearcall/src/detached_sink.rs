@@ -72,6 +72,9 @@ impl DetachedSink {
 
     /// Ends the call. If its caller does not wait any more, nothing happens.
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
+        if self.is_cancelled() {
+            return;
+        }
         match &self.to {
             To::Connection(key, call) => self.finish_remote(*key, *call, answer),
             To::Local(reply) => {
@@ -102,7 +105,7 @@ impl DetachedSink {
             if let Some(connection) = activity.connection(key) {
                 connection.reply_detached(call, answer);
             }
-        } else if !self.is_cancelled() {
+        } else {
             let answer = answer.map(Encoded::new).map_err(Status::clone);
             // A loop that has closed has ended its calls.
             let _ = mailbox.post(Post::Reply(PostedReply { connection: key, call, answer }));
