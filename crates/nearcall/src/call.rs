@@ -140,9 +140,9 @@ impl ObjectRef {
         self.read_outcome(outcome)
     }
 
-    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in flight
-    /// as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's deadline at
-    /// most.
+    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
+    /// flight as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's
+    /// deadline at most.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl ObjectRef {
     /// connection.
     ///
     /// While the server keeps all that may be lent, it waits until something comes back: until the
-    /// deadline of the handler that runs now, and for ever if there is none
+    /// deadline of the handler that runs now, and without end if there is none
     /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
     ///
     /// # Errors

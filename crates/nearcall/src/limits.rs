@@ -1,5 +1,6 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
+//! What happens at a bound, and which form of a call waits there: `docs/backpressure.md`.
 //! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
 //! of channels (`nearcall_channel`).
 
@@ -78,8 +79,8 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
-/// Results of one connection that wait to be taken, beside those in the table of its calls. Above it
-/// no call starts before one of them is taken or dropped.
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above
+/// it no call starts before one of them is taken or dropped.
 ///
 /// Each holds the memory of its reply and was asked for by this process, which may start as many
 /// calls and take their results afterwards; the bound ends a program that never takes any.

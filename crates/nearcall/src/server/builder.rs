@@ -28,6 +28,9 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 /// clone of each dispatcher, and all clones share one service, whose methods run in several threads
 /// at once. The limits hold for the server as a whole.
 ///
+/// A method that waits holds up the clients of its loop, and in the first loop new clients of the
+/// server as well: run it in a pool of threads.
+///
 /// # Services that cannot be shared between threads
 ///
 /// [`register`](Self::register) needs a service that is `Send + Sync`: state in a `Mutex`, an

@@ -349,8 +349,8 @@ fn results_that_nobody_takes_are_bounded() {
     });
 }
 
-/// A server whose `Say` blocks its thread until the test says so, and then counts the notes. It says
-/// when it blocks.
+/// A server whose `Say` blocks its thread until the test says so, and then counts the notes. It
+/// reports when it blocks.
 fn serve_blocking(blocks: Sender<()>, gate: Receiver<()>) -> Served {
     serve_scripted(Limits::default(), |_| {
         let base = Arc::<Service>::default();
@@ -400,7 +400,7 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     }
     open.send(()).unwrap();
     blocked.wait().unwrap();
-    // There is room again by and by.
+    // There is room again over time.
     object.send(note, &message, &options).unwrap();
     let counted = object.start::<_, Words>(say, &words(0), &options).wait().unwrap().number;
     let expected = taken + 1;

@@ -12,6 +12,8 @@ mod mechanisms;
 mod observed;
 mod review;
 mod scale;
+mod server_signals;
+mod server_threads;
 mod services;
 mod short_circuit;
 mod stage;
