@@ -151,7 +151,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
             drop(left);
             drop((echo, client));
             wait_until("the end of the connection", || !wanted(2));
-            // Answers that nobody waits for go nowhere.
+            // Answers that come too late go nowhere.
             for (number, responder) in kept {
                 responder.finish(Ok(words(number)));
             }

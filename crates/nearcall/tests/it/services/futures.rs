@@ -453,6 +453,37 @@ fn futures_answer_callers_of_their_own_loop() {
     });
 }
 
+/// Nothing waits for a one-way message, so only the loop bounds how many go on.
+#[test]
+fn one_way_futures_are_bounded() {
+    in_time(|| {
+        const MAX: usize = 4_096;
+        let entered = Arc::new(AtomicUsize::new(0));
+        let (inside, signal) = (Arc::clone(&entered), Arc::new(Signal::default()));
+        let opened = Arc::clone(&signal);
+        let service = Futures::new(move |_, request: Words| {
+            let (inside, opened) = (Arc::clone(&inside), Arc::clone(&opened));
+            async move {
+                if request.number == 1 {
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    while !opened.0.lock().unwrap().0 {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                Ok(request)
+            }
+        });
+        let served = serve(Limits::default(), service);
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        (0..MAX + 1_000).for_each(|_| echo.note(&words(1)).unwrap());
+        // It comes after them.
+        echo.say(&words(0)).unwrap();
+        assert_eq!(entered.load(Ordering::SeqCst), MAX);
+        signal.set();
+    });
+}
+
 /// A loop that ends drops the futures of its calls.
 #[test]
 fn futures_end_with_their_loop() {
