@@ -20,7 +20,6 @@ use crate::status::Status;
 
 #[derive(Debug, Clone)]
 pub struct AsyncObjectRef;
-#[allow(clippy::type_complexity, reason = "a placeholder")]
 pub struct AsyncCall<'a, Q, R>(PhantomData<(&'a Q, fn() -> R)>);
 pub struct AsyncSend<'a, Q>(PhantomData<&'a Q>);
 impl<Q, R> Future for AsyncCall<'_, Q, R> {
