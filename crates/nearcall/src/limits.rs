@@ -173,6 +173,11 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Connections of one client, those of all threads together: 256. Each thread that calls has
+    /// one to each address. With the three to nine descriptors that a connection has, this many fit
+    /// the usual limit of a process, 1024, over the default mechanism. The next one fails with
+    /// `RESOURCE_EXHAUSTED`.
+    pub client_connections_max: usize,
 }
 
 impl Default for Limits {
@@ -186,6 +191,7 @@ impl Default for Limits {
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            client_connections_max: 256,
         }
     }
 }

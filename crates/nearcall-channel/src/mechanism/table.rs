@@ -39,6 +39,7 @@ const KERNEL: Row = Row {
     wake_up: "",
     waits: &[Block, Spin, Poll],
     capabilities: CAPABLE,
+    descriptors: 0,
     probe: always,
     offer: pipe::offer,
     accept: pipe::accept,

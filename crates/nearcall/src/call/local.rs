@@ -4,11 +4,10 @@
 //! leaves it; one-way messages are served in the loop's next round, not at once.
 //! **Not here:** finding the object (`call.rs`).
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::ObjectRef;
+use crate::client::Binding;
 use crate::codec::{self, Body, Message};
 use crate::context::Context;
 use crate::deadline::Deadline;
@@ -21,10 +20,9 @@ use crate::nesting::NestingGuard;
 use crate::options::CallOptions;
 use crate::reactor::LocalOneway;
 use crate::reply_sink::ReplySink;
-use crate::responder::{Responder, TypedReply};
 use crate::status::Status;
 
-impl ObjectRef {
+impl Binding {
     /// Calls the implementation itself.
     #[inline]
     pub(super) fn call_local<R>(
@@ -37,7 +35,7 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
+        self.core.check_metadata(options)?;
         let guard = NestingGuard::enter(deadline)?;
         let context = self.local_context(method, options, deadline, ReplySink::local(None));
         let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
@@ -47,38 +45,6 @@ impl ObjectRef {
             Ok(result) => result,
             Err(_) => Err(Status::panicked()),
         }
-    }
-
-    /// Works like [`call_local`](Self::call_local), for a method that may reply later.
-    pub(super) fn call_local_later<R: Message + 'static>(
-        &self,
-        method: &'static Method,
-        options: &CallOptions,
-        deadline: Deadline,
-        serve: impl FnOnce(&Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let reply = TypedReply::default();
-        let responder = Responder::typed(Rc::clone(&reply), deadline);
-        let has_run = Cell::new(false);
-        let returned = self.call_local(method, options, deadline, |context| {
-            has_run.set(true);
-            serve(context, responder);
-            Ok(())
-        });
-        let mut answer = None;
-        match returned {
-            Ok(()) => {}
-            // The first answer counts: a service may panic after it has answered.
-            Err(status) if has_run.get() && !deadline.has_passed() => {
-                answer = Some(reply.take().unwrap_or(Err(status)));
-            }
-            Err(status) => return Err(status),
-        }
-        self.client.run_until(deadline, || {
-            answer = answer.take().or_else(|| reply.take());
-            answer.is_some()
-        })?;
-        answer.unwrap_or_else(|| Err(Status::not_answered_in_time()))
     }
 
     /// Calls an implementation of this thread that is of another build.
@@ -106,8 +72,8 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
-        let buffers = &self.client.services().buffers;
+        self.core.check_metadata(options)?;
+        let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
         buffers.grow(&mut buffer, body_bytes);
@@ -129,7 +95,7 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<R, Status> {
         if !reply.has_ended() {
-            self.client.run_until(deadline, || reply.has_ended())?;
+            self.core.run_until(deadline, || reply.has_ended())?;
         }
         // A reply was judged when it was given, and may be taken late.
         match reply.take() {
@@ -150,9 +116,9 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }
-        self.client.check_metadata(options)?;
+        self.core.check_metadata(options)?;
         // Only a loop has servers.
-        let Some(reactor) = self.client.reactor() else {
+        let Some(reactor) = self.core.reactor() else {
             return Err(Status::internal("a client without a loop has no object in its thread"));
         };
         reactor.send_local(LocalOneway {
@@ -172,6 +138,6 @@ impl ObjectRef {
         sink: ReplySink<'a>,
     ) -> Context<'a> {
         let metadata = Metadata::new(options.metadata_bytes());
-        Context::new(deadline, metadata, self.interface, method.id, sink)
+        Context::new(deadline, metadata, self.name.interface, method.id, sink)
     }
 }
