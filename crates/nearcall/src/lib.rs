@@ -74,6 +74,8 @@
 
 mod acceptor;
 mod address;
+mod async_call;
+mod async_connection;
 mod borrowed;
 mod buffer_pool;
 mod call;
@@ -102,6 +104,7 @@ mod status;
 mod trust;
 
 pub use address::{Address, BadAddress};
+pub use async_call::{AsyncCall, AsyncObjectRef, AsyncSend};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;

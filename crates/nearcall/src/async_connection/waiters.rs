@@ -131,6 +131,17 @@ impl WakeList {
         self.retired.push(waker);
     }
 
+    /// Adds all of another list.
+    #[inline]
+    pub(crate) fn append(&mut self, other: Self) {
+        let Self { first, more, retired } = other;
+        if let Some(waker) = first {
+            self.wake(waker);
+            self.more.extend(more);
+        }
+        self.retired.extend(retired);
+    }
+
     /// Takes them all.
     #[inline]
     pub(crate) fn take(&mut self) -> Self {
