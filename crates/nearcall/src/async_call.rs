@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nearcall_channel::Loan;
+
 use crate::address::{Address, BadAddress};
 use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
 use crate::codec::Message;
@@ -104,6 +106,24 @@ impl AsyncObjectRef {
         options: Option<&'a CallOptions>,
     ) -> AsyncSend<'a, Q> {
         AsyncSend::new(self, method, request, options)
+    }
+
+    /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectRef::loan`](crate::ObjectRef::loan).
+    pub async fn loan(
+        &self,
+        bytes: usize,
+        options: Option<&CallOptions>,
+    ) -> Result<Loan, Status> {
+        let mut connecting = connecting::Connecting::default();
+        let policy = self.reconnect_policy(options);
+        let c = std::future::poll_fn(|cx| connecting.poll(self.route(), policy, Deadline::NEVER, cx.waker())).await?;
+        c.with(|connection| connection.loan(bytes))
     }
 
     #[inline]

@@ -80,18 +80,10 @@ impl AsyncConnection {
     /// Does one step with the connection, and afterwards what must not be done under its lock.
     #[inline]
     fn locked<T>(&self, step: impl FnOnce(&mut Shared) -> T) -> T {
-        let mut shared = self.lock();
-        let outcome = step(&mut shared);
-        let wakes = shared.connection.host().take_wakes();
-        let due = std::mem::replace(&mut shared.due, Deadline::NEVER);
-        let is_restless = std::mem::take(&mut shared.is_restless);
-        drop(shared);
-        wakes.run();
-        self.driver.note_due(due);
-        if is_restless {
-            self.driver.look_again(self.id);
-        }
-        outcome
+        let mut locked = Locked { of: self, shared: Some(self.lock()) };
+        // A request that panics while it is marshalled ends here, and others go on.
+        let shared = locked.shared.as_mut().map(|shared| &mut **shared);
+        step(shared.expect("it is locked until it is dropped"))
     }
 
     /// As [`locked`](Self::locked), and leaves the connection at rest.
@@ -260,6 +252,28 @@ impl AsyncConnection {
             self.use_and_rest(|shared| shared.connection.handle_timeout());
         }
         self.lock().connection.next_deadline()
+    }
+}
+
+/// A step with a connection.
+struct Locked<'a> {
+    of: &'a AsyncConnection,
+    shared: Option<MutexGuard<'a, Shared>>,
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut shared) = self.shared.take() else { return };
+        let wakes = shared.connection.host().take_wakes();
+        let due = std::mem::replace(&mut shared.due, Deadline::NEVER);
+        let is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
+        drop(shared);
+        wakes.run();
+        self.of.driver.note_due(due);
+        if is_restless {
+            self.of.driver.look_again(self.of.id);
+        }
     }
 }
 

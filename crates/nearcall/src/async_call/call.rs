@@ -7,14 +7,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use nearcall_wire::OutgoingCall;
 
 use super::AsyncObjectRef;
 use super::sending::Sending;
-use crate::async_connection::{AsyncConnection, Started};
+use crate::async_connection::Started;
 use crate::codec::Message;
 use crate::interface::Method;
 use crate::options::CallOptions;
@@ -34,7 +33,7 @@ pub struct AsyncCall<'a, Q, R> {
 
 enum State {
     Sending,
-    Waiting(Arc<AsyncConnection>, OutgoingCall),
+    Waiting(OutgoingCall),
     Ended,
 }
 
@@ -64,15 +63,18 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
                     connection.start_call(places, waker, outgoing, request)
                 }));
                 match sent {
-                    Ok((connection, Started::Waits(call))) => {
-                        this.state = State::Waiting(connection, call);
+                    Ok(Started::Waits(call)) => {
+                        this.state = State::Waiting(call);
                         return Poll::Pending;
                     }
-                    Ok((_, Started::Ended(outcome))) => outcome,
+                    Ok(Started::Ended(outcome)) => outcome,
                     Err(status) => Err(status),
                 }
             }
-            State::Waiting(connection, call) => ready!(connection.poll_call(*call, waker)),
+            State::Waiting(call) => match this.sending.connection() {
+                Some(connection) => ready!(connection.poll_call(*call, waker)),
+                None => Err(polled_after_end()),
+            },
             State::Ended => return Poll::Ready(Err(polled_after_end())),
         };
         this.state = State::Ended;
@@ -82,7 +84,7 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
 
 impl<Q, R> Drop for AsyncCall<'_, Q, R> {
     fn drop(&mut self) {
-        if let State::Waiting(connection, call) = &self.state {
+        if let (State::Waiting(call), Some(connection)) = (&self.state, self.sending.connection()) {
             connection.cancel(*call);
         }
     }
@@ -130,7 +132,7 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
                 connection.send_oneway(places, waker, outgoing, request)
             }));
         this.has_ended = true;
-        Poll::Ready(sent.map(|_| ()))
+        Poll::Ready(sent)
     }
 }
 

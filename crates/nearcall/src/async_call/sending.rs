@@ -63,8 +63,14 @@ impl<'a> Sending<'a> {
         self.object
     }
 
-    /// Sends the request by `send` once there is a connection. Returns what that returns, and the
-    /// connection. To be polled until then, and no more.
+    /// Returns the connection that the request is to leave or has left by.
+    #[inline]
+    pub(crate) fn connection(&self) -> Option<&Arc<AsyncConnection>> {
+        self.connection.as_ref()
+    }
+
+    /// Sends the request by `send` once there is a connection. Returns what that returns. To be
+    /// polled until then, and no more.
     #[inline]
     pub(crate) fn poll<T>(
         &mut self,
@@ -75,7 +81,7 @@ impl<'a> Sending<'a> {
             &Waker,
             &Outgoing<'_>,
         ) -> Poll<Result<T, Status>>,
-    ) -> Poll<Result<(Arc<AsyncConnection>, T), Status>> {
+    ) -> Poll<Result<T, Status>> {
         let deadline = match self.deadline {
             Some(deadline) => deadline,
             None => *self.deadline.insert(self.object.deadline(self.method, self.options)),
@@ -89,12 +95,8 @@ impl<'a> Sending<'a> {
                     self.connection.insert(connection)
                 }
             };
-            let sent = send(connection, &mut self.places, waker, &outgoing);
-            match sent {
-                Poll::Ready(Ok(sent)) => {
-                    let connection = self.connection.take();
-                    return Poll::Ready(connection.map(|it| (it, sent)).ok_or_else(no_connection));
-                }
+            match send(connection, &mut self.places, waker, &outgoing) {
+                Poll::Ready(Ok(sent)) => return Poll::Ready(Ok(sent)),
                 Poll::Ready(Err(status)) => self.may_try_another(status, deadline)?,
                 Poll::Pending => {
                     let waits = self.waits.get_or_insert_default();
@@ -128,16 +130,11 @@ impl<'a> Sending<'a> {
     /// Returns whether to try another connection in the place of one that has ended or drains: the
     /// request was not sent over it. Otherwise `status` stands.
     #[cold]
-    fn may_try_another(
-        &mut self,
-        connection: &Arc<AsyncConnection>,
-        status: Status,
-        deadline: Deadline,
-    ) -> Result<(), Status> {
-        if connection.is_open() {
+    fn may_try_another(&mut self, status: Status, deadline: Deadline) -> Result<(), Status> {
+        let Some(connection) = self.connection.take_if(|connection| !connection.is_open()) else {
             return Err(status);
-        }
-        self.object.route().forget(connection);
+        };
+        self.object.route().forget(&connection);
         let waits = self.waits.get_or_insert_default();
         let policy = self.object.reconnect_policy(self.options);
         match (waits.end, policy) {
