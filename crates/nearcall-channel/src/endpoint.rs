@@ -344,7 +344,7 @@ impl Endpoint {
 
     /// Returns a handle that ends this connection from any thread.
     pub fn hang_up_handle(&self) -> HangUp {
-        HangUp::new(&self.control)
+        HangUp::new(&self.control, self.channel.transport().socket())
     }
 }
 

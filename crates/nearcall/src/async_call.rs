@@ -22,10 +22,10 @@ use crate::status::Status;
 mod call;
 mod connecting;
 mod hunting;
+mod lending;
 mod sending;
 
 pub use self::call::{AsyncCall, AsyncSend};
-pub(crate) use self::sending::Sending;
 
 /// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
 ///
@@ -120,10 +120,15 @@ impl AsyncObjectRef {
         bytes: usize,
         options: Option<&CallOptions>,
     ) -> Result<Loan, Status> {
-        let mut connecting = connecting::Connecting::default();
+        let default = self.object.client.shared().settings.default_deadline;
+        let inherited = inherited_deadline();
+        let deadline = match options {
+            Some(options) => options.deadline_for_loan(default, inherited),
+            None => CallOptions::new().deadline_for_loan(default, inherited),
+        };
         let policy = self.reconnect_policy(options);
-        let c = std::future::poll_fn(|cx| connecting.poll(self.route(), policy, Deadline::NEVER, cx.waker())).await?;
-        c.with(|connection| connection.loan(bytes))
+        let connection = connecting::connection(self.route(), policy, deadline).await?;
+        lending::loan(&connection, bytes, deadline).await
     }
 
     #[inline]

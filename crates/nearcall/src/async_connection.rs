@@ -18,13 +18,14 @@ use nearcall_wire::OutgoingCall;
 
 use crate::borrowed::BorrowedSegments;
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply};
+use crate::connection::{
+    Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode,
+};
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::status::Status;
 
-mod attempt;
 mod driver;
 mod host;
 mod shared;
@@ -131,7 +132,7 @@ impl AsyncConnection {
         let mut plan = None;
         let (begun, mut look) = self.locked(|shared| {
             let attempt = |connection: &Connection<AsyncHost>| {
-                attempt::start_call(connection, outgoing, request)
+                connection.start_call(outgoing, request, SendMode::Try)
             };
             let begun = shared.begin(places, waker, true, attempt);
             let mut look = Look::Over;
@@ -212,7 +213,7 @@ impl AsyncConnection {
     ) -> Poll<Result<(), Status>> {
         self.use_and_rest(|shared| {
             shared.begin(places, waker, false, |connection| {
-                attempt::send_oneway(connection, outgoing, request)
+                connection.send_oneway(outgoing, request, SendMode::Try)
             })
         })
     }
@@ -220,9 +221,7 @@ impl AsyncConnection {
     /// Returns the status of a request that could not be sent in time, which waits no more.
     #[cold]
     pub(crate) fn late(&self, places: &mut Places) -> Status {
-        let status = self.with(|connection| attempt::late(connection, places));
-        self.leave(places);
-        status
+        self.use_and_rest(|shared| shared.late(places))
     }
 
     /// A task does not wait any more to send a request.

@@ -3,7 +3,8 @@
 //! An object of the same thread is called directly: by its own methods where caller and service
 //! are of one build, through bytes where they are not (`call/local.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
-//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`).
+//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
+//! waiting until a request may be sent (`call/backpressure.rs`).
 
 use std::fmt;
 use std::rc::Rc;
@@ -11,21 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::Loan;
-use nearcall_wire::OutgoingCall;
 
 use crate::address::{Address, BadAddress};
-use crate::client::{Binding, Client, ObjectName, ReconnectPolicy, Slot, Target};
-use crate::client::{bind, current_binding, unbind};
+use crate::client::{Binding, Client, ClientCore, ObjectName, ReconnectPolicy, Slot, Target, bind};
+use crate::client::{current_binding, unbind};
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, Outgoing};
+use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::status::Status;
 
+mod backpressure;
 mod local;
 mod pending;
 
@@ -107,35 +108,19 @@ impl ObjectRef {
             }
             Target::Local(dispatcher, _) => {
                 let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                match dispatcher.local().downcast_ref::<S>() {
+                match dispatcher.local::<S>() {
                     Some(service) => {
                         let serve = |context: &Context<'_>| serve(service, context);
                         binding.call_local(method, options, deadline, serve)
                     }
-                    None => binding.call_bytes(&*dispatcher, method, request, options, deadline),
+                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
                 }
             }
         }
     }
 
-    /// Works like [`call`](Self::call); in the short circuit by bytes.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        _serve: impl FnOnce(&S, &Context<'_>, crate::Responder<R>),
-    ) -> Result<R, Status> {
-        struct Nothing;
-        self.call(method, request, options, |_: &Nothing, _| Err(unregistered()))
-    }
-
     /// Calls a method over a connection and waits for its end.
-    #[inline]
+    #[inline(always)]
     fn call_remote<Q: Message, R: Message + Default>(
         &self,
         binding: &Rc<Binding>,
@@ -145,14 +130,12 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<R, Status> {
         let deadline = outgoing.deadline;
+        let mode = binding.core.send_mode(deadline);
         let another;
-        let (binding, connection, call) = match start(binding, connection, outgoing, request) {
+        let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
             Ok(call) => (binding, connection, call),
-            Err(status) => {
-                another =
-                    self.again(binding, status, options, deadline, |binding, connection| {
-                        start(binding, connection, outgoing, request)
-                    })?;
+            Err(why) => {
+                another = self.start_again(binding, why, outgoing, request, options, mode)?;
                 (&another.0, &another.1, another.2)
             }
         };
@@ -164,41 +147,9 @@ impl ObjectRef {
         binding.read_outcome(outcome)
     }
 
-    /// Does what failed, because its connection has ended or drains, over another one: it was not
-    /// started there, so it cannot happen twice. Otherwise `status` stands.
-    #[cold]
-    fn again<T>(
-        &self,
-        binding: &Rc<Binding>,
-        mut status: Status,
-        options: &CallOptions,
-        deadline: Deadline,
-        start: impl Fn(&Binding, &Rc<Connection>) -> Result<T, Status>,
-    ) -> Result<(Rc<Binding>, Rc<Connection>, T), Status> {
-        let policy = self.reconnect_policy(options);
-        let end = match policy {
-            ReconnectPolicy::Wait(span) => Deadline::after(span).min(deadline),
-            // Once.
-            _ => Deadline::NOW,
-        };
-        let mut binding = Rc::clone(binding);
-        loop {
-            match &binding.target {
-                Target::Remote(connection) if !connection.is_open() || connection.is_closed() => {}
-                _ => return Err(status),
-            }
-            binding = self.resolve(policy, deadline)?;
-            let Target::Remote(connection) = &binding.target else { return Err(status) };
-            let connection = Rc::clone(connection);
-            status = match start(&binding, &connection) {
-                Ok(started) => return Ok((binding, connection, started)),
-                Err(status) if end.has_passed() => return Err(status),
-                Err(status) => status,
-            };
-        }
-    }
-
-    /// Starts a call whose end is taken later.
+    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
+    /// flight as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's
+    /// deadline at most.
     ///
     /// # Errors
     ///
@@ -209,34 +160,62 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> PendingCall<R> {
+        let started = self.start_by(method, request, options, ClientCore::send_mode);
+        started.unwrap_or_else(PendingCall::failed)
+    }
+
+    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started: `RESOURCE_EXHAUSTED` where [`start`](Self::start) would wait,
+    /// otherwise as [`call`](Self::call).
+    pub fn try_start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<PendingCall<R>, Status> {
+        self.start_by(method, request, options, |core, _| core.try_mode())
+    }
+
+    fn start_by<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<PendingCall<R>, Status> {
         let deadline = self.deadline(method, options);
-        let started = self.binding(options, deadline).and_then(|binding| match &binding.target {
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                let start = |binding: &Binding, connection: &Rc<Connection>| {
-                    start(binding, connection, &outgoing, request)
-                };
-                let (binding, connection, call) = match start(&binding, connection) {
-                    Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
-                    Err(status) => self.again(&binding, status, options, deadline, start)?,
-                };
+                let mode = mode(&binding.core, deadline);
+                let (binding, connection, call) =
+                    match connection.start_call(&outgoing, request, mode) {
+                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                        Err(why) => {
+                            self.start_again(&binding, why, &outgoing, request, options, mode)?
+                        }
+                    };
                 Ok(PendingCall::remote(binding, connection, call, deadline))
             }
             Target::Local(dispatcher, _) => {
                 let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                let reply = binding.run_bytes(&*dispatcher, method, request, options, deadline)?;
+                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
-        });
-        started.unwrap_or_else(PendingCall::failed)
+        }
     }
 
-    /// Sends a message that is never answered; returns when it is in the channel.
+    /// Sends a message that is never answered; returns when it is in the channel. Waits for room
+    /// until the deadline at most, while the loop, if there is one, goes on serving.
     ///
     /// # Errors
     ///
-    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large, or too
-    /// many wait already), `DEADLINE_EXCEEDED` (no room in time; it may still arrive).
+    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large),
+    /// `DEADLINE_EXCEEDED` (no room in time; in a loop it may still arrive).
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
@@ -249,36 +228,103 @@ impl ObjectRef {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
                 let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                return binding.send_local(dispatcher, method, request, options, deadline);
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                return binding.send_local(oneway, Some(deadline));
             }
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let send = |binding: &Binding, connection: &Rc<Connection>| {
-            connection.send_oneway(&outgoing, request, binding.core.send_deadline(deadline))
-        };
+        let mode = binding.core.send_mode(deadline);
         let another;
-        let (binding, connection) = match send(&binding, connection) {
+        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
             Ok(()) => (&binding, connection),
-            Err(status) => {
-                another = self.again(&binding, status, options, deadline, send)?;
+            Err(why) => {
+                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
                 (&another.0, &another.1)
             }
         };
         binding.core.wait_for_room(connection, deadline)
     }
 
+    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now.
+    ///
+    /// Without a loop a message longer than the room of the channel
+    /// ([`Limits::room_bytes`](crate::Limits)) finds none: [`send`](Self::send) it.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `RESOURCE_EXHAUSTED` where [`send`](Self::send) would wait,
+    /// otherwise as there.
+    pub fn try_send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let mode = binding.core.try_mode();
+                match connection.send_oneway(&outgoing, request, mode) {
+                    Ok(()) => Ok(()),
+                    Err(why) => {
+                        self.send_again(&binding, why, &outgoing, request, options, mode).map(drop)
+                    }
+                }
+            }
+            Target::Local(dispatcher, _) => {
+                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                binding.send_local(oneway, None)
+            }
+        }
+    }
+
     /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
     /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
     /// connection.
+    ///
+    /// While the server keeps all that may be lent, it waits until something comes back: until the
+    /// deadline of the handler that runs now, and without end if there is none
+    /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or all that may be lent is in loans that
+    /// live in this process, which a wait would not end. `DEADLINE_EXCEEDED`: the server gave
+    /// nothing back in time. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.loan_with(bytes, &CallOptions::new())
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, and waits for it until the deadline of the
+    /// options at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`loan`](Self::loan).
+    pub fn loan_with(&self, bytes: usize, options: &CallOptions) -> Result<Loan, Status> {
+        let default = self.object.default_deadline;
+        let deadline = options.deadline_for_loan(default, inherited_deadline());
+        self.loan_until(bytes, options, deadline)
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, if there is any now.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
     /// of what it was lent before. `UNAVAILABLE`: there is no server.
-    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+    pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
         let options = CallOptions::new();
         match &self.binding(&options, inherited_deadline())?.target {
-            Target::Remote(connection) => connection.loan(bytes),
+            Target::Remote(connection) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
             Target::Local(..) => Ok(Loan::plain(bytes)),
         }
     }
@@ -308,7 +354,7 @@ impl ObjectRef {
         let core = client.core()?;
         let target = {
             let registry = &core.services().registry;
-            let local = |dispatcher: Rc<dyn Dispatcher>| {
+            let local = |dispatcher: Rc<Registered>| {
                 Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
             };
             let short_circuits = client.shared().short_circuits();
@@ -344,17 +390,6 @@ impl ObjectRef {
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
-}
-
-/// Starts a call over a connection.
-#[inline]
-fn start<Q: Message>(
-    binding: &Binding,
-    connection: &Rc<Connection>,
-    outgoing: &Outgoing<'_>,
-    request: &Q,
-) -> Result<OutgoingCall, Status> {
-    connection.start_call(outgoing, request, binding.core.send_deadline(outgoing.deadline))
 }
 
 /// Returns the status of a call to an object that has just gone.

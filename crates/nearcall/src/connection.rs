@@ -9,9 +9,8 @@
 //! (`dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
-use std::task::Waker;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
@@ -36,7 +35,9 @@ mod outbound;
 mod outbox;
 mod readiness;
 mod receiving;
+mod send_mode;
 mod sending;
+mod watched_calls;
 
 pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
@@ -44,13 +45,16 @@ use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
+pub(crate) use self::lending::LoanPauses;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
+pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
+use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +101,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
     lending: Lending,
+    watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// The readiness of the connection in its loop.
@@ -113,6 +118,8 @@ struct Inner {
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
     outbox: Outbox,
+    /// Outcomes that were not taken yet of calls that lost their places to newer ones.
+    results: HashMap<OutgoingCall, Outcome>,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
     /// The mechanism takes a small message whole, or not at all.
@@ -132,6 +139,13 @@ impl Connection {
             let host = LoopHost::new(activity.map(Rc::clone), Weak::clone(this));
             Self::with_host(endpoint, setup, Rc::clone(buffers), host)
         })
+    }
+}
+
+impl Connection {
+    /// Returns what it reports to its loop; none without a loop.
+    pub(crate) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.host.activity()
     }
 }
 
@@ -163,6 +177,7 @@ impl<H: Host> Connection<H> {
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox: Outbox::default(),
+                results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
             }),
@@ -181,6 +196,7 @@ impl<H: Host> Connection<H> {
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             lending: Lending::new(lender),
+            watched_calls: WatchedCalls::default(),
             is_trusted,
             readiness: Readiness::default(),
         }
@@ -201,6 +217,15 @@ impl<H: Host> Connection<H> {
     #[inline]
     pub(crate) fn is_greeting(&self) -> bool {
         !self.is_closed() && self.peer_instance.get().is_none()
+    }
+
+    /// Returns whether no call is under way, in either direction, and nothing waits to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        let counts = self.inner.borrow().protocol.counts();
+        counts.incoming_open == 0
+            && counts.outgoing_open == 0
+            && !self.has_inbound()
+            && !self.has_pending_writes()
     }
 
     /// Returns the peer's process, as the peer claims.
@@ -328,9 +353,13 @@ impl<H: Host> Connection<H> {
                 ProtocolEvent::Cancelled {
                     call,
                     reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
-                } => self.notify_violation(call.id(), &error),
+                } => {
+                    self.notify_violation(call.id(), &error);
+                    self.note_cancelled(call);
+                }
+                ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
-                _ => {} // Services ask by themselves whether they are cancelled.
+                _ => {}
             }
         }
     }
@@ -354,78 +383,6 @@ impl<H: Host> Connection<H> {
             "no answer from {} in time; the method may have run",
             self.name
         ))
-    }
-
-    /// Notes the outcome of a call of this end, and wakes the task that awaits it.
-    fn complete(&self, call: OutgoingCall, outcome: Outcome) {
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(state) => std::mem::replace(state, CallState::Done(outcome)),
-            None => CallState::Done(outcome),
-        };
-        drop(inner);
-        match before {
-            CallState::Waiting(Some(waker)) => self.host.wake(waker),
-            CallState::Waiting(None) => {}
-            CallState::Done(outcome) => self.discard(outcome),
-        }
-    }
-
-    /// Takes back the buffer of a reply that is not read.
-    fn discard(&self, outcome: Outcome) {
-        if let Ok(reply) = outcome {
-            self.buffers.give(reply.buffer);
-        }
-    }
-
-    /// Returns whether the call has ended.
-    #[inline]
-    pub(crate) fn has_ended(&self, call: OutgoingCall) -> bool {
-        matches!(self.inner.borrow().protocol.value(call), Some(CallState::Done(_)))
-    }
-
-    /// Takes the outcome of a call and releases it, if it has ended.
-    #[inline]
-    pub(crate) fn take_outcome(&self, call: OutgoingCall) -> Option<Outcome> {
-        let protocol = &mut self.inner.borrow_mut().protocol;
-        if !matches!(protocol.value(call), Some(CallState::Done(_))) {
-            return None;
-        }
-        match protocol.release(call) {
-            Some(CallState::Done(outcome)) => Some(outcome),
-            _ => None,
-        }
-    }
-
-    /// Registers the waker of the task that awaits the end of a call.
-    pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(CallState::Waiting(Some(known))) if known.will_wake(waker) => return,
-            Some(CallState::Waiting(slot)) => slot.replace(waker.clone()),
-            _ => None,
-        };
-        drop(inner);
-        if let Some(waker) = before {
-            self.host.retire(waker);
-        }
-    }
-
-    /// Gives a call up: informs the peer, and drops the outcome if it has come.
-    pub(crate) fn cancel(&self, call: OutgoingCall) {
-        let mut inner = self.inner.borrow_mut();
-        let cancelled = inner.protocol.cancel(call);
-        let released = if cancelled.is_err() { inner.protocol.release(call) } else { None };
-        drop(inner);
-        if let Some(CallState::Done(outcome)) = released {
-            self.discard(outcome);
-        }
-        if let Ok(state) = cancelled {
-            if let CallState::Waiting(Some(waker)) = state {
-                self.host.retire(waker);
-            }
-            self.send_control(Deadline::NOW);
-        }
     }
 
     /// Returns what drives the connection.

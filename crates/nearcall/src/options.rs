@@ -114,6 +114,16 @@ impl CallOptions {
         self.reconnect.unwrap_or(default)
     }
 
+    /// Returns until when a loan may be waited for: by these options, the client or the handler
+    /// that asks.
+    pub(crate) fn deadline_for_loan(
+        &self,
+        default: Option<Duration>,
+        inherited: Deadline,
+    ) -> Deadline {
+        self.deadline_or(default).min(inherited)
+    }
+
     /// Returns when the call of `method` ends: by these options, the method, the client or the
     /// handler that makes it. Reads the clock only for a span of time.
     #[inline]
@@ -123,12 +133,18 @@ impl CallOptions {
         default: Option<Duration>,
         inherited: Deadline,
     ) -> Deadline {
+        self.deadline_or(method.deadline.or(default)).min(inherited)
+    }
+
+    /// Returns the deadline of these options, or the default that belongs to their place.
+    #[inline(always)]
+    fn deadline_or(&self, default: Option<Duration>) -> Deadline {
         let timeout = match self.limit {
-            Limit::Method => method.deadline.or(default),
+            Limit::Method => default,
             Limit::None => None,
             Limit::After(timeout) => Some(timeout),
-            Limit::At(deadline) => return deadline.min(inherited),
+            Limit::At(deadline) => return deadline,
         };
-        timeout.map_or(Deadline::NEVER, Deadline::after).min(inherited)
+        timeout.map_or(Deadline::NEVER, Deadline::after)
     }
 }

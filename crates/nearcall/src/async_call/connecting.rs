@@ -4,6 +4,7 @@
 //! **Invariants:** it ends by its deadline, whatever the attempt does.
 //! **Not here:** the attempt (`client/async_routes.rs`).
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -94,6 +95,37 @@ impl Connecting {
         self.pause = (self.pause * 2).min(HUNT_PAUSE_MAX);
         Some(next)
     }
+}
+
+/// Returns a connection that takes calls, once there is one.
+pub(super) async fn connection(
+    route: &Arc<AsyncRoute>,
+    policy: ReconnectPolicy,
+    deadline: Deadline,
+) -> Result<Arc<AsyncConnection>, Status> {
+    let mut connecting = Connecting::default();
+    loop {
+        let connected =
+            poll_fn(|context| connecting.poll(route, policy, deadline, context.waker()));
+        let connection = connected.await?;
+        if connection.is_open() {
+            return Ok(connection);
+        }
+        // It has ended since it was used last.
+        route.forget(&connection);
+        connecting.restart();
+    }
+}
+
+/// Waits until `moment`.
+pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
+    let mut timer = Timer::new()?;
+    poll_fn(|context| match timer.poll(moment, context.waker()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+    Ok(())
 }
 
 /// Returns the timer of a task, made when it is first needed.

@@ -2,10 +2,9 @@
 //!
 //! **Not here:** one attempt to connect (`client/async_routes.rs`).
 
-use std::future::poll_fn;
 use std::time::Duration;
 
-use super::connecting::Connecting;
+use super::connecting;
 use crate::address::{Address, BadAddress};
 use crate::client::{Client, ReconnectPolicy};
 use crate::deadline::Deadline;
@@ -23,17 +22,6 @@ impl Client {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let route = self.async_route(&address);
         let (policy, deadline) = (ReconnectPolicy::Wait(timeout), Deadline::after(timeout));
-        let mut connecting = Connecting::default();
-        loop {
-            let connected =
-                poll_fn(|context| connecting.poll(&route, policy, deadline, context.waker()));
-            let connection = connected.await?;
-            if connection.is_open() {
-                return Ok(());
-            }
-            // It ended since it was used last.
-            route.forget(&connection);
-            connecting.restart();
-        }
+        connecting::connection(&route, policy, deadline).await.map(drop)
     }
 }

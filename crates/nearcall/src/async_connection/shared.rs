@@ -13,11 +13,10 @@ use nearcall_channel::{Endpoint, Interest, SpinOptions, SpinPlan, Spinner, WaitP
 use nearcall_os::{cpu, poll};
 use nearcall_wire::{IncomingCall, OutgoingCall};
 
-use super::attempt::{Need, NotSent};
 use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
 use super::waiters::{Ticket, WakeList, Waiters};
-use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf};
+use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
 use crate::status::Status;
@@ -121,7 +120,13 @@ impl Shared {
                 return Poll::Pending;
             }
         }
-        match attempt(connection) {
+        let mut sent = attempt(connection);
+        if let Err(NotSent { need: Some(Need::CallSlot), .. }) = sent
+            && connection.make_call_slot()
+        {
+            sent = attempt(connection);
+        }
+        match sent {
             Ok(sent) => {
                 if places.slot.take().is_some() {
                     slots.use_grant();
@@ -160,6 +165,16 @@ impl Shared {
             self.connection.host().with_wakes(|wakes| self.slots.leave(ticket, wakes));
         }
         self.leave_room(places);
+    }
+
+    /// Returns the status of a request that could not be sent in time, which waits no more.
+    pub(super) fn late(&mut self, places: &mut Places) -> Status {
+        let status = match places {
+            Places { slot: Some(_), room: None } => self.connection.no_call_slot_in_time(),
+            _ => self.connection.no_room_in_time(),
+        };
+        self.leave(places);
+        status
     }
 
     fn leave_room(&mut self, places: &mut Places) {

@@ -168,13 +168,8 @@ impl<R: Message + Default> Future for PendingCall<R> {
         }
         match &self.state {
             State::Remote(_, connection, call) => connection.set_waker(*call, context.waker()),
-            State::Local(used, reply) => {
-                if reply.set_waker(context.waker())
-                    && let Some(reactor) = used.binding().core.reactor()
-                {
-                    reactor.wake_at(self.deadline, reply);
-                }
-            }
+            // The loop wakes it at its deadline.
+            State::Local(_, reply) => reply.set_waker(context.waker()),
             State::Failed(_) | State::Taken => {}
         }
         Poll::Pending

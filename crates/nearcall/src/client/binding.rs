@@ -11,7 +11,7 @@ use super::core::ClientCore;
 use crate::address::Address;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outcome, Reply};
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::status::Status;
@@ -86,7 +86,7 @@ pub(crate) struct Binding {
 pub(crate) enum Target {
     Remote(Rc<Connection>),
     /// In this thread, unless what it serves has changed since this epoch.
-    Local(Weak<dyn Dispatcher>, u64),
+    Local(Weak<Registered>, u64),
 }
 
 impl Binding {

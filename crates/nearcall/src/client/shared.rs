@@ -179,7 +179,10 @@ impl ClientShared {
         let accounts = self.accounts();
         let opened = accounts.open.iter().filter_map(|account| {
             let info = account.opened.as_ref()?.info.clone();
-            Some((account.number, ConnectionInfo { thread: account.thread.clone(), ..info }))
+            let thread = account.thread.clone();
+            let (slots_lent, slots_borrowed) = (None, None);
+            let info = ConnectionInfo { thread, slots_lent, slots_borrowed, ..info };
+            Some((account.number, info))
         });
         opened.collect()
     }

@@ -79,7 +79,7 @@ impl Echo for Service {
     /// Answers those that wait, the first one first.
     fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
         for (number, responder) in self.held.take() {
-            responder.reply(&Words { number, ..Words::default() });
+            responder.finish(Ok(Words { number, ..Words::default() }));
         }
         self.count_held();
         Ok(())

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod async_client;
+mod backpressure;
 mod bad_input;
 mod busy;
 mod calls;
@@ -12,9 +13,13 @@ mod mechanisms;
 mod observed;
 mod review;
 mod scale;
+mod server_signals;
+mod server_threads;
+mod services;
 mod short_circuit;
 mod stage;
 mod support;
+mod threads;
 mod two_processes;
 mod zero_copy;
 

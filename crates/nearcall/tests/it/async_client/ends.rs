@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, join3};
 use nearcall::{CallOptions, Client, Code, Limits, Mechanism, ReconnectPolicy};
 use nearcall_os::clock;
 
@@ -25,14 +25,12 @@ fn a_call_ends_at_its_deadline() {
         let options = CallOptions::new().deadline(TIMEOUT);
         let request = words(1);
         let start = clock::now();
-        let ended = block_on(async {
-            futures_util::join!(
-                by_client.later(&request),
-                echo.later_with(&request, &options),
-                // By its interface, after 20 ms.
-                echo.quick(&request),
-            )
-        });
+        let ended = block_on(join3(
+            by_client.later(&request),
+            echo.later_with(&request, &options),
+            // By its interface, after 20 ms.
+            echo.quick(&request),
+        ));
         assert!(start.elapsed() >= TIMEOUT);
         for ended in [ended.0, ended.1, ended.2] {
             let late = ended.unwrap_err();
@@ -157,7 +155,7 @@ fn a_hunt_waits_for_its_server_and_no_longer() {
     assert_eq!(bad.code(), Code::InvalidArgument, "{bad}");
     let mut hunt = Box::pin(client.hunt_async(&address, PATIENCE));
     assert!(poll_once(hunt.as_mut()).is_pending());
-    let served = Served::at(address, Limits::default());
+    let served = Served::at(address.clone(), Limits::default());
     block_on(hunt).unwrap();
     assert_eq!(client.connections().len(), 1);
     drop(served);

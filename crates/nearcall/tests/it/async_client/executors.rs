@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join3;
 use nearcall::{AsyncCall, AsyncObjectRef, AsyncSend, CallOptions, Client, Code};
 
 use super::{Books, PATIENCE, Served, block_on, words};
@@ -17,8 +18,8 @@ async fn exercise(client: Client, address: String) {
     let long = Words { number: 1, data: vec![7; 1 << 20].into() };
     assert_eq!(echo.say(&long).await.unwrap(), long);
     let (first, second, third) = (words(1), words(2), Words { data: vec![3; 500].into(), number: 3 });
-    let calls = (echo.say(&first), echo.say(&second), echo.say(&third));
-    let (a, b, c) = futures_util::join!(calls.0, calls.1, calls.2);
+    let calls = join3(echo.say(&first), echo.say(&second), echo.say(&third));
+    let (a, b, c) = calls.await;
     assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (first, second, third));
     let options = CallOptions::new().deadline(Duration::from_millis(20));
     let late = echo.later_with(&words(0), &options).await.unwrap_err();

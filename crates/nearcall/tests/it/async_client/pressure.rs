@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
@@ -53,7 +53,7 @@ fn ten_thousand_calls_are_in_flight_at_once() {
         }
         other.fail(&Failure::default()).await.unwrap();
     };
-    let (ended, ()) = block_on(async { futures_util::join!(calls, answer) });
+    let (ended, ()) = block_on(join(calls, answer));
     for (number, ended) in ended.into_iter().enumerate() {
         assert_eq!(ended.unwrap().number, number as u64);
     }
