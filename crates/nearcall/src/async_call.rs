@@ -67,7 +67,8 @@ impl AsyncObjectRef {
         let address: Address = address.parse()?;
         let route = client.async_route(&address);
         let name = ObjectName { interface, address };
-        let object = Object { number: object_id(&name.object()), name, route, client: client.clone() };
+        let object =
+            Object { number: object_id(&name.object()), name, route, client: client.clone() };
         Ok(Self { object: Arc::new(object) })
     }
 
@@ -115,11 +116,7 @@ impl AsyncObjectRef {
     /// # Errors
     ///
     /// As [`ObjectRef::loan`](crate::ObjectRef::loan).
-    pub async fn loan(
-        &self,
-        bytes: usize,
-        options: Option<&CallOptions>,
-    ) -> Result<Loan, Status> {
+    pub async fn loan(&self, bytes: usize, options: Option<&CallOptions>) -> Result<Loan, Status> {
         let default = self.object.client.shared().settings.default_deadline;
         let inherited = inherited_deadline();
         let deadline = match options {

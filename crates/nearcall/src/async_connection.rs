@@ -18,9 +18,7 @@ use nearcall_wire::OutgoingCall;
 
 use crate::borrowed::BorrowedSegments;
 use crate::codec::{self, Body, Message};
-use crate::connection::{
-    Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode,
-};
+use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;

@@ -28,8 +28,8 @@ mod shared;
 mod thread;
 mod waiting;
 
-pub(crate) use self::async_routes::{AsyncRoute, Connected, Opening};
 use self::async_routes::AsyncRoutes;
+pub(crate) use self::async_routes::{AsyncRoute, Connected, Opening};
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
 pub(crate) use self::connecting::may_change;

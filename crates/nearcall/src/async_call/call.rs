@@ -59,9 +59,10 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
-                let sent = ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
-                    connection.start_call(places, waker, outgoing, request)
-                }));
+                let sent =
+                    ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
+                        connection.start_call(places, waker, outgoing, request)
+                    }));
                 match sent {
                     Ok(Started::Waits(call)) => {
                         this.state = State::Waiting(call);

@@ -69,6 +69,9 @@ impl Connecting {
                     if !timer(&mut self.timer)?.poll(next.min(deadline), waker) {
                         return Poll::Pending;
                     }
+                    if self.end == Some(deadline) && deadline <= next {
+                        return Poll::Ready(Err(status.clone()));
+                    }
                     if deadline <= next {
                         return Poll::Ready(Err(late(route, status.message())));
                     }
@@ -103,7 +106,25 @@ pub(super) async fn connection(
     policy: ReconnectPolicy,
     deadline: Deadline,
 ) -> Result<Arc<AsyncConnection>, Status> {
-    let mut connecting = Connecting::default();
+    connect(Connecting::default(), route, policy, deadline).await
+}
+
+/// Returns a connection that takes calls, once a server listens.
+pub(super) async fn hunt(
+    route: &Arc<AsyncRoute>,
+    timeout: Duration,
+) -> Result<Arc<AsyncConnection>, Status> {
+    let deadline = Deadline::after(timeout);
+    let connecting = Connecting { end: Some(deadline), ..Connecting::default() };
+    connect(connecting, route, ReconnectPolicy::Wait(timeout), deadline).await
+}
+
+async fn connect(
+    mut connecting: Connecting,
+    route: &Arc<AsyncRoute>,
+    policy: ReconnectPolicy,
+    deadline: Deadline,
+) -> Result<Arc<AsyncConnection>, Status> {
     loop {
         let connected =
             poll_fn(|context| connecting.poll(route, policy, deadline, context.waker()));

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::connecting;
 use crate::address::{Address, BadAddress};
-use crate::client::{Client, ReconnectPolicy};
-use crate::deadline::Deadline;
+use crate::client::Client;
 use crate::status::Status;
 
 impl Client {
@@ -21,7 +20,6 @@ impl Client {
     pub async fn hunt_async(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let route = self.async_route(&address);
-        let (policy, deadline) = (ReconnectPolicy::Wait(timeout), Deadline::after(timeout));
-        connecting::connection(&route, policy, deadline).await.map(drop)
+        connecting::hunt(&route, timeout).await.map(drop)
     }
 }

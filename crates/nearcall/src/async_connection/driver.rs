@@ -148,7 +148,12 @@ impl DriverHandle {
 
     /// Returns whether `due` has passed; if not, `waker` is woken then. `timer` is the place of one
     /// task, until [`Timer`] is dropped.
-    fn poll_timer(&self, timer: &mut Option<(Deadline, u64)>, due: Deadline, waker: &Waker) -> bool {
+    fn poll_timer(
+        &self,
+        timer: &mut Option<(Deadline, u64)>,
+        due: Deadline,
+        waker: &Waker,
+    ) -> bool {
         if due.has_passed() {
             self.clear_timer(timer);
             return true;

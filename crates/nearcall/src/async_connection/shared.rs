@@ -15,7 +15,7 @@ use nearcall_wire::{IncomingCall, OutgoingCall};
 
 use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
-use super::waiters::{Ticket, WakeList, Waiters};
+use super::waiters::{Ticket, Waiters, WakeList};
 use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};

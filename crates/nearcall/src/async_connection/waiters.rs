@@ -199,7 +199,8 @@ mod tests {
             assert!(waiters.grant(&mut wakes));
             assert!(waiters.poll(*ticket, &tasks[index].1, &mut wakes));
             wakes.take().run();
-            let woken: Vec<_> = tasks.iter().map(|(count, _)| count.0.load(Ordering::Relaxed)).collect();
+            let woken: Vec<_> =
+                tasks.iter().map(|(count, _)| count.0.load(Ordering::Relaxed)).collect();
             assert_eq!(woken.iter().sum::<usize>(), index + 1);
             assert_eq!(woken[index], 1);
             waiters.use_grant();
@@ -296,17 +297,15 @@ mod tests {
                         free += 1;
                     }
                     4 => {
-                        let granted = known
-                            .iter()
-                            .find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
+                        let granted =
+                            known.iter().find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
                         if let Some(ticket) = granted {
                             waiters.give_back(*ticket, Waker::noop());
                         }
                     }
                     _ => {
-                        let granted = known
-                            .iter()
-                            .find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
+                        let granted =
+                            known.iter().find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
                         if let Some(ticket) = granted {
                             waiters.use_grant();
                             tasks.remove(ticket);

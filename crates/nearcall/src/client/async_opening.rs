@@ -44,8 +44,7 @@ pub(super) fn open(
         trust: route.trust,
         serves: None,
     };
-    let connection =
-        Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
+    let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
     AsyncConnection::new(connection, driver, account).map_err(|error| {

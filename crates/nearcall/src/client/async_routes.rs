@@ -125,10 +125,7 @@ impl AsyncRoute {
     /// `UNAVAILABLE`: it has ended, and `policy` is to leave it at that. `RESOURCE_EXHAUSTED`: there
     /// is no room for a thread.
     #[inline]
-    pub(crate) fn connect(
-        self: &Arc<Self>,
-        policy: ReconnectPolicy,
-    ) -> Result<Connected, Status> {
+    pub(crate) fn connect(self: &Arc<Self>, policy: ReconnectPolicy) -> Result<Connected, Status> {
         let mut state = lock(&self.state);
         if let State::Open(connection) = &*state {
             return Ok(Connected::Open(Arc::clone(connection)));
@@ -157,7 +154,10 @@ impl AsyncRoute {
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
         let spawned = thread.spawn(move || route.run(&this));
         spawned.map_err(|error| {
-            Status::resource_exhausted(format!("no thread to connect to {}: {error}", self.route.at))
+            Status::resource_exhausted(format!(
+                "no thread to connect to {}: {error}",
+                self.route.at
+            ))
         })?;
         *state = State::Opening(Arc::clone(&attempt));
         Ok(Opening { attempt, number: None })

@@ -4,8 +4,8 @@
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 struct Books {
     /// Calls of `say`, in their order.
-    said: std::sync::Mutex<Vec<u64>>,
+    said: Mutex<Vec<u64>>,
     /// Calls of `later`.
     begun: AtomicU64,
     /// Those of them that were cancelled.
@@ -36,11 +36,21 @@ struct Books {
     held: AtomicU64,
     notes: AtomicU64,
     notes_sum: AtomicU64,
+    /// Whether `work` may go on that waits for it.
+    is_blocked: AtomicBool,
+    gate: Mutex<bool>,
+    opened: Condvar,
 }
 
 impl Books {
     fn get(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::SeqCst)
+    }
+
+    /// Lets `work` go on.
+    fn open_gate(&self) {
+        *self.gate.lock().unwrap() = true;
+        self.opened.notify_all();
     }
 }
 
@@ -111,7 +121,14 @@ impl Echo for Service {
         })
     }
 
+    /// Works until it is cancelled, or for so many milliseconds; for none: until the gate opens,
+    /// while the server does nothing else.
     fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        if request.ms == 0 {
+            self.books.is_blocked.store(true, Ordering::SeqCst);
+            let gate = self.books.gate.lock().unwrap();
+            drop(self.books.opened.wait_while(gate, |is_open| !*is_open).unwrap());
+        }
         let start = nearcall_os::clock::now();
         while start.elapsed().as_millis() < u128::from(request.ms) {
             if context.is_cancelled() {

@@ -31,8 +31,7 @@ fn poll_times<T>(future: &mut (impl Future<Output = T> + Unpin), polls: u64) -> 
             return true;
         }
         let start = nearcall_os::clock::now();
-        while woken.0.load(Ordering::SeqCst) == before
-            && start.elapsed() < Duration::from_millis(5)
+        while woken.0.load(Ordering::SeqCst) == before && start.elapsed() < Duration::from_millis(5)
         {
             std::thread::yield_now();
         }

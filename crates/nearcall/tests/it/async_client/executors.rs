@@ -17,7 +17,8 @@ async fn exercise(client: Client, address: String) {
     }
     let long = Words { number: 1, data: vec![7; 1 << 20].into() };
     assert_eq!(echo.say(&long).await.unwrap(), long);
-    let (first, second, third) = (words(1), words(2), Words { data: vec![3; 500].into(), number: 3 });
+    let (first, second, third) =
+        (words(1), words(2), Words { data: vec![3; 500].into(), number: 3 });
     let calls = join3(echo.say(&first), echo.say(&second), echo.say(&third));
     let (a, b, c) = calls.await;
     assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (first, second, third));

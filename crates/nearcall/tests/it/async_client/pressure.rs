@@ -1,6 +1,7 @@
 //! More than there is room for: calls in flight, messages in the channel.
 
-use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -94,51 +95,70 @@ fn messages_without_an_answer_wait_for_room() {
         let client = Client::new();
         let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
         block_on(echo.nothing(&())).unwrap();
-        // It reads nothing meanwhile.
-        let blocker = EchoCaller::new(&client, &served.address).unwrap();
-        std::thread::scope(|scope| {
-            let busy = scope.spawn(move || blocker.work(&Span { ms: 300 }).map(drop));
-            let send = |number| {
-                let echo = &echo;
-                let note = Words { number, data: vec![1; 20_000].into() };
-                async move { echo.note(&note).await.unwrap() }
-            };
-            block_on(join_all((0..NOTES).map(send)));
-            block_on(echo.nothing(&())).unwrap();
-            busy.join().unwrap().unwrap();
-        });
+        let blocked = block(&served);
+        let notes: Vec<_> =
+            (0..NOTES).map(|number| Words { number, data: vec![1; 20_000].into() }).collect();
+        let mut sends: Vec<_> = notes.iter().map(|note| Box::pin(echo.note(note))).collect();
+        sends.retain_mut(|send| poll_once(send.as_mut()).is_pending());
+        let waiting = sends;
+        assert!(waiting.len() > 100, "{via}: {} wait", waiting.len());
+        served.books.open_gate();
+        for sent in block_on(join_all(waiting)) {
+            sent.unwrap();
+        }
+        block_on(echo.nothing(&())).unwrap();
+        blocked.join().unwrap();
         assert_eq!(Books::get(&served.books.notes), NOTES, "{via}");
         assert_eq!(Books::get(&served.books.notes_sum), NOTES * (NOTES - 1) / 2, "{via}");
     }
 }
 
+/// Has the server do nothing until its gate opens.
+fn block(served: &Served) -> JoinHandle<()> {
+    let address = served.address.clone();
+    let thread = std::thread::spawn(move || {
+        let blocker = EchoCaller::new(&Client::new(), &address).unwrap();
+        blocker.work(&Span { ms: 0 }).unwrap();
+    });
+    while !served.books.is_blocked.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    thread
+}
+
 #[test]
 fn a_message_that_finds_no_room_in_time_was_not_sent() {
-    for via in ["", "?via=unix-stream"] {
+    for via in ["", "?via=unix-stream", "?via=pipe"] {
         let served = Served::start();
         let client = Client::new();
         let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let request = words(1);
+        let mut call = Box::pin(echo.later(&request));
         block_on(echo.nothing(&())).unwrap();
+        assert!(poll_once(call.as_mut()).is_pending());
+        let blocked = block(&served);
         let note = Words { number: 1, data: vec![1; 20_000].into() };
-        let work = Span { ms: 60_000 };
-        let mut work = Box::pin(echo.work(&work));
-        assert!(poll_once(work.as_mut()).is_pending());
+        let options = CallOptions::new().deadline(Duration::from_millis(20));
         let mut sent = 0;
         let late = loop {
-            let options = CallOptions::new().deadline(Duration::from_millis(20));
             match block_on(echo.note_with(&note, &options)) {
                 Ok(()) => sent += 1,
                 Err(late) => break late,
             }
         };
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        let late = block_on(echo.say_with(&note, &options)).unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         let mut dropped = Box::pin(echo.note(&note));
         assert!(poll_once(dropped.as_mut()).is_pending());
         drop(dropped);
-        // The work is cancelled although there was no room for the news.
-        drop(work);
-        block_on(pin!(echo.nothing(&()))).unwrap();
+        // The server hears of it although there was no room for the news.
+        drop(call);
+        served.books.open_gate();
+        block_on(echo.nothing(&())).unwrap();
+        blocked.join().unwrap();
         assert_eq!(Books::get(&served.books.notes), sent, "{via}");
         assert_eq!(Books::get(&served.books.cancelled), 1, "{via}");
+        assert!(served.books.said.lock().unwrap().is_empty());
     }
 }
