@@ -46,7 +46,7 @@ impl<'a> ReplySink<'a> {
     #[inline]
     pub(crate) fn reply(self, result: &impl Message) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.reply(call, result),
+            Sink::Connection(connection, Some(call)) => connection.reply(call, &[], result),
             Sink::Local(Some(reply)) => reply.end(Ok(result.encode_to_vec())),
             Sink::Connection(_, None) | Sink::Local(None) => {}
         }
@@ -126,7 +126,7 @@ impl DetachedSink {
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
         match &self.0 {
             Detached::Connection(connection, call) => match (connection.upgrade(), answer) {
-                (Some(connection), Ok(result)) => connection.reply(*call, result),
+                (Some(connection), Ok(result)) => connection.reply(*call, &[], result),
                 (Some(connection), Err(status)) => connection.fail(*call, status),
                 (None, _) => {}
             },
