@@ -343,6 +343,19 @@ impl ObservedCall {
         self.report(status, reply_bytes);
     }
 
+    /// Reports that the caller does not wait any more, or has dropped the call.
+    pub(crate) fn end_given_up(mut self) {
+        self.report_given_up();
+    }
+
+    fn report_given_up(&mut self) {
+        let status = match self.head.deadline.has_passed() {
+            true => Status::deadline_exceeded("time was up before there was an answer"),
+            false => Status::cancelled("the call was given up"),
+        };
+        self.report(Some(&status), 0);
+    }
+
     fn report(&mut self, status: Option<&Status>, reply_bytes: usize) {
         let Self { side, head, .. } = *self;
         let duration = clock::now().saturating_duration_since(self.since);
@@ -358,12 +371,12 @@ impl ObservedCall {
 
 impl Drop for ObservedCall {
     fn drop(&mut self) {
-        if !self.kept.is_empty() {
-            let status = match std::thread::panicking() {
-                true => Status::panicked(),
-                false => Status::cancelled("the call was given up"),
-            };
-            self.report(Some(&status), 0);
+        if self.kept.is_empty() {
+            return;
+        }
+        match std::thread::panicking() {
+            true => self.report(Some(&Status::panicked()), 0),
+            false => self.report_given_up(),
         }
     }
 }

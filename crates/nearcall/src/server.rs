@@ -16,10 +16,13 @@ use nearcall_channel::Listener;
 use crate::acceptor::{Acceptor, Census};
 use crate::address::{Address, At};
 use crate::connection_info::ConnectionInfo;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
+use crate::intercepted::{Intercepted, SharedChain};
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
-use crate::reactor::{ListenerEntry, ListenerId, Mailbox, Reactor};
+use crate::mailbox::Mailbox;
+use crate::reactor::{ListenerEntry, ListenerId, Reactor};
 use crate::registry::{ObjectTable, Taken, new_instance};
 
 mod builder;
@@ -72,6 +75,7 @@ struct ServerCore {
     acceptor: Rc<Acceptor>,
     limits: Limits,
     listeners: RefCell<Vec<ListenerId>>,
+    interceptors: SharedChain,
 }
 
 impl Server {
@@ -103,8 +107,9 @@ impl Server {
         let objects = reactor.services.registry.add_server(instance);
         let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);
-        let listeners = RefCell::default();
-        Self { core: Rc::new(ServerCore { reactor, objects, acceptor, limits, listeners }) }
+        let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
+        let core = ServerCore { reactor, objects, acceptor, limits, listeners, interceptors };
+        Self { core: Rc::new(core) }
     }
 
     /// Serves `dispatcher` as the object with the name of its interface.
@@ -113,7 +118,7 @@ impl Server {
     ///
     /// [`RegisterError::NameTaken`]: this server has an object of that name.
     pub fn register(&self, dispatcher: impl Dispatcher) -> Result<(), RegisterError> {
-        self.core.register(None, Rc::new(dispatcher))
+        self.core.register(None, Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves `dispatcher` as one of several objects with one interface: `interface@instance`,
@@ -127,7 +132,7 @@ impl Server {
         instance: &str,
         dispatcher: impl Dispatcher,
     ) -> Result<(), RegisterError> {
-        self.core.register(Some(instance), Rc::new(dispatcher))
+        self.core.register(Some(instance), Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves an object no more: `package.Service` or `package.Service@instance`. Returns whether
@@ -137,6 +142,16 @@ impl Server {
         let removed = self.core.objects.remove(name);
         self.core.reactor.services.registry.note_change();
         removed.is_some()
+    }
+
+    /// Has an interceptor see the calls of all objects of this server, also of those that were
+    /// registered before, after the interceptors that were added before. Add it before the server
+    /// listens, so that it sees all calls.
+    ///
+    /// Calls from the same thread go through interceptors as well, and then as bytes.
+    pub fn add_interceptor(&self, interceptor: impl Interceptor) {
+        let chain = self.core.interceptors.borrow().with(Arc::new(interceptor));
+        self.core.set_interceptors(chain);
     }
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
@@ -197,12 +212,24 @@ impl Drop for ServerCore {
 }
 
 impl ServerCore {
+    fn set_interceptors(&self, chain: Chain) {
+        let before = self.interceptors.replace(chain);
+        if before.is_empty() {
+            self.objects.replace_all(|object| Intercepted::register(object, &self.interceptors));
+        }
+        self.reactor.services.registry.note_change();
+    }
+
     fn register(
         &self,
         instance: Option<&str>,
-        dispatcher: Rc<dyn Dispatcher>,
+        dispatcher: Rc<Registered>,
     ) -> Result<(), RegisterError> {
         let name = dispatcher.interface().object_name(instance);
+        let dispatcher = match self.interceptors.borrow().is_empty() {
+            true => dispatcher,
+            false => Intercepted::register(dispatcher, &self.interceptors),
+        };
         match self.objects.add(&name, dispatcher) {
             Ok(()) => {
                 self.reactor.services.registry.note_change();

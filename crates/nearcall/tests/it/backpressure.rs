@@ -4,7 +4,6 @@
 //! **Not here:** bounds against a peer that breaks the rules (`bad_input/bounds.rs`).
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -354,8 +353,8 @@ fn results_that_nobody_takes_are_bounded() {
 /// reports when it blocks.
 fn serve_blocking(blocks: Sender<()>, gate: Receiver<()>) -> Served {
     serve_scripted(Limits::default(), |_| {
-        let base = Rc::<Service>::default();
-        let notes = Rc::clone(&base);
+        let base = Arc::<Service>::default();
+        let notes = Arc::clone(&base);
         let say = move |_: &Context<'_>, request: &Words| {
             if request.number == 1 {
                 blocks.send(()).unwrap();
@@ -437,8 +436,8 @@ fn oneways_within_a_loop_wait_until_those_before_are_served() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
-        let service = Rc::new(Service::default());
-        server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+        let service = Arc::<Service>::default();
+        server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
         server.listen("inproc:here").unwrap();
         let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
         for number in 0..5_000 {

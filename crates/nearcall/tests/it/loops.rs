@@ -249,8 +249,8 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
 
 /// A service that counts one-way messages, slowly, and says how many came in their order.
 fn slow_counter() -> Scripted {
-    let base = Rc::<Service>::default();
-    let notes = Rc::clone(&base);
+    let base = Arc::<Service>::default();
+    let notes = Arc::clone(&base);
     Scripted {
         base,
         say: Box::new(move |_, _| {
@@ -310,8 +310,8 @@ fn oneways_over_every_mechanism_arrive_in_order() {
 fn oneways_within_a_loop_are_served_later() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
-    let service = Rc::new(Service::default());
-    server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+    let service = Arc::<Service>::default();
+    server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
     server.listen("inproc:here").unwrap();
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, "inproc:here").unwrap();

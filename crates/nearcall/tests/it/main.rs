@@ -12,6 +12,7 @@ mod mechanisms;
 mod observed;
 mod review;
 mod scale;
+mod services;
 mod short_circuit;
 mod stage;
 mod support;
