@@ -16,6 +16,7 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
+mod hang_up;
 pub mod interrupt;
 mod kernel;
 pub mod limits;
@@ -38,6 +39,7 @@ pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Viola
 pub use handshake::{
     BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
 };
+pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use packet::{Refusal, VERSION, Version};

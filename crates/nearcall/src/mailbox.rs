@@ -41,6 +41,8 @@ pub(crate) enum Post {
 pub(crate) struct Handshaked {
     /// Which handshake.
     pub(crate) number: u64,
+    /// It is one with a client of a server.
+    pub(crate) is_with_client: bool,
     pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
@@ -99,11 +101,14 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// The loop has closed. The outcome of a handshake is taken even then: a client of the loop's
-    /// thread may still wait for it.
+    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client of
+    /// the loop's thread may still wait for it. One with a client of a server is not: its connection
+    /// closes, and does not wait in a mailbox.
     pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
         let mut posts = self.lock();
-        if posts.is_closed && !matches!(post, Post::Handshaked(_)) {
+        let is_wanted_later =
+            matches!(&post, Post::Handshaked(handshaked) if !handshaked.is_with_client);
+        if posts.is_closed && !is_wanted_later {
             drop(posts);
             // Outside the lock: the end of a closure may post.
             drop(post);

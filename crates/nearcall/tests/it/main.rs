@@ -12,10 +12,13 @@ mod mechanisms;
 mod observed;
 mod review;
 mod scale;
+mod server_signals;
+mod server_threads;
 mod services;
 mod short_circuit;
 mod stage;
 mod support;
+mod threads;
 mod two_processes;
 mod zero_copy;
 
