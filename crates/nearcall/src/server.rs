@@ -214,8 +214,8 @@ impl Drop for ServerCore {
 
 impl ServerCore {
     fn set_interceptors(&self, chain: Chain) {
-        let before = self.interceptors.replace(chain);
-        if before.is_empty() {
+        let is_first = !chain.is_empty() && self.interceptors.replace(chain).is_empty();
+        if is_first {
             self.objects.replace_all(|object| Intercepted::register(object, &self.interceptors));
         }
         self.reactor.services.registry.note_change();
