@@ -56,9 +56,9 @@ impl CallSpans {
         Self::default()
     }
 
-    /// Sends what `current` returns as the metadata `traceparent` with each call of a client, unless
-    /// the call has one by its options: the trace that the thread is in, such as that of an
-    /// OpenTelemetry layer. At a server it changes nothing.
+    /// Sends what `current` returns as the metadata `traceparent` with each call of a client,
+    /// unless the call has one by its options: the trace that the thread is in, such as that of
+    /// an OpenTelemetry layer. At a server it changes nothing.
     #[must_use]
     pub fn traceparent(
         mut self,

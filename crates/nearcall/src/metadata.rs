@@ -43,7 +43,8 @@ impl Entries {
         &self.0
     }
 
-    /// Returns entries that came from a peer, as they travel. Bad ones end the list when it is read.
+    /// Returns entries that came from a peer, as they travel. A bad one ends the list when it is
+    /// read.
     pub(crate) fn from_peer(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
