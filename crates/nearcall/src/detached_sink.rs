@@ -15,7 +15,7 @@ use crate::cancellation::Cancellation;
 use crate::codec::{self, Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::local_reply::{LocalAnswer, LocalResult};
-use crate::mailbox::{ConnectionKey, Mailbox, Post, PostedReply};
+use crate::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
 use crate::reply_extras::ReplyExtras;
@@ -43,8 +43,10 @@ enum To {
     Connection(ConnectionKey, IncomingCall),
     /// A caller in the loop's thread.
     Local(Arc<LocalAnswer>),
-    /// A one-way message.
-    Nowhere,
+    /// A one-way message, with its place among those of the loop.
+    Nowhere {
+        _permit: Option<Arc<OnewayPermit>>,
+    },
 }
 
 impl DetachedSink {
@@ -67,9 +69,15 @@ impl DetachedSink {
         Self { to: To::Local(Arc::clone(reply)), mailbox: Some(Arc::clone(mailbox)), cancellation }
     }
 
-    /// Returns the sink of a one-way message.
+    /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
     pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>) -> Self {
-        Self { to: To::Nowhere, mailbox: mailbox.cloned(), cancellation: Arc::default() }
+        let permit = mailbox.and_then(Mailbox::permit_oneway).map(Arc::new);
+        let cancellation = Arc::<Cancellation>::default();
+        if permit.is_none() {
+            cancellation.end();
+        }
+        let to = To::Nowhere { _permit: permit };
+        Self { to, mailbox: mailbox.cloned(), cancellation }
     }
 
     /// Adds what goes with the answer.
@@ -92,14 +100,17 @@ impl DetachedSink {
     /// Ends the call. If its caller does not wait any more, nothing happens.
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
         match self.cancellation.extras.take() {
-            None => self.send(&[], answer),
             Some(extras) => self.finish_with(*extras, answer),
+            None if self.is_cancelled() => {}
+            None => self.send(&[], answer),
         }
     }
 
     #[cold]
     fn finish_with(&self, mut extras: ReplyExtras, answer: Result<&impl Message, &Status>) {
-        let is_given_up = self.is_cancelled();
+        if self.is_cancelled() {
+            return extras.end_given_up();
+        }
         let metadata = std::mem::take(&mut extras.metadata);
         match answer {
             Ok(_) => self.send(metadata.as_bytes(), answer),
@@ -109,7 +120,6 @@ impl DetachedSink {
             }
         }
         match answer {
-            _ if is_given_up => extras.end_given_up(),
             Ok(result) => extras.end(None, codec::encoded_bytes(result)),
             Err(status) => extras.end(Some(status), 0),
         }
@@ -126,7 +136,7 @@ impl DetachedSink {
                     mailbox.wake();
                 }
             }
-            To::Nowhere => {}
+            To::Nowhere { .. } => {}
         }
         self.cancellation.end();
     }
@@ -148,7 +158,7 @@ impl DetachedSink {
             if let Some(connection) = activity.connection(key) {
                 connection.reply_detached(call, metadata, answer);
             }
-        } else if !self.is_cancelled() {
+        } else {
             let answer = answer.map(Encoded::new).map_err(Status::clone);
             let metadata = metadata.to_vec();
             // A loop that has closed has ended its calls.
