@@ -5,6 +5,7 @@ mod backpressure;
 mod bad_input;
 mod busy;
 mod calls;
+mod fdless;
 mod figures;
 mod loop_events;
 mod loops;
