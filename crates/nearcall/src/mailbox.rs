@@ -47,6 +47,8 @@ pub(crate) struct Handshaked {
 pub(crate) struct PostedReply {
     pub(crate) connection: ConnectionKey,
     pub(crate) call: IncomingCall,
+    /// Those of a result, as they travel; an error has its own.
+    pub(crate) metadata: Vec<u8>,
     pub(crate) answer: Result<Encoded, Status>,
 }
 
@@ -102,9 +104,9 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client of
-    /// the loop's thread may still wait for it. One with a client of a server is not: its connection
-    /// closes, and does not wait in a mailbox.
+    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client
+    /// of the loop's thread may still wait for it. One with a client of a server is not: its
+    /// connection closes, and does not wait in a mailbox.
     pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
         let mut posts = self.lock();
         let is_wanted_later =
