@@ -96,7 +96,9 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    #[inline]
+    // Inlined by force, and so is the generated `x_with`, so that a call without options is
+    // compiled for the default options. The compiler's own choice depends on code elsewhere.
+    #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
@@ -127,16 +129,13 @@ impl ObjectRef {
                 let outgoing = self.outgoing(method, options, deadline);
                 self.call_remote(&binding, connection, &outgoing, request, options)
             }
-            Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                match dispatcher.local::<S>() {
-                    Some(service) => {
-                        let serve = |context: &Context<'_>| serve(service, context);
-                        binding.call_local(method, options, deadline, serve)
-                    }
-                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
+            Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
+                Some(service) => {
+                    let serve = |context: &Context<'_>| serve(service, context);
+                    binding.call_local(method, options, deadline, serve)
                 }
-            }
+                None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
+            },
         }
     }
 
@@ -237,8 +236,8 @@ impl ObjectRef {
                 Ok(PendingCall::remote(binding, connection, call, deadline))
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
+                let reply =
+                    binding.run_bytes(&***dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }
@@ -275,7 +274,7 @@ impl ObjectRef {
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 return binding.send_local(oneway, Some(deadline));
@@ -336,7 +335,7 @@ impl ObjectRef {
                 }
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 binding.send_local(oneway, None)
@@ -415,9 +414,7 @@ impl ObjectRef {
         let core = client.core()?;
         let target = {
             let registry = &core.services().registry;
-            let local = |dispatcher: Rc<Registered>| {
-                Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
-            };
+            let local = |dispatcher: Rc<Registered>| Target::Local(dispatcher, registry.epoch());
             let short_circuits = client.shared().short_circuits();
             let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
             if let Some(server) = here {
@@ -451,12 +448,6 @@ impl ObjectRef {
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
-}
-
-/// Returns the status of a call to an object that has just gone.
-#[cold]
-fn unregistered() -> Status {
-    Status::unavailable("the object was unregistered during the call")
 }
 
 impl fmt::Debug for ObjectRef {
