@@ -5,8 +5,9 @@
 //! **Not here:** the interceptors and their order (`interceptor.rs`), making the call (`call.rs`).
 
 use super::{ObjectRef, PendingCall};
+use crate::client::show_start;
 use crate::codec::{self, Message};
-use crate::interceptor::{CallHead, ObservedCall, OtherEnd};
+use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -57,14 +58,9 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(ObservedCall, CallOptions), Status> {
-        let name = &self.object.name;
-        let (interface, deadline) = (name.interface, self.deadline(method, options));
+        let (object, deadline) = (&self.object, self.deadline(method, options));
         let request_bytes = codec::encoded_bytes(request);
-        let head = CallHead { interface, method, deadline, request_bytes };
-        let mut metadata = options.entries().clone();
-        let server = OtherEnd::Server(&name.address);
-        let observed = self.object.interceptors.start(head, &server, &[], &mut metadata)?;
-        // The deadline that they have seen is that of the call.
-        Ok((observed, options.with(deadline, metadata)))
+        let (chain, name) = (&object.interceptors, &object.name);
+        show_start(chain, name, method, deadline, request_bytes, options)
     }
 }

@@ -17,6 +17,8 @@ use crate::services::{Futures, Threaded};
 use crate::stage::{in_time, words};
 use crate::support::{Served, Service, method, object, unique_address};
 
+mod futures;
+
 /// What interceptors and services note, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
@@ -31,6 +33,17 @@ impl Log {
     fn expect(&self, expected: &[&str]) {
         wait_until("the log", || self.0.lock().unwrap().len() >= expected.len());
         let found = std::mem::take(&mut *self.0.lock().unwrap());
+        assert_eq!(found, expected);
+    }
+
+    /// As [`expect`](Self::expect), where two processes or threads note.
+    #[track_caller]
+    fn expect_unordered(&self, expected: &[&str]) {
+        wait_until("the log", || self.0.lock().unwrap().len() >= expected.len());
+        let mut found = std::mem::take(&mut *self.0.lock().unwrap());
+        let mut expected = expected.to_vec();
+        found.sort();
+        expected.sort();
         assert_eq!(found, expected);
     }
 }
