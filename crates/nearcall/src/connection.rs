@@ -104,6 +104,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     own_message_bytes_max: u32,
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
+    /// The longest metadata that both ends agreed on, once the peer has greeted.
+    metadata_bytes_max: Cell<u16>,
     lending: Lending,
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
@@ -207,6 +209,7 @@ impl<H: Host> Connection<H> {
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
+            metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
@@ -250,15 +253,19 @@ impl<H: Host> Connection<H> {
 
     /// Returns what tools show of it.
     pub(crate) fn info(&self) -> ConnectionInfo {
-        let borrowed = self.inner.borrow().borrowing.as_ref().map_or(0, Borrowing::places_out);
+        let inner = self.inner.borrow();
+        let borrowed = inner.borrowing.as_ref().map_or(0, Borrowing::places_out);
         ConnectionInfo {
             name: self.name.clone(),
             peer: self.peer.clone(),
             mechanism: self.mechanism,
             wait: self.wait,
             is_trusted: self.is_trusted,
-            slots_lent: self.lending.slots_out(),
-            slots_borrowed: borrowed,
+            thread: None,
+            descriptors: inner.endpoint.descriptors(),
+            room_bytes: 2 * inner.endpoint.buffer_bytes(),
+            slots_lent: Some(self.lending.slots_out()),
+            slots_borrowed: Some(borrowed),
         }
     }
 
@@ -403,6 +410,22 @@ impl<H: Host> Connection<H> {
             self.cancel_incoming_stream(call, reason);
         }
         self.note_cancelled(call);
+    }
+
+    /// Returns what drives the connection.
+    pub(crate) fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Returns the buffers that messages are received into.
+    pub(crate) fn buffers(&self) -> &BufferPool {
+        &self.buffers
+    }
+
+    /// Returns how many calls of this end are open, and how many more may be.
+    #[inline]
+    pub(crate) fn outgoing_calls(&self) -> (usize, usize) {
+        self.inner.borrow().protocol.outgoing_calls()
     }
 
     /// Uses the channel itself, for what only the loop needs of it.

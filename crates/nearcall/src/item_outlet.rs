@@ -28,13 +28,16 @@ struct State {
     items: VecDeque<Encoded>,
     bytes: usize,
     /// The end of the call, once the service has given it.
-    answer: Option<Result<Encoded, Status>>,
+    answer: Option<Answer>,
     /// No item is sent any more.
     ended: Option<Status>,
     /// The loop knows that there is something.
     is_posted: bool,
     waker: Option<Waker>,
 }
+
+/// The end of a call: its metadata as they travel, and its result.
+pub(crate) type Answer = (Vec<u8>, Result<Encoded, Status>);
 
 /// What became of an item.
 pub(crate) enum Put {
@@ -75,12 +78,13 @@ impl ItemOutlet {
     }
 
     /// Has the call end with this when all items were sent. False: none wait, so end it now.
-    pub(crate) fn defer(&self, answer: Result<&impl Message, &Status>) -> bool {
+    pub(crate) fn defer(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) -> bool {
         let mut state = self.lock();
         if state.items.is_empty() {
             return false;
         }
-        state.answer.get_or_insert(answer.map(Encoded::new).map_err(Status::clone));
+        let answer = answer.map(Encoded::new).map_err(Status::clone);
+        state.answer.get_or_insert((metadata.to_vec(), answer));
         true
     }
 
@@ -107,7 +111,7 @@ impl ItemOutlet {
     }
 
     /// Takes the end of the call, if the service has given it.
-    pub(crate) fn take_answer(&self) -> Option<Result<Encoded, Status>> {
+    pub(crate) fn take_answer(&self) -> Option<Answer> {
         self.lock().answer.take()
     }
 
@@ -178,10 +182,10 @@ mod tests {
     fn the_end_of_the_call_waits_for_the_items() {
         let outlet = ItemOutlet::default();
         let item = Bytes::from_static(b"item");
-        assert!(!outlet.defer(Ok::<&(), _>(&())), "nothing waits");
+        assert!(!outlet.defer(&[], Ok::<&(), _>(&())), "nothing waits");
         assert!(matches!(outlet.put(&item), Put::Done(true)));
         assert!(matches!(outlet.put(&item), Put::Done(false)));
-        assert!(outlet.defer(Ok::<&(), _>(&())));
+        assert!(outlet.defer(&[], Ok::<&(), _>(&())));
         assert!(outlet.take().is_some() && outlet.take().is_some() && outlet.take().is_none());
         assert!(outlet.take_answer().is_some());
         assert!(matches!(outlet.put(&item), Put::Done(true)), "the loop is informed again");

@@ -17,7 +17,7 @@ use crate::codec::Message;
 use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::detached_sink::{DetachedCall, DetachedSink};
-use crate::local_reply::{LocalAnswer, LocalReply};
+use crate::local_reply::{LocalAnswer, LocalReply, LocalResult};
 use crate::peer::Peer;
 use crate::service_stream::ServiceStream;
 use crate::status::Status;
@@ -71,13 +71,16 @@ impl<'a> ReplySink<'a> {
         Self(Sink::Detached(call))
     }
 
-    /// Replies to the call.
+    /// Replies to the call, with metadata as they travel.
     #[inline]
-    pub(crate) fn reply(self, result: &impl Message) {
+    pub(crate) fn reply(self, metadata: &[u8], result: &impl Message) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.reply(call, result),
-            Sink::LocalBytes(reply, _) => reply.end(Ok(result.encode_to_vec())),
-            Sink::Detached(call) => call.sink.finish(Ok(result)),
+            Sink::Connection(connection, Some(call)) => connection.reply(call, metadata, result),
+            Sink::LocalBytes(reply, _) => reply.end(Ok(LocalResult::new(metadata, result))),
+            Sink::Detached(call) => {
+                call.sink.add_metadata(metadata);
+                call.sink.finish(Ok(result));
+            }
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }
@@ -92,14 +95,24 @@ impl<'a> ReplySink<'a> {
         }
     }
 
-    /// Ends a call that streams, after the items that its service has sent.
-    pub(crate) fn finish_stream(self, result: Result<&impl Message, &Status>) {
-        match (self.0, result) {
-            (Sink::Connection(connection, Some(call)), result) => {
-                connection.reply_detached(call, result);
+    /// Ends a call that streams, after the items that its service has sent, with metadata as they
+    /// travel.
+    pub(crate) fn finish_stream(self, metadata: &[u8], result: &impl Message) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, metadata, Ok(result));
             }
-            (_, Ok(result)) => self.reply(result),
-            (_, Err(status)) => self.fail(status),
+            _ => self.reply(metadata, result),
+        }
+    }
+
+    /// Ends a call that streams with an error, after the items that its service has sent.
+    pub(crate) fn fail_stream(self, status: &Status) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, &[], Err::<&(), _>(status));
+            }
+            _ => self.fail(status),
         }
     }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
+use super::pending::BelongsToItsThread;
 use super::streaming::{StreamedCall, Unread};
 use crate::codec::Message;
 use crate::status::Status;
@@ -16,7 +17,7 @@ use crate::status::Status;
 /// drop the stream, which cancels the call.
 ///
 /// The service may send only as much as [`Limits::stream_window_bytes`] beyond what was read here.
-/// It belongs to its thread.
+/// It stays in its thread: see [`BelongsToItsThread`].
 ///
 /// [`Limits::stream_window_bytes`]: crate::Limits::stream_window_bytes
 #[must_use = "a stream that is dropped cancels its call"]
@@ -25,11 +26,13 @@ pub struct ReplyStream<R> {
     unread: Unread,
     has_ended: bool,
     item: PhantomData<fn() -> R>,
+    _thread: BelongsToItsThread,
 }
 
 impl<R: Message + Default> ReplyStream<R> {
     pub(super) fn new(call: Rc<StreamedCall>) -> Self {
-        Self { call, unread: Unread::default(), has_ended: false, item: PhantomData }
+        let _thread = BelongsToItsThread::default();
+        Self { call, unread: Unread::default(), has_ended: false, item: PhantomData, _thread }
     }
 
     /// Waits for the next item. `None`: the method has ended with `OK`, and no more items come.
@@ -71,6 +74,6 @@ impl<R> Drop for ReplyStream<R> {
 
 impl<R> fmt::Debug for ReplyStream<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyStream").field("object", self.call.object()).finish_non_exhaustive()
+        f.debug_struct("ReplyStream").field("server", &self.call.server()).finish_non_exhaustive()
     }
 }

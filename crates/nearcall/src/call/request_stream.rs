@@ -7,6 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
+use super::pending::BelongsToItsThread;
 use super::streaming::StreamedCall;
 use crate::codec::Message;
 use crate::status::Status;
@@ -14,7 +15,7 @@ use crate::status::Status;
 /// The items for a method that takes a stream. Send them, then [`finish`](Self::finish); or drop
 /// the stream, which cancels the call.
 ///
-/// It belongs to its thread.
+/// It stays in its thread: see [`BelongsToItsThread`].
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<Q, R> {
     call: Rc<StreamedCall>,
@@ -22,16 +23,22 @@ pub struct RequestStream<Q, R> {
     has_reply: bool,
     is_finished: bool,
     types: PhantomData<fn(Q) -> R>,
+    _thread: BelongsToItsThread,
 }
 
 impl<Q: Message, R: Message + Default> RequestStream<Q, R> {
     pub(super) fn with_reply(call: Rc<StreamedCall>) -> Self {
-        Self { call, has_reply: true, is_finished: false, types: PhantomData }
+        Self::new(call, true)
     }
 
     /// Creates the stream of a call whose replies are a stream as well.
     pub(super) fn without_reply(call: Rc<StreamedCall>) -> Self {
-        Self { call, has_reply: false, is_finished: false, types: PhantomData }
+        Self::new(call, false)
+    }
+
+    fn new(call: Rc<StreamedCall>, has_reply: bool) -> Self {
+        let (types, _thread) = (PhantomData, BelongsToItsThread::default());
+        Self { call, has_reply, is_finished: false, types, _thread }
     }
 
     /// Sends an item. Waits while the service has
@@ -84,6 +91,6 @@ impl<Q, R> Drop for RequestStream<Q, R> {
 
 impl<Q, R> fmt::Debug for RequestStream<Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestStream").field("object", self.call.object()).finish_non_exhaustive()
+        f.debug_struct("RequestStream").field("server", &self.call.server()).finish_non_exhaustive()
     }
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
 
-use super::{ObjectRef, ReplyStream, RequestStream, Target};
+use super::{ObjectRef, ReplyStream, RequestStream};
 use crate::call_stream::CallStream;
+use crate::client::{ClientCore, InUse, Target};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::item_queue::{ItemBatch, Taken};
-use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::status::Status;
 
@@ -73,31 +73,32 @@ impl ObjectRef {
         shape: Shape,
         options: &CallOptions,
     ) -> Result<StreamedCall, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let Target::Remote(connection) = self.target(deadline)? else {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        let Target::Remote(connection) = &binding.target else {
             return Err(Status::failed_precondition("a stream to a service of the same loop"));
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let mode = self.client.send_mode(deadline);
+        let mode = binding.core.send_mode(deadline);
         let start =
             |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
-        let (connection, (call, stream)) = match start(&connection) {
-            Ok(started) => (connection, started),
-            Err(why) => self.send_until(connection, why, deadline, mode, start)?,
+        let (binding, connection, (call, stream)) = match start(connection) {
+            Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
+            Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
         };
-        let outcome = RefCell::new(State::Open);
-        Ok(StreamedCall { object: self.clone(), connection, call, deadline, stream, outcome })
+        let (in_use, state) = (InUse::new(binding), RefCell::new(State::Open));
+        Ok(StreamedCall { in_use, connection, call, deadline, stream, state })
     }
 }
 
 /// A call that streams.
 pub(super) struct StreamedCall {
-    object: ObjectRef,
+    in_use: InUse,
     connection: Rc<Connection>,
     call: OutgoingCall,
     deadline: Deadline,
     stream: Arc<CallStream>,
-    outcome: RefCell<State>,
+    state: RefCell<State>,
 }
 
 enum State {
@@ -110,8 +111,13 @@ enum State {
 }
 
 impl StreamedCall {
-    pub(super) fn object(&self) -> &ObjectRef {
-        &self.object
+    /// Returns the name of the server, for messages to people.
+    pub(super) fn server(&self) -> &str {
+        &self.connection.name
+    }
+
+    fn core(&self) -> &ClientCore {
+        &self.in_use.binding().core
     }
 
     /// Waits for the next item. `None`: the call has ended with `OK`.
@@ -131,10 +137,10 @@ impl StreamedCall {
                 Taken::End(_) => return self.end().map(|()| None),
                 Taken::Nothing => {}
             }
-            let client = &self.object.client;
+            let core = self.core();
             let read = |item: &[u8]| (item.len(), codec::decode(Body::copied(item)));
             let (connection, call, deadline) = (&self.connection, self.call, self.deadline);
-            match client.wait_for_item_inline(connection, call, deadline, read) {
+            match core.wait_for_item_inline(connection, call, deadline, read) {
                 Some((bytes, item)) => {
                     self.report(items, (HEADER_BYTES + bytes) as u64);
                     return self.read(item);
@@ -168,8 +174,7 @@ impl StreamedCall {
 
     /// Sends an item, and waits until it may be sent.
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
-        let client = &self.object.client;
-        let mode = client.send_mode(self.deadline);
+        let mode = self.core().send_mode(self.deadline);
         while let Sent::MustWait = self.send_once(item, mode)? {
             self.wait_until(|| self.connection.may_send_item(self.call.into()))?;
         }
@@ -178,9 +183,9 @@ impl StreamedCall {
 
     /// Waits until `done`, or until the call has ended.
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), Status> {
-        let (client, connection) = (&self.object.client, &self.connection);
+        let connection = &self.connection;
         let is_done = || done() || connection.has_ended(self.call);
-        if !client.wait_until(connection, self.deadline, is_done)? {
+        if !self.core().wait_until(connection, self.deadline, is_done)? {
             connection.handle_timeout();
         }
         Ok(())
@@ -188,13 +193,13 @@ impl StreamedCall {
 
     /// Sends an item if that needs no wait.
     pub(super) fn try_send(&self, item: &impl Message) -> Result<(), Status> {
-        let client = &self.object.client;
+        let core = self.core();
         for _ in 0..2 {
-            if let Sent::Done = self.send_once(item, client.try_mode())? {
+            if let Sent::Done = self.send_once(item, core.try_mode())? {
                 return Ok(());
             }
             // Credit may have come.
-            client.poll(&self.connection);
+            core.poll(&self.connection);
         }
         Err(Status::resource_exhausted(format!(
             "{} has to read earlier items of this stream first; `send` waits for that",
@@ -203,7 +208,7 @@ impl StreamedCall {
     }
 
     fn send_once(&self, item: &impl Message, mode: SendMode) -> Result<Sent, Status> {
-        if !matches!(*self.outcome.borrow(), State::Open) {
+        if !matches!(*self.state.borrow(), State::Open) {
             return Err(self.no_more_items());
         }
         match self.connection.send_item(self.call.into(), item, mode) {
@@ -218,7 +223,7 @@ impl StreamedCall {
     #[cold]
     fn no_more_items(&self) -> Status {
         self.take_outcome();
-        match &*self.outcome.borrow() {
+        match &*self.state.borrow() {
             State::Replied(outcome) => match &**outcome {
                 Err(status) => status.clone(),
                 Ok(_) => self.replied_early(),
@@ -237,19 +242,19 @@ impl StreamedCall {
 
     /// Ends the items of this end.
     pub(super) fn half_close(&self) {
-        if matches!(*self.outcome.borrow(), State::Open) {
+        if matches!(*self.state.borrow(), State::Open) {
             self.connection.half_close(self.call);
         }
     }
 
     /// Waits for the end of the call and reads its result.
     pub(super) fn finish<R: Message + Default>(&self) -> Result<R, Status> {
-        if matches!(*self.outcome.borrow(), State::Open) {
-            let outcome = self.object.client.wait(&self.connection, self.call, self.deadline);
-            *self.outcome.borrow_mut() = State::Replied(Box::new(outcome));
+        if matches!(*self.state.borrow(), State::Open) {
+            let outcome = self.core().wait(&self.connection, self.call, self.deadline);
+            *self.state.borrow_mut() = State::Replied(Box::new(outcome));
         }
-        match self.outcome.replace(State::Ended(Ok(()))) {
-            State::Replied(outcome) => self.object.read_outcome(*outcome),
+        match self.state.replace(State::Ended(Ok(()))) {
+            State::Replied(outcome) => self.in_use.binding().read_outcome(*outcome),
             State::Ended(Err(status)) => Err(status),
             State::Ended(Ok(())) | State::Open => {
                 Err(Status::failed_precondition("the result was taken before"))
@@ -260,19 +265,19 @@ impl StreamedCall {
     /// Returns how the call has ended.
     fn end(&self) -> Result<(), Status> {
         self.take_outcome();
-        let state = self.outcome.replace(State::Ended(Ok(())));
+        let state = self.state.replace(State::Ended(Ok(())));
         let end = match state {
-            State::Replied(outcome) => self.object.read_outcome::<()>(*outcome),
+            State::Replied(outcome) => self.in_use.binding().read_outcome::<()>(*outcome),
             State::Ended(end) => end,
             State::Open => Err(Status::internal("a stream has ended before its call")),
         };
-        *self.outcome.borrow_mut() = State::Ended(end.clone());
+        *self.state.borrow_mut() = State::Ended(end.clone());
         end
     }
 
     /// Releases the call if it has ended.
     fn take_outcome(&self) {
-        let mut state = self.outcome.borrow_mut();
+        let mut state = self.state.borrow_mut();
         if matches!(*state, State::Open)
             && let Some(outcome) = self.connection.take_outcome(self.call)
         {
@@ -282,10 +287,10 @@ impl StreamedCall {
 
     /// Gives the call up, unless it has ended.
     pub(super) fn cancel(&self, status: Status) {
-        if matches!(*self.outcome.borrow(), State::Open) {
+        if matches!(*self.state.borrow(), State::Open) {
             self.connection.cancel(self.call);
             self.stream.cancel(&status);
-            *self.outcome.borrow_mut() = State::Ended(Err(status));
+            *self.state.borrow_mut() = State::Ended(Err(status));
         }
     }
 }
@@ -293,7 +298,7 @@ impl StreamedCall {
 impl Drop for StreamedCall {
     fn drop(&mut self) {
         self.connection.close_stream(self.call.into());
-        if matches!(self.outcome.get_mut(), State::Open) {
+        if matches!(self.state.get_mut(), State::Open) {
             self.connection.cancel(self.call);
         }
     }

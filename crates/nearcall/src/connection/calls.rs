@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::task::Waker;
 
-use nearcall_wire::OutgoingCall;
+use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
 use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
@@ -28,6 +28,13 @@ pub(crate) struct Reply {
     pub(crate) body: Range<usize>,
     /// The part of the result that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
+}
+
+impl Reply {
+    /// Returns the metadata, as they travel.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        self.buffer.get(HEADER_BYTES..self.body.start).unwrap_or_default()
+    }
 }
 
 /// The state of a call. A waker is dropped where nothing is borrowed: its end may run a task's.
@@ -96,14 +103,16 @@ impl<H: Host> Connection<H> {
 
     /// Registers the waker of the task that awaits the end of a call.
     pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
-        let waker = Some(waker.clone());
         let mut inner = self.inner.borrow_mut();
         let before = match inner.protocol.value_mut(call) {
-            Some(CallState::Waiting(slot)) => std::mem::replace(slot, waker),
-            _ => waker,
+            Some(CallState::Waiting(Some(known))) if known.will_wake(waker) => return,
+            Some(CallState::Waiting(slot)) => slot.replace(waker.clone()),
+            _ => None,
         };
         drop(inner);
-        drop(before);
+        if let Some(waker) = before {
+            self.host.retire(waker);
+        }
     }
 
     /// Gives a call up: informs the peer, and drops the outcome if it has come.
@@ -122,7 +131,10 @@ impl<H: Host> Connection<H> {
         if let Some(outcome) = released {
             self.discard(outcome);
         }
-        if cancelled.is_ok() {
+        if let Ok(state) = cancelled {
+            if let CallState::Waiting(Some(waker)) = state {
+                self.host.retire(waker);
+            }
             self.send_control(Deadline::NOW);
         }
     }

@@ -39,13 +39,12 @@ impl<H: Host> Connection<H> {
                 }
                 Err(ItemUnsent::Ended) => return,
                 Err(ItemUnsent::Failed(status)) => {
-                    return self.end_streamed(call, Err::<&(), _>(&status));
+                    return self.end_streamed(call, &[], Err::<&(), _>(&status));
                 }
             }
         }
         match stream.outlet.take_answer() {
-            Some(Ok(result)) => self.end_streamed(call, Ok(&result)),
-            Some(Err(status)) => self.end_streamed(call, Err::<&(), _>(&status)),
+            Some((metadata, answer)) => self.end_streamed(call, &metadata, answer.as_ref()),
             None => {}
         }
     }
@@ -73,21 +72,24 @@ impl<H: Host> Connection<H> {
     pub(super) fn end_stream_call(
         &self,
         call: IncomingCall,
+        metadata: &[u8],
         answer: Result<&impl Message, &Status>,
     ) -> bool {
         let Some(stream) = self.stream(call) else { return false };
-        if !stream.outlet.defer(answer) {
-            match answer {
-                Ok(result) => self.end_streamed(call, Ok(result)),
-                Err(status) => self.end_streamed(call, Err::<&(), _>(status)),
-            }
+        if !stream.outlet.defer(metadata, answer) {
+            self.end_streamed(call, metadata, answer);
         }
         true
     }
 
-    fn end_streamed(&self, call: IncomingCall, answer: Result<&impl Message, &Status>) {
+    fn end_streamed(
+        &self,
+        call: IncomingCall,
+        metadata: &[u8],
+        answer: Result<&impl Message, &Status>,
+    ) {
         match answer {
-            Ok(result) => self.reply(call, result),
+            Ok(result) => self.reply(call, metadata, result),
             Err(status) => self.fail(call, status),
         }
         self.forget_stream(call);

@@ -57,13 +57,14 @@ impl<H: Host> Connection<H> {
     pub(crate) fn reply_detached(
         &self,
         call: IncomingCall,
+        metadata: &[u8],
         answer: Result<&impl Message, &Status>,
     ) {
-        if self.has_streams.get() && self.end_stream_call(call, answer) {
+        if self.has_streams.get() && self.end_stream_call(call, metadata, answer) {
             return self.note_cancelled(call);
         }
         match answer {
-            Ok(result) => self.reply(call, result),
+            Ok(result) => self.reply(call, metadata, result),
             Err(status) => self.fail(call, status),
         }
         self.note_cancelled(call);

@@ -66,7 +66,7 @@ impl Incoming<'_> {
             Ok(request) => spawn(&self.context, runner, |context| {
                 serve(context, request, AsyncItemSender::new(call, deadline))
             }),
-            Err(status) => self.context.sink().fail(&bad_request(status)),
+            Err(status) => self.context.fail(&bad_request(status)),
         }
     }
 
@@ -105,9 +105,9 @@ impl Incoming<'_> {
 
     /// Returns the stream of the call. `None`: it is a unary call, and was refused.
     fn stream(&self) -> Option<ServiceStream> {
-        let stream = self.context.sink().stream();
+        let stream = self.context.stream();
         if stream.is_none() {
-            self.context.sink().fail(&self.context.wrong_shape());
+            self.context.fail(&self.context.wrong_shape());
         }
         stream
     }
@@ -115,11 +115,10 @@ impl Incoming<'_> {
 
 /// Ends a call whose method has returned, unless a responder does.
 fn finish<R: Message>(context: &Context<'_>, result: &Result<R, Status>) {
-    let sink = context.sink();
     match result {
-        Ok(_) if context.deadline_moment().has_passed() => sink.fail(&Status::answered_late()),
+        Ok(_) if context.deadline_moment().has_passed() => context.fail(&Status::answered_late()),
         Err(_) if context.is_detached() => {}
-        result => sink.finish_stream(result.as_ref()),
+        result => context.finish_stream(result.as_ref()),
     }
 }
 
@@ -128,7 +127,7 @@ where
     R: Message + 'static,
     F: Future<Output = Result<R, Status>> + Send + 'static,
 {
-    let (call, deadline) = (context.sink().detach(), context.deadline_moment());
+    let (call, deadline) = (context.detach(), context.deadline_moment());
     let responder = Responder::new(call.sink.clone(), deadline);
     let future = serve(CallContext::new(context, &call));
     let answer = async move { responder.finish_in_task(future.await) };
