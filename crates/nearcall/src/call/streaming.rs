@@ -289,7 +289,8 @@ impl StreamedCall {
     pub(super) fn cancel(&self, status: Status) {
         if matches!(*self.state.borrow(), State::Open) {
             self.connection.cancel(self.call);
-            self.stream.cancel(&status);
+            // Nothing in this thread waits for it.
+            let _ = self.stream.cancel(&status);
             *self.state.borrow_mut() = State::Ended(Err(status));
         }
     }
