@@ -31,6 +31,7 @@ pub mod spin;
 mod sync;
 mod transport;
 pub mod wait;
+mod wake_flags;
 mod watcher;
 
 pub use address::{Address, BadAddress};
@@ -47,3 +48,4 @@ pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
+pub use wake_flags::WakeFlags;

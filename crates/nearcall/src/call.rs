@@ -4,7 +4,7 @@
 //! are of one build, through bytes where they are not (`call/local.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
-//! waiting until a request may be sent (`call/backpressure.rs`).
+//! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
 
 use std::fmt;
 use std::rc::Rc;
@@ -21,6 +21,7 @@ use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatcher::Registered;
+use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
@@ -28,6 +29,7 @@ use crate::status::Status;
 
 mod backpressure;
 mod local;
+mod observed;
 mod pending;
 
 pub use self::pending::{BelongsToItsThread, PendingCall};
@@ -44,6 +46,8 @@ struct Object {
     number: u64,
     /// The client's, where a call finds it at once.
     default_deadline: Option<Duration>,
+    /// The client's as well.
+    interceptors: Chain,
     name: Arc<ObjectName>,
     client: Client,
 }
@@ -72,6 +76,7 @@ impl ObjectRef {
             slot: Slot::new(),
             number: object_id(&name.object()),
             default_deadline: client.shared().settings.default_deadline,
+            interceptors: client.shared().settings.interceptors.clone(),
             name: Arc::new(name),
             client: client.clone(),
         };
@@ -91,8 +96,26 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    #[inline]
+    // Inlined by force, and so is the generated `x_with`, so that a call without options is
+    // compiled for the default options. The compiler's own choice depends on code elsewhere.
+    #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        if !self.object.interceptors.is_empty() {
+            let call = |options: &CallOptions| self.call_by(method, request, options, serve);
+            return self
+                .observe(method, request, options, call, |reply| codec::encoded_bytes(reply));
+        }
+        self.call_by(method, request, options, serve)
+    }
+
+    #[inline(always)]
+    fn call_by<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
@@ -106,16 +129,13 @@ impl ObjectRef {
                 let outgoing = self.outgoing(method, options, deadline);
                 self.call_remote(&binding, connection, &outgoing, request, options)
             }
-            Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                match dispatcher.local::<S>() {
-                    Some(service) => {
-                        let serve = |context: &Context<'_>| serve(service, context);
-                        binding.call_local(method, options, deadline, serve)
-                    }
-                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
+            Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
+                Some(service) => {
+                    let serve = |context: &Context<'_>| serve(service, context);
+                    binding.call_local(method, options, deadline, serve)
                 }
-            }
+                None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
+            },
         }
     }
 
@@ -186,6 +206,20 @@ impl ObjectRef {
         options: &CallOptions,
         mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
+        if !self.object.interceptors.is_empty() {
+            let start = |options: &CallOptions| self.start_plain(method, request, options, mode);
+            return self.observe_start(method, request, options, start);
+        }
+        self.start_plain(method, request, options, mode)
+    }
+
+    fn start_plain<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<PendingCall<R>, Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
         match &binding.target {
@@ -202,8 +236,8 @@ impl ObjectRef {
                 Ok(PendingCall::remote(binding, connection, call, deadline))
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
+                let reply =
+                    binding.run_bytes(&***dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }
@@ -222,12 +256,25 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.send_plain(method, request, options)
+    }
+
+    fn send_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 return binding.send_local(oneway, Some(deadline));
@@ -261,6 +308,19 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.try_send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.try_send_plain(method, request, options)
+    }
+
+    fn try_send_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
         match &binding.target {
@@ -275,7 +335,7 @@ impl ObjectRef {
                 }
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 binding.send_local(oneway, None)
@@ -354,9 +414,7 @@ impl ObjectRef {
         let core = client.core()?;
         let target = {
             let registry = &core.services().registry;
-            let local = |dispatcher: Rc<Registered>| {
-                Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
-            };
+            let local = |dispatcher: Rc<Registered>| Target::Local(dispatcher, registry.epoch());
             let short_circuits = client.shared().short_circuits();
             let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
             if let Some(server) = here {
@@ -390,12 +448,6 @@ impl ObjectRef {
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
-}
-
-/// Returns the status of a call to an object that has just gone.
-#[cold]
-fn unregistered() -> Status {
-    Status::unavailable("the object was unregistered during the call")
 }
 
 impl fmt::Debug for ObjectRef {

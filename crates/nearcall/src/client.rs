@@ -36,14 +36,14 @@ pub(crate) use self::connecting::may_change;
 pub(crate) use self::core::ClientCore;
 pub use self::reconnect::ReconnectPolicy;
 pub(crate) use self::shared::{ClientShared, Settings};
-pub(crate) use self::thread::{InUse, bind, current_binding, unbind};
+pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind};
 
 /// Connections to servers, for all threads of a program. Cheap to clone.
 ///
 /// Any thread may use a client and the callers that were made with it. Each thread that calls has a
 /// connection of its own to each address, made at its first call there, so that no call waits for
-/// another thread's and none takes a lock. [`connections`](Self::connections) shows what that costs,
-/// and [`Limits::client_connections_max`] bounds it.
+/// another thread's and none takes a lock. [`connections`](Self::connections) shows what that
+/// costs, and [`Limits::client_connections_max`] bounds it.
 ///
 /// A connection is closed when its thread ends, or with the last handle of the client: callers are
 /// handles as well. Where other threads have connections then, their servers see the end at once

@@ -30,19 +30,18 @@ pub trait Dispatcher: 'static {
     fn dispatch(&self, incoming: Incoming<'_>);
 }
 
-/// A dispatcher that serves an object, with what the short circuit calls.
-pub(crate) struct Registered<D: ?Sized = dyn Dispatcher> {
+/// A dispatcher that serves an object, with what the short circuit calls. In a box of its own, so
+/// that the short circuit finds its part at a place that the compiler knows.
+pub(crate) struct Registered {
     local: Option<Box<dyn Any>>,
-    dispatcher: D,
-}
-
-impl<D: Dispatcher> Registered<D> {
-    pub(crate) fn new(dispatcher: D) -> Self {
-        Self { local: dispatcher.local(), dispatcher }
-    }
+    dispatcher: Box<dyn Dispatcher>,
 }
 
 impl Registered {
+    pub(crate) fn new(dispatcher: impl Dispatcher) -> Self {
+        Self { local: dispatcher.local(), dispatcher: Box::new(dispatcher) }
+    }
+
     /// Returns the implementation, if a caller of the same build asks and there is one to be
     /// called directly.
     #[inline]
@@ -51,12 +50,12 @@ impl Registered {
     }
 }
 
-impl<D: ?Sized> Deref for Registered<D> {
-    type Target = D;
+impl Deref for Registered {
+    type Target = dyn Dispatcher;
 
     #[inline]
-    fn deref(&self) -> &D {
-        &self.dispatcher
+    fn deref(&self) -> &(dyn Dispatcher + 'static) {
+        &*self.dispatcher
     }
 }
 
@@ -80,28 +79,28 @@ impl Incoming<'_> {
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
-        let sink = self.context.sink();
+        let context = &self.context;
         let answer = codec::decode(self.body).map_err(bad_request);
-        match answer.and_then(|request: Q| serve(&self.context, &request)) {
-            Ok(_) if self.context.deadline_moment().has_passed() => {
-                sink.fail(&Status::answered_late());
+        match answer.and_then(|request: Q| serve(context, &request)) {
+            Ok(_) if context.deadline_moment().has_passed() => {
+                context.fail(&Status::answered_late());
             }
-            Ok(result) => sink.reply(&result),
-            Err(_) if self.context.is_detached() => {}
-            Err(status) => sink.fail(&status),
+            Ok(result) => context.reply(&result),
+            Err(_) if context.is_detached() => {}
+            Err(status) => context.fail(&status),
         }
     }
 
     /// Runs a one-way method. What cannot be unmarshalled is dropped.
     pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
-        let sink = self.context.sink();
+        let context = &self.context;
         match codec::decode(self.body) {
             Ok(request) => {
-                serve(&self.context, &request);
+                serve(context, &request);
                 // It may have been called as if it had a reply.
-                sink.reply(&());
+                context.reply(&());
             }
-            Err(status) => sink.fail(&bad_request(status)),
+            Err(status) => context.fail(&bad_request(status)),
         }
     }
 
@@ -110,7 +109,7 @@ impl Incoming<'_> {
         let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
-        self.context.sink().fail(&status);
+        self.context.fail(&status);
     }
 }
 

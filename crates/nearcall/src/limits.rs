@@ -144,6 +144,15 @@ pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
 /// deadlines: as many as 16 clients may have in flight by default.
 pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
 
+/// Requests that wait for a thread of a [`BlockingPool`](crate::BlockingPool), in bytes: as many as
+/// its default queue holds if each has the default limit of a message.
+pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// One-way messages whose method has returned and goes on, as a future or in a pool, in each loop.
+/// Above it further ones are dropped: their senders wait for nothing, so that nothing else bounds
+/// them. As many as a pool lets wait.
+pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
+
 /// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
 /// do: longer than the pauses of a program that is busy, so that threads are started rarely.
 pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);

@@ -70,8 +70,8 @@ impl CallOptions {
         self
     }
 
-    /// The call has no deadline of its own, whatever the method and the client have: it waits for as
-    /// long as the server lives.
+    /// The call has no deadline of its own, whatever the method and the client have: it waits for
+    /// as long as the server lives.
     #[must_use]
     pub fn no_deadline(mut self) -> Self {
         self.limit = Limit::None;
@@ -104,6 +104,15 @@ impl CallOptions {
     pub fn metadata_bin(mut self, key: &str, value: &[u8]) -> Result<Self, BadMetadata> {
         self.metadata.add(key, value)?;
         Ok(self)
+    }
+
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.metadata
+    }
+
+    /// Returns the same with this deadline and these metadata.
+    pub(crate) fn with(&self, deadline: Deadline, metadata: Entries) -> Self {
+        Self { limit: Limit::At(deadline), metadata, ..self.clone() }
     }
 
     pub(crate) fn metadata_bytes(&self) -> &[u8] {

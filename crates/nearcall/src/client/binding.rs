@@ -4,7 +4,7 @@
 //! what a thread still holds for an object that is gone is never taken for another's.
 //! **Not here:** the table of a thread (`client/thread.rs`), finding the object (`call.rs`).
 
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::core::ClientCore;
@@ -14,6 +14,7 @@ use crate::connection::{Connection, Outcome, Reply};
 use crate::dispatcher::Registered;
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
+use crate::metadata::Entries;
 use crate::status::Status;
 
 /// The place of one object in the tables of all threads: dense, and given back when it is dropped.
@@ -71,7 +72,8 @@ impl ObjectName {
             return status;
         }
         let text = format!("{} at {}: {}", self.object(), self.address.at, status.message());
-        Status::new(status.code(), text)
+        let metadata = Entries::from_peer(status.metadata().as_bytes());
+        Status::new(status.code(), text).with_entries(metadata)
     }
 }
 
@@ -86,7 +88,7 @@ pub(crate) struct Binding {
 pub(crate) enum Target {
     Remote(Rc<Connection>),
     /// In this thread, unless what it serves has changed since this epoch.
-    Local(Weak<Registered>, u64),
+    Local(Rc<Registered>, u64),
 }
 
 impl Binding {

@@ -11,7 +11,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 use nearcall_channel::Listener;
-use nearcall_os::signal::{self, SignalSet};
 
 use super::errors::{ListenError, StartError};
 use super::group::{Group, Listening, thread_name};
@@ -19,6 +18,7 @@ use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
 use crate::dispatcher::{Dispatcher, Registered};
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
@@ -84,6 +84,7 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 pub struct ServerBuilder {
     threads: usize,
     limits: Limits,
+    interceptors: Chain,
     objects: Vec<Object>,
     addresses: Vec<String>,
 }
@@ -91,7 +92,8 @@ pub struct ServerBuilder {
 impl ServerBuilder {
     pub(super) fn new() -> Self {
         let (objects, addresses) = (Vec::new(), Vec::new());
-        Self { threads: 1, limits: Limits::default(), objects, addresses }
+        let (limits, interceptors) = (Limits::default(), Chain::default());
+        Self { threads: 1, limits, interceptors, objects, addresses }
     }
 
     /// Sets the number of event loops, each in a thread of its own: 1 by default, and at most 1024.
@@ -104,6 +106,12 @@ impl ServerBuilder {
     /// Sets limits that differ from the defaults. They hold for all loops together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Has an interceptor see the calls of all objects, after those that were added before.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors = self.interceptors.with(Arc::new(interceptor));
         self
     }
 
@@ -140,7 +148,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the loops, then listens.
+    /// Starts the loops, then listens. Their threads block the signals that this thread blocks.
     ///
     /// # Errors
     ///
@@ -152,7 +160,7 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self { threads, limits, objects, addresses } = self;
+        let Self { threads, limits, interceptors, objects, addresses } = self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
@@ -164,16 +172,16 @@ impl ServerBuilder {
         // If anything fails from here on, the drop of the server ends the threads.
         let (ready, is_ready) = mpsc::channel();
         let objects: Arc<[Object]> = objects.into();
-        let with_signals_blocked = SignalsBlocked::new().map_err(StartError::Os)?;
         for loop_index in 0..threads {
             let (objects, ready) = (Arc::clone(&objects), ready.clone());
             let (give, orders) = mpsc::channel();
             let group = Arc::clone(&group);
-            let setup = LoopSetup { group, loop_index, objects, orders, ready };
+            let interceptors = interceptors.clone();
+            let setup = LoopSetup { group, loop_index, interceptors, objects, orders, ready };
             let thread = start_thread(setup).map_err(StartError::Os)?;
             server.add_loop(give, thread);
         }
-        drop((with_signals_blocked, objects, ready));
+        drop((objects, ready));
         for _ in 0..threads {
             match is_ready.recv() {
                 Ok(outcome) => outcome?,
@@ -223,19 +231,4 @@ fn start_thread(setup: LoopSetup) -> io::Result<JoinHandle<()>> {
     let thread = Builder::new().name(thread_name(loop_index));
     let started = thread.spawn(move || loop_thread::run(setup));
     started.inspect_err(|_| group.note_end(loop_index, None))
-}
-
-/// Threads that are started meanwhile leave signals to the threads of the program.
-struct SignalsBlocked(SignalSet);
-
-impl SignalsBlocked {
-    fn new() -> io::Result<Self> {
-        signal::block(&SignalSet::asynchronous()).map(Self)
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        let _ = signal::set_mask(&self.0);
-    }
 }
