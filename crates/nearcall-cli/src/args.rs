@@ -238,6 +238,10 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
 
+    /// A method that answers later, as package.Service.Method; repeatable
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) answer_later: Vec<String>,
+
     /// Directory of the generated files; created if it is missing
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) out_dir: PathBuf,
@@ -292,7 +296,8 @@ Examples:
 const GEN_EXAMPLES: &str = "\
 Examples:
   nearcall gen thermostat.proto --out-dir src/generated
-  nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated";
+  nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
+  nearcall gen thermostat.proto --out-dir src --answer-later home.v1.Home.Watch";
 
 /// Headings of options in the help.
 const WORKLOAD: &str = "Workload";

@@ -12,6 +12,7 @@ use crate::output;
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     let builder = args.files.iter().fold(Builder::new(), Builder::file);
     let builder = args.include.iter().fold(builder, Builder::include);
+    let builder = args.answer_later.iter().fold(builder, Builder::answer_later);
     let written = builder.out_dir(&args.out_dir).write()?;
     if args.format.json {
         let files = written.files.iter().map(File::of).collect();

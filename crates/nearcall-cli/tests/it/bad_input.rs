@@ -219,15 +219,26 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
     let folder = Folder::new();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let head = "syntax = \"proto3\"; message X {}\nservice S { rpc ";
+    write("stream.proto", &format!("{head}A(X) returns (stream X); }}"));
     write("name.proto", &format!("{head}A(X) returns (Y); }}"));
     write("fine.proto", &format!("{head}A(X) returns (X); }}"));
     write("file", "");
     let cases: &[Case] = &[
         (&["gen", "absent.proto", "--out-dir", "."], 1, &["error: absent.proto: does not exist"]),
         (
+            &["gen", "stream.proto", "--out-dir", "out"],
+            1,
+            &["error: stream.proto:2:17: streaming methods are not supported yet: `A`"],
+        ),
+        (
             &["gen", "name.proto", "--out-dir", "."],
             1,
             &["name.proto:2:31: name 'Y' is not defined"],
+        ),
+        (
+            &["gen", "fine.proto", "--out-dir", ".", "--answer-later", "S.B"],
+            1,
+            &["there is no method `S.B`; there are: S.A"],
         ),
         (&["gen", "fine.proto", "--out-dir", "file"], 1, &["error: file: cannot write: "]),
         (

@@ -47,3 +47,22 @@ fn what_was_written_as_json_is_one_document() {
     assert_eq!(document["files"][0]["path"], "./home.v1.rs");
     assert_eq!(document["files"][0]["changed"], true);
 }
+
+#[test]
+fn a_method_can_answer_later() {
+    let folder = folder();
+    let name = "home.v1.Thermostat.Set";
+    let words = [
+        "gen",
+        "home/thermostat.proto",
+        "--include",
+        "proto",
+        "--out-dir",
+        ".",
+        "--answer-later",
+        name,
+    ];
+    assert_eq!(folder.run(&words).code, Some(0));
+    let text = fs::read_to_string(folder.path().join("home.v1.rs")).unwrap();
+    assert!(text.contains("responder: ::nearcall::Responder<Target>"), "{text}");
+}
