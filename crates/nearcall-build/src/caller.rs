@@ -90,10 +90,10 @@ fn loans(service: &Service) -> String {
     format!(
         "{loan}\
          pub fn {}(&self, bytes: usize) -> {result} {{ \
-         self.object.loan(bytes, &::nearcall::CallOptions::new()) }}\n\
+         self.object.loan(bytes) }}\n\
          {with}\
          pub fn {}(&self, bytes: usize, options: &::nearcall::CallOptions) -> {result} {{ \
-         self.object.loan(bytes, options) }}\n\
+         self.object.loan_with(bytes, options) }}\n\
          {attempt}\
          pub fn {}(&self, bytes: usize) -> {result} {{ self.object.try_loan(bytes) }}\n",
         names.loan, names.loan_with, names.try_loan
@@ -109,10 +109,9 @@ struct Function<'a> {
 
 impl Function<'_> {
     fn call(&self) -> String {
-        let Method { name, names, .. } = self.method;
+        let name = &self.method.name;
         let (input, output) = (&self.types.input_type, &self.types.output_type);
         let (fixed, result) = (self.fixed(), status_result(output));
-        let pending = format!("::nearcall::PendingCall<{output}>");
         let (trait_name, function) = (&self.service.rust_name, &self.method.rust_name);
         let call = self.pair(
             &format!("Calls `{name}` and waits for the reply."),
@@ -125,10 +124,19 @@ impl Function<'_> {
                  {trait_name}::{function}(&**service, context, request))"
             ),
         );
+        call + &self.start(input, output)
+    }
+
+    fn start(&self, input: &str, output: &str) -> String {
+        let Method { name, names, .. } = self.method;
+        let fixed = self.fixed();
+        let pending = format!("::nearcall::PendingCall<{output}>");
+        let result = status_result(&pending);
         let start = join(&[
             &paragraph(&format!(
-                "Starts a call of `{name}` and returns at once. Wait for the reply with `wait` \
-                 or `.await`, in this thread. Dropping the pending call cancels it."
+                "Starts a call of `{name}` and returns without waiting for the reply: that is \
+                 what `wait` does, or `.await` in this thread. Dropping the pending call cancels \
+                 it."
             )),
             &names.start.note(),
         ]);
@@ -136,16 +144,39 @@ impl Function<'_> {
             &paragraph(&format!("Starts a call of `{name}` with options. As `{}`.", names.start)),
             &names.start_with.note(),
         ]);
-        format!(
-            "{call}{start}\
-             pub fn {}(&self, request: &{input}) -> {pending} {{\n\
-             self.{}(request, &::nearcall::CallOptions::new()) }}\n\
-             {start_with}\
-             pub fn {}(&self, request: &{input}, options: &::nearcall::CallOptions) \
-             -> {pending} {{\n\
-             self.object.start(&{fixed}, request, options) }}\n",
-            names.start, names.start_with, names.start_with
-        )
+        let attempt = join(&[
+            &paragraph(&format!(
+                "As `{}`, and does not wait for room or a free slot.",
+                names.start
+            )),
+            &names.try_start.note(),
+            &errors(docs::TRY_START_ERRORS),
+        ]);
+        let attempt_with = join(&[
+            &paragraph(&format!("As `{}`, with options.", names.try_start)),
+            &names.try_start_with.note(),
+            &errors(&format!("As `{}`.", names.try_start)),
+        ]);
+        let function = |docs: &str, name: &DerivedName, with: &DerivedName, result: &str| {
+            format!(
+                "{docs}pub fn {name}(&self, request: &{input}) -> {result} {{\n\
+                 self.{with}(request, &::nearcall::CallOptions::new()) }}\n"
+            )
+        };
+        let with = |docs: &str, name: &DerivedName, entry: &str, result: &str| {
+            format!(
+                "{docs}pub fn {name}(&self, request: &{input}, \
+                 options: &::nearcall::CallOptions) -> {result} {{\n\
+                 self.object.{entry}(&{fixed}, request, options) }}\n"
+            )
+        };
+        [
+            function(&start, &names.start, &names.start_with, &pending),
+            with(&start_with, &names.start_with, "start", &pending),
+            function(&attempt, &names.try_start, &names.try_start_with, &result),
+            with(&attempt_with, &names.try_start_with, "try_start", &result),
+        ]
+        .concat()
     }
 
     fn send(&self) -> String {
@@ -238,6 +269,9 @@ impl Function<'_> {
 
     /// Generates the function with the name of the method, and that with options, which has
     /// `body`. `types`: the request, if there is one, and the result.
+    ///
+    /// The function with options of a unary call is always inlined: the other one is then compiled
+    /// for the default options, and one that no program calls is no code at all.
     fn pair(
         &self,
         summary: &str,
@@ -262,11 +296,12 @@ impl Function<'_> {
         let declared = request.map_or(String::new(), |input| format!("request: &{input}"));
         let passed = request.map_or("", |_| "request, ");
         let comma = request.map_or("", |_| ", ");
+        let inline = if self.method.kind == Kind::Unary { "#[inline(always)]\n" } else { "" };
         format!(
             "{docs}\
              pub fn {rust_name}(&self, {declared}) -> {result} {{\n\
              self.{}({passed}&::nearcall::CallOptions::new()) }}\n\
-             {with_docs}\
+             {with_docs}{inline}\
              pub fn {}(&self, {declared}{comma}options: &::nearcall::CallOptions) \
              -> {result} {{\n\
              {body} }}\n",

@@ -74,6 +74,9 @@ pub(crate) struct MethodNames {
     /// The call that is waited for later; only unary methods have it.
     pub(crate) start: DerivedName,
     pub(crate) start_with: DerivedName,
+    /// The start that fails instead of waiting for room.
+    pub(crate) try_start: DerivedName,
+    pub(crate) try_start_with: DerivedName,
     /// The message that fails instead of waiting for room; only one-way methods have it.
     pub(crate) attempt: DerivedName,
     pub(crate) attempt_with: DerivedName,
@@ -130,6 +133,8 @@ pub(crate) fn assign_functions(service: &mut Service) {
             Kind::Unary => {
                 [names.start, names.start_with] =
                     taken.derive([format!("start_{snake}"), format!("start_{snake}_with")]);
+                [names.try_start, names.try_start_with] =
+                    taken.derive([format!("try_start_{snake}"), format!("try_start_{snake}_with")]);
             }
             Kind::Oneway => {
                 [names.attempt, names.attempt_with] =

@@ -53,23 +53,23 @@ pub(crate) fn async_dispatcher(service: &Service) -> String {
         true => "",
         false => {
             "let service = ::std::sync::Arc::clone(&self.service);\n\
-             let spawner = &self.spawner;\n"
+             let runner = &self.runner;\n"
         }
     };
     format!(
         "{docs}\
          pub struct {name}<{t}: {trait_name}> {{\n\
          service: ::std::sync::Arc<{t}>,\n\
-         spawner: ::nearcall::Spawner,\n\
+         runner: ::nearcall::TaskRunner,\n\
          }}\n\
          impl<{t}: {trait_name}> {name}<{t}> {{\n\
          {constructors}\
          /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not\n\
          /// in the loop of the server: `.spawn_on(move |task| {{ handle.spawn(task); }})`.\n\
          #[must_use]\n\
-         pub fn spawn_on(self, spawn: impl ::core::ops::Fn(::nearcall::BoxFuture) + \
+         pub fn spawn_on(self, spawn: impl ::core::ops::Fn(::nearcall::ServiceTask) + \
          ::core::marker::Send + ::core::marker::Sync + 'static) -> Self {{\n\
-         Self {{ spawner: ::nearcall::Spawner::new(spawn), ..self }} }}\n\
+         Self {{ runner: ::nearcall::TaskRunner::spawn_on(spawn), ..self }} }}\n\
          }}\n\
          {clone}\
          impl<{t}: {trait_name}> ::nearcall::Dispatcher for {name}<{t}> {{\n\
@@ -82,12 +82,12 @@ pub(crate) fn async_dispatcher(service: &Service) -> String {
          }} }}\n\
          }}\n",
         constructors =
-            constructors(&t, "Self { service, spawner: ::nearcall::Spawner::default() }"),
+            constructors(&t, "Self { service, runner: ::nearcall::TaskRunner::default() }"),
         clone = clone(
             &t,
             &trait_name.to_string(),
             name,
-            "Self { service: self.service.clone(), spawner: self.spawner.clone() }"
+            "Self { service: self.service.clone(), runner: self.runner.clone() }"
         ),
     )
 }
@@ -104,7 +104,9 @@ fn constructors(t: &str, made: &str) -> String {
         "/// Creates a dispatcher that owns `service`.\n\
          pub fn new(service: {t}) -> Self {{ Self::shared(::std::sync::Arc::new(service)) }}\n\
          /// Creates a dispatcher that shares `service`, so that the program can use it too.\n\
-         pub fn shared(service: ::std::sync::Arc<{t}>) -> Self {{ {made} }}\n"
+         pub fn shared(service: ::std::sync::Arc<{t}>) -> Self {{ {made} }}\n\
+         /// Returns the service.\n\
+         pub fn service(&self) -> &::std::sync::Arc<{t}> {{ &self.service }}\n"
     )
 }
 
@@ -146,7 +148,7 @@ fn async_arm(service: &Service, method: &Method) -> String {
         Kind::BothStreams => ("both_streams_async", "context, items, replies"),
     };
     format!(
-        "{} => incoming.{function}(spawner, move |{arguments}| async move {{ \
+        "{} => incoming.{function}(runner, move |{arguments}| async move {{ \
          {}::{}(&*service, {arguments}).await }}),\n",
         id_literal(method.id),
         service.types.async_trait,

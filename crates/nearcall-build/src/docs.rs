@@ -18,11 +18,16 @@ pub(crate) fn comment(comments: &Comments) -> String {
     text
 }
 
-/// Renders one paragraph as doc lines of at most [`COLUMNS`] columns.
+/// Renders one paragraph as doc lines of at most [`COLUMNS`] columns. Code is not broken.
 pub(crate) fn paragraph(text: &str) -> String {
     let mut out = String::new();
     let mut columns = COLUMNS;
-    for word in text.split(' ') {
+    let mut is_code = false;
+    let words = text.split(|char| {
+        is_code ^= char == '`';
+        char == ' ' && !is_code
+    });
+    for word in words {
         if columns + 1 + word.len() > COLUMNS {
             out.push_str(if out.is_empty() { "///" } else { "\n///" });
             columns = 0;
@@ -84,6 +89,11 @@ pub(crate) const CALL_ERRORS: &str = "\
     `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no such \
     object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.";
 
+/// The errors of starting a unary call without waiting.
+pub(crate) const TRY_START_ERRORS: &str = "\
+    `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every \
+    other error is the result of the pending call.";
+
 /// The errors of a one-way call that waits for room.
 pub(crate) const SEND_ERRORS: &str = "\
     The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached, \
@@ -127,6 +137,8 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.matches("word").count(), 30);
+        let code = format!("{} `let x = 1;`", "word ".repeat(17));
+        assert!(paragraph(&code).ends_with("\n/// `let x = 1;`\n"), "{code}");
         assert_eq!(join(&["/// a\n", "", "/// b\n"]), "/// a\n///\n/// b\n");
     }
 }

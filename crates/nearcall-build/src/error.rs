@@ -71,8 +71,8 @@ pub enum BuildError {
     },
     /// Two items would have the same name in Rust.
     #[error(
-        "{place}: {second} and {first} need the same Rust name `{name}`; name one of them \
-         differently, a service or method by `rename`, which leaves the `.proto` file as it is"
+        "{place}: {second} and {first} need the same Rust name `{name}`; {}",
+        hint_at_rename(first, second)
     )]
     NameClash {
         /// The place of the second item.
@@ -93,7 +93,10 @@ pub enum BuildError {
         known: Vec<String>,
     },
     /// `rename` gives a name that is no identifier.
-    #[error("rename: `{name}` is no name for `{path}`: use ASCII letters, digits and `_`")]
+    #[error(
+        "rename: `{name}` is no name for `{path}`: use ASCII letters, digits and `_`, and begin \
+         with a letter"
+    )]
     BadRename {
         /// The full name of the service or method.
         path: String,
@@ -206,6 +209,16 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         self.at.map_or(Ok(()), |(line, column)| write!(f, ":{line}:{column}"))
+    }
+}
+
+/// Says what can be done about two items with one name. Messages belong to prost, which renames
+/// nothing.
+fn hint_at_rename(first: &str, second: &str) -> &'static str {
+    let can_be_renamed = |what: &str| what.starts_with("service") || what.starts_with("method");
+    match can_be_renamed(first) || can_be_renamed(second) {
+        true => "give the service or method another Rust name with `rename`",
+        false => "rename one of them",
     }
 }
 

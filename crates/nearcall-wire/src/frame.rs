@@ -19,7 +19,7 @@
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
 //! (`hello.rs`).
 
-use crate::call_table::CallId;
+use crate::call_id::CallId;
 use crate::error::ProtocolError;
 use crate::limits::TIMEOUT_NS_MAX;
 use crate::status::Code;

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::call_table::{IncomingCall, OutgoingCall, StreamCall};
+use crate::call_id::{IncomingCall, OutgoingCall, StreamCall};
 use crate::error::{ItemError, ReplyError};
 use crate::frame::{HEADER_BYTES, Head, Payload, Shape, needs_time};
 use crate::hello::Hello;
@@ -317,7 +317,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::call_table::CallId;
+    use crate::call_id::CallId;
     use crate::frame::Frame;
 
     #[test]

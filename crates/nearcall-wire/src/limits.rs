@@ -21,7 +21,7 @@ pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 /// directions together, once so many calls were open at once.
 pub const CALLS_MAX_DEFAULT: u16 = 256;
 
-/// Bytes of items that one direction of one stream may have sent and not consumed, headers included.
+/// Bytes of items that one direction of one stream may have sent and not consumed, with headers.
 ///
 /// 2 MiB: two items of 1 MiB, one being read while the other is under way. As an item may be sent
 /// while any credit is left, a receiver keeps up to one message more than this for each direction

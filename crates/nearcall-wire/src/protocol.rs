@@ -24,7 +24,8 @@ use self::draining::Draining;
 use self::greeting::Greeting;
 use self::open::Open;
 use self::session::Session;
-use crate::call_table::{IncomingCall, Outgoing, OutgoingCall};
+use crate::call_id::{IncomingCall, OutgoingCall};
+use crate::call_table::Outgoing;
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Head, Payload};
 use crate::hello::InstanceId;
@@ -237,6 +238,20 @@ impl<T: Default> CallProtocol<T> {
     #[inline]
     pub fn release(&mut self, call: OutgoingCall) -> Option<T> {
         self.calls()?.release(call)
+    }
+
+    /// Frees the places of all calls that have ended and were not released, and gives their values
+    /// to `keep`, which gives back what is to stay. So results that are not taken yet hold up no
+    /// new call, if the driver has room for them.
+    pub fn release_ended(&mut self, keep: impl FnMut(OutgoingCall, T) -> Option<T>) {
+        if let Some(calls) = self.calls() {
+            calls.release_ended(keep);
+        }
+    }
+
+    /// Returns whether a call that is started now finds a place.
+    pub fn has_free_slot(&mut self) -> bool {
+        self.calls().is_some_and(|calls| calls.has_free_slot())
     }
 
     /// Ends and releases a call, without an event, and informs the peer in the next transmit.

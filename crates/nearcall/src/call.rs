@@ -3,19 +3,19 @@
 //! An object of the same thread is called directly: by its own methods where caller and service
 //! are of one build, through bytes where they are not (`call/local.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
-//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`).
+//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
+//! waiting until a request may be sent (`call/backpressure.rs`).
 
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
 use nearcall_channel::Loan;
-use nearcall_wire::OutgoingCall;
 
 use crate::address::{Address, BadAddress};
 use crate::client::Client;
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, Outcome, Outgoing, Reply};
+use crate::connection::{Connection, Outcome, Outgoing, Reply, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatcher::Dispatcher;
@@ -26,6 +26,7 @@ use crate::options::CallOptions;
 use crate::responder::Responder;
 use crate::status::Status;
 
+mod backpressure;
 mod local;
 mod pending;
 
@@ -155,10 +156,10 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<R, Status> {
         let outgoing = self.outgoing(method, options, deadline);
-        let send_deadline = self.client.send_deadline(deadline);
-        let (connection, call) = match connection.start_call(&outgoing, request, send_deadline) {
+        let mode = self.client.send_mode(deadline);
+        let (connection, call) = match connection.start_call(&outgoing, request, mode) {
             Ok(call) => (connection, call),
-            Err(status) => self.start_again(&connection, status, &outgoing, request)?,
+            Err(why) => self.start_again(connection, why, &outgoing, request, mode)?,
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
         if let Some(result) = self.client.wait_inline(&connection, call, deadline, read) {
@@ -168,40 +169,9 @@ impl ObjectRef {
         self.read_outcome(outcome)
     }
 
-    /// Starts a call on a new connection in the place of one that has ended or drains since the
-    /// last call, once: the call was not started there, so it cannot run twice.
-    #[cold]
-    fn start_again<Q: Message>(
-        &self,
-        connection: &Rc<Connection>,
-        status: Status,
-        outgoing: &Outgoing<'_>,
-        request: &Q,
-    ) -> Result<(Rc<Connection>, OutgoingCall), Status> {
-        let connection = self.reconnect(connection, status, outgoing.deadline)?;
-        let send_deadline = self.client.send_deadline(outgoing.deadline);
-        let call = connection.start_call(outgoing, request, send_deadline)?;
-        Ok((connection, call))
-    }
-
-    /// Replaces a connection that has ended or drains. Otherwise `status` stands.
-    fn reconnect(
-        &self,
-        connection: &Rc<Connection>,
-        status: Status,
-        deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
-        if connection.is_open() && !connection.is_closed() {
-            return Err(status);
-        }
-        drop(self.binding.replace(Binding::Unresolved));
-        match self.target(deadline)? {
-            Target::Remote(connection) => Ok(connection),
-            Target::Local(_) => Err(status),
-        }
-    }
-
-    /// Starts a call whose end is taken later.
+    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in flight
+    /// as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's deadline at
+    /// most.
     ///
     /// # Errors
     ///
@@ -213,31 +183,58 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> PendingCall<R> {
         let deadline = options.deadline_for(method, inherited_deadline());
-        let started = self.target(deadline).and_then(|target| match target {
-            Target::Remote(connection) => {
-                let outgoing = self.outgoing(method, options, deadline);
-                let send_deadline = self.client.send_deadline(deadline);
-                match connection.start_call(&outgoing, request, send_deadline) {
-                    Ok(call) => Ok((connection, call)),
-                    Err(status) => self.start_again(&connection, status, &outgoing, request),
-                }
-                .map(|(connection, call)| {
-                    PendingCall::remote(self.clone(), connection, call, deadline)
-                })
-            }
-            Target::Local(dispatcher) => self
-                .run_bytes(&*dispatcher, method, request, options, deadline)
-                .map(|reply| PendingCall::local(self.clone(), reply, deadline)),
-        });
+        let mode = self.client.send_mode(deadline);
+        let started = self.start_by(method, request, options, deadline, mode);
         started.unwrap_or_else(|status| PendingCall::failed(self.clone(), status))
     }
 
-    /// Sends a message that is never answered; returns when it is in the channel.
+    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting.
     ///
     /// # Errors
     ///
-    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large, or too
-    /// many wait already), `DEADLINE_EXCEEDED` (no room in time; it may still arrive).
+    /// The call was not started: `RESOURCE_EXHAUSTED` where [`start`](Self::start) would wait,
+    /// otherwise as [`call`](Self::call).
+    pub fn try_start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<PendingCall<R>, Status> {
+        let deadline = options.deadline_for(method, inherited_deadline());
+        self.start_by(method, request, options, deadline, self.client.try_mode())
+    }
+
+    fn start_by<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+        mode: SendMode,
+    ) -> Result<PendingCall<R>, Status> {
+        match self.target(deadline)? {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let (connection, call) = match connection.start_call(&outgoing, request, mode) {
+                    Ok(call) => (connection, call),
+                    Err(why) => self.start_again(connection, why, &outgoing, request, mode)?,
+                };
+                Ok(PendingCall::remote(self.clone(), connection, call, deadline))
+            }
+            Target::Local(dispatcher) => {
+                let reply = self.run_bytes(&*dispatcher, method, request, options, deadline)?;
+                Ok(PendingCall::local(self.clone(), reply, deadline))
+            }
+        }
+    }
+
+    /// Sends a message that is never answered; returns when it is in the channel. Waits for room
+    /// until the deadline at most, while the loop, if there is one, goes on serving.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large),
+    /// `DEADLINE_EXCEEDED` (no room in time; in a loop it may still arrive).
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
@@ -248,29 +245,89 @@ impl ObjectRef {
         let mut connection = match self.target(deadline)? {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher) => {
-                return self.send_local(dispatcher, method, request, options, deadline);
+                let wait_until = Some(deadline);
+                let oneway = self.local_oneway(dispatcher, method, request, options, deadline)?;
+                return self.send_local(oneway, wait_until);
             }
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let send_deadline = self.client.send_deadline(deadline);
-        if let Err(status) = connection.send_oneway(&outgoing, request, send_deadline) {
-            connection = self.reconnect(&connection, status, deadline)?;
-            connection.send_oneway(&outgoing, request, send_deadline)?;
+        let mode = self.client.send_mode(deadline);
+        if let Err(why) = connection.send_oneway(&outgoing, request, mode) {
+            connection = self.send_again(connection, why, &outgoing, request, mode)?;
         }
         self.client.wait_for_room(&connection, deadline)
+    }
+
+    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now.
+    ///
+    /// Without a loop a message longer than the room of the channel
+    /// ([`Limits::room_bytes`](crate::Limits)) finds none: [`send`](Self::send) it.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `RESOURCE_EXHAUSTED` where [`send`](Self::send) would wait,
+    /// otherwise as there.
+    pub fn try_send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        let deadline = options.deadline_for(method, inherited_deadline());
+        let connection = match self.target(deadline)? {
+            Target::Remote(connection) => connection,
+            Target::Local(dispatcher) => {
+                let oneway = self.local_oneway(dispatcher, method, request, options, deadline)?;
+                return self.send_local(oneway, None);
+            }
+        };
+        let outgoing = self.outgoing(method, options, deadline);
+        let mode = self.client.try_mode();
+        match connection.send_oneway(&outgoing, request, mode) {
+            Ok(()) => Ok(()),
+            Err(why) => self.send_again(connection, why, &outgoing, request, mode).map(drop),
+        }
     }
 
     /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
     /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
     /// connection.
     ///
+    /// While the server keeps all that may be lent, it waits until something comes back: until the
+    /// deadline of the handler that runs now, and for ever if there is none
+    /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or all that may be lent is in loans that
+    /// live in this process, which a wait would not end. `DEADLINE_EXCEEDED`: the server gave
+    /// nothing back in time. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.loan_until(bytes, inherited_deadline())
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, and waits for it until the deadline of the
+    /// options at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`loan`](Self::loan).
+    pub fn loan_with(&self, bytes: usize, options: &CallOptions) -> Result<Loan, Status> {
+        self.loan_until(bytes, options.deadline_for_loan(inherited_deadline()))
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, if there is any now.
+    ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
     /// of what it was lent before. `UNAVAILABLE`: there is no server.
-    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+    pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
         match self.target(inherited_deadline())? {
-            Target::Remote(connection) => connection.loan(bytes),
+            Target::Remote(connection) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
             Target::Local(_) => Ok(Loan::plain(bytes)),
         }
     }

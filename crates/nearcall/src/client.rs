@@ -20,7 +20,7 @@ use nearcall_wire::{InstanceId, OutgoingCall};
 
 use crate::acceptor::loop_preference;
 use crate::address::{Address, At, BadAddress};
-use crate::connection::{Connection, INLINE_BUF, Outcome, Setup};
+use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode, Setup};
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::dispatch::{Received, Services};
@@ -312,15 +312,21 @@ impl Client {
         Err(connection.close_reason())
     }
 
-    /// Returns until when sending may wait: a loop never waits in one connection.
+    /// Returns how a request is sent that may wait until `deadline`: a loop never waits in one
+    /// connection.
     #[inline]
-    pub(crate) fn send_deadline(&self, deadline: Deadline) -> Deadline {
-        match deadline {
-            _ if self.core.reactor.is_some() => Deadline::NOW,
-            // To a connection NOW means: keep the message if there is no room. One whose time is
-            // over must not be kept.
-            Deadline::NOW => Deadline::from_ns(1),
-            deadline => deadline,
+    pub(crate) fn send_mode(&self, deadline: Deadline) -> SendMode {
+        match self.core.reactor {
+            Some(_) => SendMode::Keep,
+            None => SendMode::WaitUntil(deadline),
+        }
+    }
+
+    /// Returns how a request is sent that must not wait.
+    pub(crate) fn try_mode(&self) -> SendMode {
+        match self.core.reactor {
+            Some(_) => SendMode::Try,
+            None => SendMode::TRY_WHOLE,
         }
     }
 
@@ -358,7 +364,9 @@ impl Client {
                 return outcome;
             }
             match &self.core.reactor {
-                None => self.wait_alone(connection, call, deadline),
+                None => {
+                    self.wait_alone(connection, deadline, || connection.has_ended(call));
+                }
                 Some(reactor) => match reactor.run_until(deadline, || connection.has_ended(call)) {
                     Ok(true) => {}
                     Ok(false) => connection.handle_timeout(),
@@ -372,7 +380,12 @@ impl Client {
     }
 
     /// Waits for one message, without a loop.
-    fn wait_alone(&self, connection: &Rc<Connection>, call: OutgoingCall, asked: Deadline) {
+    fn wait_alone(
+        &self,
+        connection: &Rc<Connection>,
+        asked: Deadline,
+        mut is_done: impl FnMut() -> bool,
+    ) {
         // Calls that were started on the same connection have deadlines, too.
         let mut deadline = asked.min(connection.next_deadline());
         if connection.has_pending_writes() && !connection.flush(Deadline::NOW) {
@@ -381,7 +394,7 @@ impl Client {
         }
         let received = self.services().receive(connection, deadline);
         // A server that sends without pause must not hold a call beyond its time.
-        if received == Received::Empty || (!connection.has_ended(call) && deadline.has_passed()) {
+        if received == Received::Empty || (!is_done() && deadline.has_passed()) {
             connection.handle_timeout();
         }
     }
@@ -407,6 +420,29 @@ impl Client {
                 "{name} did not read what was sent before in time; the message may still arrive"
             ))
         })
+    }
+
+    /// Waits until `done`, which is asked after everything that happens, or until the connection has
+    /// ended: in a loop, the loop goes on serving. Returns false at `deadline`.
+    pub(crate) fn wait_until(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<bool, Status> {
+        let mut done = || connection.is_closed() || done();
+        if self.core.reactor.is_some() {
+            return self.run_until(deadline, done);
+        }
+        loop {
+            if done() {
+                return Ok(true);
+            }
+            if deadline.has_passed() {
+                return Ok(false);
+            }
+            self.wait_alone(connection, deadline, || false);
+        }
     }
 
     /// Serves until `done` or `deadline`. Without a loop nothing can happen meanwhile.

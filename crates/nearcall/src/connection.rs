@@ -9,9 +9,8 @@
 //! (`dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
-use std::task::Waker;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
@@ -36,6 +35,7 @@ mod outbound;
 mod outbox;
 mod readiness;
 mod receiving;
+mod send_mode;
 mod sending;
 
 pub(crate) use self::activity::Activity;
@@ -44,11 +44,13 @@ use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
+pub(crate) use self::lending::LoanPauses;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
+pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 
@@ -113,6 +115,8 @@ struct Inner {
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
     outbox: Outbox,
+    /// Outcomes that were not taken yet of calls that lost their places to newer ones.
+    results: HashMap<OutgoingCall, Outcome>,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
     /// The mechanism takes a small message whole, or not at all.
@@ -163,6 +167,7 @@ impl<H: Host> Connection<H> {
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox: Outbox::default(),
+                results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
             }),
@@ -201,6 +206,15 @@ impl<H: Host> Connection<H> {
     #[inline]
     pub(crate) fn is_greeting(&self) -> bool {
         !self.is_closed() && self.peer_instance.get().is_none()
+    }
+
+    /// Returns whether no call is under way, in either direction, and nothing waits to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        let counts = self.inner.borrow().protocol.counts();
+        counts.incoming_open == 0
+            && counts.outgoing_open == 0
+            && !self.has_inbound()
+            && !self.has_pending_writes()
     }
 
     /// Returns the peer's process, as the peer claims.
@@ -350,73 +364,6 @@ impl<H: Host> Connection<H> {
             "no answer from {} in time; the method may have run",
             self.name
         ))
-    }
-
-    /// Notes the outcome of a call of this end, and wakes the task that awaits it.
-    fn complete(&self, call: OutgoingCall, outcome: Outcome) {
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(state) => std::mem::replace(state, CallState::Done(outcome)),
-            None => CallState::Done(outcome),
-        };
-        drop(inner);
-        match before {
-            CallState::Waiting(Some(waker)) => self.host.wake(waker),
-            CallState::Waiting(None) => {}
-            CallState::Done(outcome) => self.discard(outcome),
-        }
-    }
-
-    /// Takes back the buffer of a reply that is not read.
-    fn discard(&self, outcome: Outcome) {
-        if let Ok(reply) = outcome {
-            self.buffers.give(reply.buffer);
-        }
-    }
-
-    /// Returns whether the call has ended.
-    #[inline]
-    pub(crate) fn has_ended(&self, call: OutgoingCall) -> bool {
-        matches!(self.inner.borrow().protocol.value(call), Some(CallState::Done(_)))
-    }
-
-    /// Takes the outcome of a call and releases it, if it has ended.
-    #[inline]
-    pub(crate) fn take_outcome(&self, call: OutgoingCall) -> Option<Outcome> {
-        let protocol = &mut self.inner.borrow_mut().protocol;
-        if !matches!(protocol.value(call), Some(CallState::Done(_))) {
-            return None;
-        }
-        match protocol.release(call) {
-            Some(CallState::Done(outcome)) => Some(outcome),
-            _ => None,
-        }
-    }
-
-    /// Registers the waker of the task that awaits the end of a call.
-    pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
-        let waker = Some(waker.clone());
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(CallState::Waiting(slot)) => std::mem::replace(slot, waker),
-            _ => waker,
-        };
-        drop(inner);
-        drop(before);
-    }
-
-    /// Gives a call up: informs the peer, and drops the outcome if it has come.
-    pub(crate) fn cancel(&self, call: OutgoingCall) {
-        let mut inner = self.inner.borrow_mut();
-        let cancelled = inner.protocol.cancel(call);
-        let released = if cancelled.is_err() { inner.protocol.release(call) } else { None };
-        drop(inner);
-        if let Some(CallState::Done(outcome)) = released {
-            self.discard(outcome);
-        }
-        if cancelled.is_ok() {
-            self.send_control(Deadline::NOW);
-        }
     }
 
     /// Uses the channel itself, for what only the loop needs of it.

@@ -95,6 +95,9 @@ impl<'a> Context<'a> {
     /// Returns memory for a `bytes` field of the reply: written, then frozen, it is passed to the
     /// caller by reference where the mechanism can (`shm`), and copied where not.
     ///
+    /// Never waits, unlike a caller's loan: a service that waited for its own caller would keep the
+    /// others of its loop waiting. Reply with bytes that are not loaned then.
+    ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the caller has not given back enough

@@ -88,7 +88,12 @@ impl EventLoop {
     ///
     /// No descriptor is free: it needs two.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { reactor: Rc::new(Reactor::new()?) })
+        Self::with_mailbox(Arc::new(Mailbox::new()?))
+    }
+
+    /// Creates a loop that other threads reach by `mailbox` before it exists.
+    pub(crate) fn with_mailbox(mailbox: Arc<Mailbox>) -> io::Result<Self> {
+        Ok(Self { reactor: Rc::new(Reactor::new(mailbox)?) })
     }
 
     pub(crate) fn reactor(&self) -> &Rc<Reactor> {

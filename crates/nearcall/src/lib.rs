@@ -21,7 +21,7 @@
 //! #     ));
 //! # }
 //! # use home::*;
-//! use nearcall::{Client, Context, EventLoop, Responder, Server, Status};
+//! use nearcall::{Client, Context, EventLoop, Server, Status};
 //!
 //! struct Room {
 //!     wanted: std::cell::Cell<f64>,
@@ -40,7 +40,9 @@
 //!     }
 //!     // ... and so on.
 //! #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
-//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest, _: Responder<WatchReply>) {}
+//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+//! #       Ok(WatchReply::default())
+//! #   }
 //! #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
 //! }
 //!
@@ -113,7 +115,7 @@ pub use context::Context;
 pub use deadline::Deadline;
 pub use dispatcher::{Dispatcher, Incoming};
 pub use event_loop::{Event, EventLoop, Stopper};
-pub use interface::{Interface, Method};
+pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
@@ -122,6 +124,28 @@ pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
 pub use responder::Responder;
-pub use server::{ListenError, RegisterError, Server};
+pub use server::{
+    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+};
 pub use status::{Code, Status};
 pub use trust::Trust;
+
+/// Includes the file that `nearcall-build` has generated for a package, or the one that includes
+/// all packages (`Builder::include_file`), in a crate with a build script.
+///
+/// The name is that of the file without `.rs`. Put a package into the modules of its name, so that
+/// other packages find its types:
+///
+/// ```ignore
+/// pub mod home {
+///     pub mod v1 {
+///         nearcall::include_proto!("home.v1");
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! include_proto {
+    ($name:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+    };
+}

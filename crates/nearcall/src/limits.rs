@@ -78,6 +78,24 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above it
+/// no call starts before one of them is taken or dropped.
+///
+/// Each holds the memory of its reply and was asked for by this process, which may start as many
+/// calls and take their results afterwards; the bound ends a program that never takes any.
+pub(crate) const RESULTS_KEPT_MAX: usize = 64 << 10;
+
+/// First pause of a caller that waits for memory to lend: slots come back by a count in the memory
+/// of the other end, without a doorbell, because that would cost each of them a system call.
+///
+/// About what a sleep and a wake-up cost, and less than the other end needs for the messages that
+/// hold all the other slots.
+pub(crate) const LOAN_PAUSE_MIN: Duration = Duration::from_micros(50);
+
+/// Longest such pause. Each one is twice the last, so that a loan comes late by no more than it had
+/// to wait anyway, and a caller that waits for long looks a thousand times a second: 1 % of a CPU.
+pub(crate) const LOAN_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Fewest bytes of a loan that a message passes by reference. Fewer are copied: a reference costs
 /// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
@@ -119,6 +137,22 @@ pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 /// Clients taken from a listener before others have their turn.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 
+/// Clients in the queue of a listener that are refused with the reason when it is closed: twice the
+/// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
+
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes time
+/// from the others.
+pub(crate) const SERVER_THREADS_MAX: usize = 1024;
+
+/// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
+/// which answer between two methods. A tool that shows connections should not wait for longer.
+pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait for the threads of a server that was stopped. They end at once unless a method
+/// runs, and a method that does not return must not keep the program from its end.
+pub(crate) const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Time that a listener rests after the kernel refused a descriptor for a client. Asking again at
 /// once would only spin.
 pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
@@ -158,8 +192,9 @@ pub struct Limits {
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
-    /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
-    /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
+    /// one waits until one of them has ended, or fails with `RESOURCE_EXHAUSTED`
+    /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
+    /// count, though its result is not taken yet.
     pub calls_max: u16,
     /// Items that one direction of one stream may have sent and not consumed, in bytes with their
     /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
@@ -173,6 +208,9 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Longest wait of `run_until_signal` for the calls under way, before it closes their
+    /// connections: 5 s, half of the time after which container managers kill what does not end.
+    pub drain_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -186,6 +224,7 @@ impl Default for Limits {
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }

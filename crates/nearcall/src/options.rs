@@ -91,6 +91,16 @@ impl CallOptions {
         self.metadata.as_bytes()
     }
 
+    /// Returns until when a loan may be waited for.
+    pub(crate) fn deadline_for_loan(&self, inherited: Deadline) -> Deadline {
+        let own = match self.limit {
+            Limit::Method => Deadline::NEVER,
+            Limit::After(timeout) => Deadline::after(timeout),
+            Limit::At(deadline) => deadline,
+        };
+        own.min(inherited)
+    }
+
     /// Returns when the call of `method` ends: by these options, the method or the handler that
     /// makes it. Reads the clock only for a span of time.
     #[inline]

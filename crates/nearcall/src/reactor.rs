@@ -44,7 +44,9 @@ mod turns;
 mod user_events;
 mod watching;
 
+pub(crate) use self::handshakes::NOT_LISTENING;
 pub(crate) use self::mailbox::Mailbox;
+use self::mailbox::Post;
 pub use self::sources::DescriptorId;
 pub(crate) use self::sources::{ListenerEntry, ListenerId, UserFd};
 use self::sources::{Source, Sources};
@@ -110,11 +112,12 @@ pub(crate) struct LocalOneway {
 }
 
 impl Reactor {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Creates the state of a loop that other threads reach by `mailbox`.
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> io::Result<Self> {
         let reactor = Self {
             services: Services::default(),
             activity: Rc::default(),
-            mailbox: Arc::new(Mailbox::new()?),
+            mailbox,
             epoll: Epoll::create()?,
             events: RefCell::new(Events::with_capacity(EVENTS_PER_ROUND_MAX)),
             sources: RefCell::default(),
@@ -228,8 +231,11 @@ impl Reactor {
     }
 
     fn read_mailbox(&self) {
-        for handshaked in self.mailbox.take() {
-            self.handshakes.finish(self, handshaked);
+        for post in self.mailbox.take() {
+            match post {
+                Post::Handshaked(handshaked) => self.handshakes.finish(self, handshaked),
+                Post::Client(client) => self.accept_handed_over(client),
+            }
         }
         if self.mailbox.take_stop() {
             self.user_events.borrow_mut().push_back(Event::Stopped);
@@ -299,20 +305,23 @@ impl Reactor {
         timers.min(self.activity.deadline()).min(self.handshakes.next_due())
     }
 
+    /// Returns whether one more one-way message to a server of this thread may wait.
+    pub(crate) fn takes_local_oneways(&self) -> bool {
+        self.local_oneways.borrow().len() < LOCAL_ONEWAYS_MAX
+    }
+
     /// Queues a one-way message to a server of this thread.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: too many wait already.
     pub(crate) fn send_local(&self, oneway: LocalOneway) -> Result<(), Status> {
-        let mut waiting = self.local_oneways.borrow_mut();
-        if waiting.len() >= LOCAL_ONEWAYS_MAX {
+        if !self.takes_local_oneways() {
             return Err(Status::resource_exhausted(format!(
                 "{LOCAL_ONEWAYS_MAX} one-way messages to this thread wait already; let its loop run"
             )));
         }
-        waiting.push_back(oneway);
-        drop(waiting);
+        self.local_oneways.borrow_mut().push_back(oneway);
         self.activity.wake_host();
         Ok(())
     }
@@ -362,6 +371,7 @@ impl Reactor {
 
     /// Ends all connections.
     pub(crate) fn close_all(&self) {
+        self.mailbox.close();
         for connection in self.connections() {
             connection.close(Status::unavailable("the event loop was closed"));
         }

@@ -12,6 +12,7 @@ use nearcall_wire::IncomingCall;
 
 use crate::codec::Message;
 use crate::connection::Connection;
+use crate::deadline::Deadline;
 use crate::local_reply::LocalReply;
 use crate::peer::Peer;
 use crate::status::Status;
@@ -87,10 +88,13 @@ impl<'a> ReplySink<'a> {
         }
     }
 
-    /// Returns memory for a part of the reply.
+    /// Returns memory for a part of the reply. Never waits.
     pub(crate) fn loan(self, bytes: usize) -> Result<Loan, Status> {
         match self.0 {
-            Sink::Connection(connection, _) => connection.loan(bytes),
+            Sink::Connection(connection, _) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
             Sink::Local(_) => Ok(Loan::plain(bytes)),
         }
     }

@@ -63,7 +63,7 @@ use crate::status::Status;
 /// # server.listen("inproc:room")?;
 /// # let client = nearcall::Client::in_loop(&event_loop);
 /// # let room = ThermostatCaller::new(&client, "inproc:room")?;
-/// # let watching = room.start_watch(&WatchRequest {}, &nearcall::CallOptions::new());
+/// # let watching = room.start_watch(&WatchRequest {});
 /// # room.set_target(&SetTargetRequest { celsius: 20.0 })?;
 /// # assert_eq!(watching.wait()?.celsius, 20.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

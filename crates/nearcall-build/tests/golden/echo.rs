@@ -492,7 +492,7 @@ impl EchoCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -504,7 +504,7 @@ impl EchoCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -538,6 +538,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `say`.
+    #[inline(always)]
     pub fn say_with(
         &self,
         request: &Words,
@@ -555,8 +556,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Say` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Say` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_say(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
         self.start_say_with(request, &::nearcall::CallOptions::new())
     }
@@ -567,6 +568,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::SAY, request, options)
+    }
+    /// As `start_say`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_say(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_say_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_say`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_say`.
+    pub fn try_start_say_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::SAY, request, options)
     }
     /// Nothing in, nothing out.
     ///
@@ -588,6 +613,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -605,8 +631,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or `.await`,
-    /// in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_nothing_with(request, &::nearcall::CallOptions::new())
     }
@@ -617,6 +643,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::NOTHING, request, options)
+    }
+    /// As `start_nothing`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_nothing(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_nothing`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_nothing`.
+    pub fn try_start_nothing_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::NOTHING, request, options)
     }
     /// Counts. There is no reply.
     ///
@@ -690,6 +740,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `fail`.
+    #[inline(always)]
     pub fn fail_with(
         &self,
         request: &Failure,
@@ -707,8 +758,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Fail` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Fail` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_fail(&self, request: &Failure) -> ::nearcall::PendingCall<()> {
         self.start_fail_with(request, &::nearcall::CallOptions::new())
     }
@@ -719,6 +770,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::FAIL, request, options)
+    }
+    /// As `start_fail`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_fail(
+        &self,
+        request: &Failure,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_fail_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_fail`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_fail`.
+    pub fn try_start_fail_with(
+        &self,
+        request: &Failure,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::FAIL, request, options)
     }
     /// Panics.
     ///
@@ -737,6 +812,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `panic`.
+    #[inline(always)]
     pub fn panic_with(
         &self,
         request: &(),
@@ -754,8 +830,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Panic` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Panic` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_panic(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_panic_with(request, &::nearcall::CallOptions::new())
     }
@@ -766,6 +842,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::PANIC, request, options)
+    }
+    /// As `start_panic`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_panic(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_panic_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_panic`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_panic`.
+    pub fn try_start_panic_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::PANIC, request, options)
     }
     /// Replies when the test asks for it.
     ///
@@ -787,6 +887,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `later`.
+    #[inline(always)]
     pub fn later_with(
         &self,
         request: &Words,
@@ -804,8 +905,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Later` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Later` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_later(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
         self.start_later_with(request, &::nearcall::CallOptions::new())
     }
@@ -816,6 +917,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::LATER, request, options)
+    }
+    /// As `start_later`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_later(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_later_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_later`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_later`.
+    pub fn try_start_later_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::LATER, request, options)
     }
     /// Has a default deadline.
     ///
@@ -839,6 +964,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `quick`.
+    #[inline(always)]
     pub fn quick_with(
         &self,
         request: &Words,
@@ -856,8 +982,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Quick` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Quick` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_quick(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
         self.start_quick_with(request, &::nearcall::CallOptions::new())
     }
@@ -868,6 +994,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::QUICK, request, options)
+    }
+    /// As `start_quick`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_quick(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_quick_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_quick`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_quick`.
+    pub fn try_start_quick_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::QUICK, request, options)
     }
     /// Returns what the service saw of its call.
     ///
@@ -889,6 +1039,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `look`.
+    #[inline(always)]
     pub fn look_with(
         &self,
         request: &(),
@@ -906,8 +1057,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Look` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Look` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_look(&self, request: &()) -> ::nearcall::PendingCall<Seen> {
         self.start_look_with(request, &::nearcall::CallOptions::new())
     }
@@ -918,6 +1069,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Seen> {
         self.object.start(&echo_methods::LOOK, request, options)
+    }
+    /// As `start_look`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_look(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
+        self.try_start_look_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_look`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_look`.
+    pub fn try_start_look_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::LOOK, request, options)
     }
     /// Works until it is cancelled, or for so many milliseconds.
     ///
@@ -939,6 +1114,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `work`.
+    #[inline(always)]
     pub fn work_with(
         &self,
         request: &Span,
@@ -956,8 +1132,8 @@ impl EchoCaller {
                 ),
             )
     }
-    /// Starts a call of `Work` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Work` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_work(&self, request: &Span) -> ::nearcall::PendingCall<Words> {
         self.start_work_with(request, &::nearcall::CallOptions::new())
     }
@@ -968,6 +1144,30 @@ impl EchoCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::WORK, request, options)
+    }
+    /// As `start_work`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_work(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_work_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_work`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_work`.
+    pub fn try_start_work_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::WORK, request, options)
     }
 }
 
@@ -1294,6 +1494,10 @@ impl<T: Echo> EchoDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1400,7 +1604,7 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct EchoAsyncDispatcher<T: EchoAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1414,8 +1618,12 @@ impl<T: EchoAsync> EchoAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -1423,11 +1631,11 @@ impl<T: EchoAsync> EchoAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -1439,7 +1647,7 @@ impl<T: EchoAsync> ::core::clone::Clone for EchoAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -1452,12 +1660,12 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0x3bc8_edb6 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::say(&*service, context, request).await
                         },
@@ -1466,7 +1674,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0x2e49_4e2c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::nothing(&*service, context, request).await
                         },
@@ -1475,7 +1683,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0x3c6b_6a6b => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::note(&*service, context, request).await
                         },
@@ -1484,7 +1692,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0xe153_8187 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::fail(&*service, context, request).await
                         },
@@ -1493,7 +1701,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0x5a1a_7e4e => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::panic(&*service, context, request).await
                         },
@@ -1502,7 +1710,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0xffb3_8a7f => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::later(&*service, context, request).await
                         },
@@ -1511,7 +1719,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0x048a_28de => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::quick(&*service, context, request).await
                         },
@@ -1520,7 +1728,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0xb6aa_4218 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::look(&*service, context, request).await
                         },
@@ -1529,7 +1737,7 @@ impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
             0xd489_c626 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             EchoAsync::work(&*service, context, request).await
                         },
@@ -1721,7 +1929,7 @@ impl AdderCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -1733,7 +1941,7 @@ impl AdderCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -1764,6 +1972,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `empty`.
+    #[inline(always)]
     pub fn empty_with(
         &self,
         request: &(),
@@ -1781,8 +1990,8 @@ impl AdderCaller {
                 ),
             )
     }
-    /// Starts a call of `Empty` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Empty` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_empty(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_empty_with(request, &::nearcall::CallOptions::new())
     }
@@ -1793,6 +2002,30 @@ impl AdderCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&adder_methods::EMPTY, request, options)
+    }
+    /// As `start_empty`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_empty(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_empty_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_empty`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_empty`.
+    pub fn try_start_empty_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::EMPTY, request, options)
     }
     /// Adds 1 KiB of numbers.
     ///
@@ -1814,6 +2047,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `add`.
+    #[inline(always)]
     pub fn add_with(
         &self,
         request: &Numbers,
@@ -1831,8 +2065,8 @@ impl AdderCaller {
                 ),
             )
     }
-    /// Starts a call of `Add` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Add` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_add(&self, request: &Numbers) -> ::nearcall::PendingCall<Total> {
         self.start_add_with(request, &::nearcall::CallOptions::new())
     }
@@ -1843,6 +2077,30 @@ impl AdderCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ADD, request, options)
+    }
+    /// As `start_add`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_add(
+        &self,
+        request: &Numbers,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.try_start_add_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_add`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_add`.
+    pub fn try_start_add_with(
+        &self,
+        request: &Numbers,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::ADD, request, options)
     }
     /// Adds to a total.
     ///
@@ -1916,6 +2174,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `allocations`.
+    #[inline(always)]
     pub fn allocations_with(
         &self,
         request: &(),
@@ -1933,8 +2192,8 @@ impl AdderCaller {
                 ),
             )
     }
-    /// Starts a call of `Allocations` and returns at once. Wait for the reply with `wait` or
-    /// `.await`, in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Allocations` and returns without waiting for the reply: that is what
+    /// `wait` does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_allocations(&self, request: &()) -> ::nearcall::PendingCall<Total> {
         self.start_allocations_with(request, &::nearcall::CallOptions::new())
     }
@@ -1945,6 +2204,30 @@ impl AdderCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ALLOCATIONS, request, options)
+    }
+    /// As `start_allocations`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_allocations(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.try_start_allocations_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_allocations`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_allocations`.
+    pub fn try_start_allocations_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::ALLOCATIONS, request, options)
     }
 }
 
@@ -2140,6 +2423,10 @@ impl<T: Adder> AdderDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -2206,7 +2493,7 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct AdderAsyncDispatcher<T: AdderAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -2220,8 +2507,12 @@ impl<T: AdderAsync> AdderAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -2229,11 +2520,11 @@ impl<T: AdderAsync> AdderAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -2245,7 +2536,7 @@ impl<T: AdderAsync> ::core::clone::Clone for AdderAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -2258,12 +2549,12 @@ impl<T: AdderAsync> ::nearcall::Dispatcher for AdderAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0x633d_de8b => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             AdderAsync::empty(&*service, context, request).await
                         },
@@ -2272,7 +2563,7 @@ impl<T: AdderAsync> ::nearcall::Dispatcher for AdderAsyncDispatcher<T> {
             0x0f87_f655 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             AdderAsync::add(&*service, context, request).await
                         },
@@ -2281,7 +2572,7 @@ impl<T: AdderAsync> ::nearcall::Dispatcher for AdderAsyncDispatcher<T> {
             0x83f8_f2d3 => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             AdderAsync::tick(&*service, context, request).await
                         },
@@ -2290,7 +2581,7 @@ impl<T: AdderAsync> ::nearcall::Dispatcher for AdderAsyncDispatcher<T> {
             0x7198_ebcd => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             AdderAsync::allocations(&*service, context, request).await
                         },
@@ -2482,7 +2773,7 @@ impl StoreCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -2494,7 +2785,7 @@ impl StoreCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -2528,6 +2819,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `put`.
+    #[inline(always)]
     pub fn put_with(
         &self,
         request: &Parcel,
@@ -2545,8 +2837,8 @@ impl StoreCaller {
                 ),
             )
     }
-    /// Starts a call of `Put` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Put` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_put(&self, request: &Parcel) -> ::nearcall::PendingCall<Receipt> {
         self.start_put_with(request, &::nearcall::CallOptions::new())
     }
@@ -2557,6 +2849,30 @@ impl StoreCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Receipt> {
         self.object.start(&store_methods::PUT, request, options)
+    }
+    /// As `start_put`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_put(
+        &self,
+        request: &Parcel,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
+        self.try_start_put_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_put`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_put`.
+    pub fn try_start_put_with(
+        &self,
+        request: &Parcel,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::PUT, request, options)
     }
     /// A parcel of this length, which was loaned.
     ///
@@ -2578,6 +2894,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `get`.
+    #[inline(always)]
     pub fn get_with(
         &self,
         request: &Span,
@@ -2595,8 +2912,8 @@ impl StoreCaller {
                 ),
             )
     }
-    /// Starts a call of `Get` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Get` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_get(&self, request: &Span) -> ::nearcall::PendingCall<Parcel> {
         self.start_get_with(request, &::nearcall::CallOptions::new())
     }
@@ -2607,6 +2924,30 @@ impl StoreCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Parcel> {
         self.object.start(&store_methods::GET, request, options)
+    }
+    /// As `start_get`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_get(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
+        self.try_start_get_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_get`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_get`.
+    pub fn try_start_get_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::GET, request, options)
     }
     /// Forgets the oldest parcels, so many.
     ///
@@ -2628,6 +2969,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `forget`.
+    #[inline(always)]
     pub fn forget_with(
         &self,
         request: &Span,
@@ -2645,8 +2987,8 @@ impl StoreCaller {
                 ),
             )
     }
-    /// Starts a call of `Forget` and returns at once. Wait for the reply with `wait` or `.await`,
-    /// in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Forget` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_forget(&self, request: &Span) -> ::nearcall::PendingCall<()> {
         self.start_forget_with(request, &::nearcall::CallOptions::new())
     }
@@ -2657,6 +2999,30 @@ impl StoreCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&store_methods::FORGET, request, options)
+    }
+    /// As `start_forget`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_forget(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_forget_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_forget`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_forget`.
+    pub fn try_start_forget_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::FORGET, request, options)
     }
     /// Keeps nothing.
     ///
@@ -2902,6 +3268,10 @@ impl<T: Store> StoreDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -2968,7 +3338,7 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct StoreAsyncDispatcher<T: StoreAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -2982,8 +3352,12 @@ impl<T: StoreAsync> StoreAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -2991,11 +3365,11 @@ impl<T: StoreAsync> StoreAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -3007,7 +3381,7 @@ impl<T: StoreAsync> ::core::clone::Clone for StoreAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -3020,12 +3394,12 @@ impl<T: StoreAsync> ::nearcall::Dispatcher for StoreAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0xc300_521e => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             StoreAsync::put(&*service, context, request).await
                         },
@@ -3034,7 +3408,7 @@ impl<T: StoreAsync> ::nearcall::Dispatcher for StoreAsyncDispatcher<T> {
             0x48e5_10c7 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             StoreAsync::get(&*service, context, request).await
                         },
@@ -3043,7 +3417,7 @@ impl<T: StoreAsync> ::nearcall::Dispatcher for StoreAsyncDispatcher<T> {
             0x7c02_de9c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             StoreAsync::forget(&*service, context, request).await
                         },
@@ -3052,7 +3426,7 @@ impl<T: StoreAsync> ::nearcall::Dispatcher for StoreAsyncDispatcher<T> {
             0xf0c7_82fc => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             StoreAsync::drop(&*service, context, request).await
                         },

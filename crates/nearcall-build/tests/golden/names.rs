@@ -379,7 +379,7 @@ impl TCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -391,7 +391,7 @@ impl TCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -425,6 +425,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#type`.
+    #[inline(always)]
     pub fn type_with(
         &self,
         request: &Option,
@@ -442,8 +443,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `Type` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Type` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_type(&self, request: &Option) -> ::nearcall::PendingCall<Result> {
         self.start_type_with(request, &::nearcall::CallOptions::new())
     }
@@ -454,6 +455,30 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Result> {
         self.object.start(&t_methods::TYPE, request, options)
+    }
+    /// As `start_type`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_type(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
+        self.try_start_type_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_type`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_type`.
+    pub fn try_start_type_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::TYPE, request, options)
     }
     /// Calls `Self` and waits for the reply.
     ///
@@ -473,6 +498,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `self_`.
+    #[inline(always)]
     pub fn self_with(
         &self,
         request: &Result,
@@ -490,8 +516,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `Self` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Self` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_self(&self, request: &Result) -> ::nearcall::PendingCall<Option> {
         self.start_self_with(request, &::nearcall::CallOptions::new())
     }
@@ -502,6 +528,30 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::SELF, request, options)
+    }
+    /// As `start_self`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_self(
+        &self,
+        request: &Result,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_self_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_self`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_self`.
+    pub fn try_start_self_with(
+        &self,
+        request: &Result,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::SELF, request, options)
     }
     /// Calls `move` and waits for the reply.
     ///
@@ -521,6 +571,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#move`.
+    #[inline(always)]
     pub fn move_with(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -538,8 +589,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `move` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `move` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -553,6 +604,36 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
         self.object.start(&t_methods::MOVE, request, options)
+    }
+    /// As `start_move`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_move(
+        &self,
+        request: &::nearcall::prost::alloc::string::String,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
+        ::nearcall::Status,
+    > {
+        self.try_start_move_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_move`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_move`.
+    pub fn try_start_move_with(
+        &self,
+        request: &::nearcall::prost::alloc::string::String,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&t_methods::MOVE, request, options)
     }
     /// Calls `Clone` and waits for the reply.
     ///
@@ -572,6 +653,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `clone`.
+    #[inline(always)]
     pub fn clone_with(
         &self,
         request: &option::Some,
@@ -589,8 +671,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `Clone` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Clone` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_clone(&self, request: &option::Some) -> ::nearcall::PendingCall<u64> {
         self.start_clone_with(request, &::nearcall::CallOptions::new())
     }
@@ -601,6 +683,30 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<u64> {
         self.object.start(&t_methods::CLONE, request, options)
+    }
+    /// As `start_clone`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_clone(
+        &self,
+        request: &option::Some,
+    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
+        self.try_start_clone_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_clone`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_clone`.
+    pub fn try_start_clone_with(
+        &self,
+        request: &option::Some,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::CLONE, request, options)
     }
     /// Sends `Interface`. Returns when the message is in the channel; there is no reply. Waits for
     /// room until the deadline.
@@ -672,6 +778,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `as_ref`.
+    #[inline(always)]
     pub fn as_ref_with(
         &self,
         request: &Option,
@@ -689,8 +796,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `AsRef` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `AsRef` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_as_ref(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
         self.start_as_ref_with(request, &::nearcall::CallOptions::new())
     }
@@ -701,6 +808,30 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::AS_REF, request, options)
+    }
+    /// As `start_as_ref`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_as_ref(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_as_ref_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_as_ref`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_as_ref`.
+    pub fn try_start_as_ref_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::AS_REF, request, options)
     }
     /// Calls `FromThat` and waits for the reply.
     ///
@@ -720,6 +851,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `from_that`.
+    #[inline(always)]
     pub fn from_that_with(
         &self,
         request: &Option,
@@ -737,8 +869,8 @@ impl TCaller {
                 ),
             )
     }
-    /// Starts a call of `FromThat` and returns at once. Wait for the reply with `wait` or `.await`,
-    /// in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `FromThat` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_from_that(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
         self.start_from_that_with(request, &::nearcall::CallOptions::new())
     }
@@ -749,6 +881,30 @@ impl TCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::FROM_THAT, request, options)
+    }
+    /// As `start_from_that`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_from_that(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_from_that_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_from_that`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_from_that`.
+    pub fn try_start_from_that_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::FROM_THAT, request, options)
     }
 }
 
@@ -1027,6 +1183,10 @@ impl<S: T> TDispatcher<S> {
     pub fn shared(service: ::std::sync::Arc<S>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<S> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1109,7 +1269,7 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct TAsyncDispatcher<T: TAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1123,8 +1283,12 @@ impl<T: TAsync> TAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -1132,11 +1296,11 @@ impl<T: TAsync> TAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -1148,7 +1312,7 @@ impl<T: TAsync> ::core::clone::Clone for TAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -1161,12 +1325,12 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0x1093_032c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::r#type(&*service, context, request).await
                         },
@@ -1175,7 +1339,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0x228c_31b6 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::self_(&*service, context, request).await
                         },
@@ -1184,7 +1348,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0x8c8d_6511 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::r#move(&*service, context, request).await
                         },
@@ -1193,7 +1357,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0x05b7_0579 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::clone(&*service, context, request).await
                         },
@@ -1202,7 +1366,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0xd950_bc77 => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::interface(&*service, context, request).await
                         },
@@ -1211,7 +1375,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0x1d64_ff59 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::as_ref(&*service, context, request).await
                         },
@@ -1220,7 +1384,7 @@ impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
             0x3067_5825 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             TAsync::from_that(&*service, context, request).await
                         },
@@ -1302,7 +1466,7 @@ impl IdleCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -1314,7 +1478,7 @@ impl IdleCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -1410,6 +1574,10 @@ impl<T: Idle> IdleDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1444,7 +1612,7 @@ impl<T: Idle> ::nearcall::Dispatcher for IdleDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct IdleAsyncDispatcher<T: IdleAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1458,8 +1626,12 @@ impl<T: IdleAsync> IdleAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -1467,11 +1639,11 @@ impl<T: IdleAsync> IdleAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -1483,7 +1655,7 @@ impl<T: IdleAsync> ::core::clone::Clone for IdleAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }

@@ -96,8 +96,8 @@ pub trait Thermostat: 'static {
 
 /// Keeps a room warm.
 ///
-/// The methods of [`Thermostat`] for a service that is shared by threads. Write them as `async
-/// fn`: their futures run on the executor of the server's loop, or where
+/// The methods of [`Thermostat`] for a service that is shared by threads. Write them as
+/// `async fn`: their futures run on the executor of the server's loop, or where
 /// `ThermostatAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled,
 /// whose deadline has passed or whose caller is gone is dropped.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -233,7 +233,7 @@ impl ThermostatCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -245,7 +245,7 @@ impl ThermostatCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -281,6 +281,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `set_target`.
+    #[inline(always)]
     pub fn set_target_with(
         &self,
         request: &SetTargetRequest,
@@ -298,8 +299,8 @@ impl ThermostatCaller {
                 ),
             )
     }
-    /// Starts a call of `SetTarget` and returns at once. Wait for the reply with `wait` or
-    /// `.await`, in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `SetTarget` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_set_target(
         &self,
         request: &SetTargetRequest,
@@ -313,6 +314,36 @@ impl ThermostatCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<SetTargetReply> {
         self.object.start(&thermostat_methods::SET_TARGET, request, options)
+    }
+    /// As `start_set_target`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_set_target(
+        &self,
+        request: &SetTargetRequest,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SetTargetReply>,
+        ::nearcall::Status,
+    > {
+        self.try_start_set_target_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_set_target`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_set_target`.
+    pub fn try_start_set_target_with(
+        &self,
+        request: &SetTargetRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SetTargetReply>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&thermostat_methods::SET_TARGET, request, options)
     }
     /// Leaves a note at the thermostat.
     ///
@@ -386,6 +417,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `watch`.
+    #[inline(always)]
     pub fn watch_with(
         &self,
         request: &WatchRequest,
@@ -403,8 +435,8 @@ impl ThermostatCaller {
                 ),
             )
     }
-    /// Starts a call of `Watch` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Watch` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_watch(
         &self,
         request: &WatchRequest,
@@ -418,6 +450,36 @@ impl ThermostatCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<WatchReply> {
         self.object.start(&thermostat_methods::WATCH, request, options)
+    }
+    /// As `start_watch`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_watch(
+        &self,
+        request: &WatchRequest,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<WatchReply>,
+        ::nearcall::Status,
+    > {
+        self.try_start_watch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_watch`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_watch`.
+    pub fn try_start_watch_with(
+        &self,
+        request: &WatchRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<WatchReply>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&thermostat_methods::WATCH, request, options)
     }
     /// Calls `Reset` and waits for the reply.
     ///
@@ -434,6 +496,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `reset`.
+    #[inline(always)]
     pub fn reset_with(
         &self,
         request: &(),
@@ -451,8 +514,8 @@ impl ThermostatCaller {
                 ),
             )
     }
-    /// Starts a call of `Reset` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Reset` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_reset(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_reset_with(request, &::nearcall::CallOptions::new())
     }
@@ -463,6 +526,30 @@ impl ThermostatCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&thermostat_methods::RESET, request, options)
+    }
+    /// As `start_reset`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_reset(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_reset_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_reset`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_reset`.
+    pub fn try_start_reset_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&thermostat_methods::RESET, request, options)
     }
 }
 
@@ -676,6 +763,10 @@ impl<T: Thermostat> ThermostatDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -742,7 +833,7 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct ThermostatAsyncDispatcher<T: ThermostatAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -756,8 +847,12 @@ impl<T: ThermostatAsync> ThermostatAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -765,11 +860,11 @@ impl<T: ThermostatAsync> ThermostatAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -781,7 +876,7 @@ impl<T: ThermostatAsync> ::core::clone::Clone for ThermostatAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -794,12 +889,12 @@ impl<T: ThermostatAsync> ::nearcall::Dispatcher for ThermostatAsyncDispatcher<T>
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0x8186_deca => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             ThermostatAsync::set_target(&*service, context, request)
                                 .await
@@ -809,7 +904,7 @@ impl<T: ThermostatAsync> ::nearcall::Dispatcher for ThermostatAsyncDispatcher<T>
             0x4737_ff79 => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             ThermostatAsync::note(&*service, context, request).await
                         },
@@ -818,7 +913,7 @@ impl<T: ThermostatAsync> ::nearcall::Dispatcher for ThermostatAsyncDispatcher<T>
             0xc9b5_147c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             ThermostatAsync::watch(&*service, context, request).await
                         },
@@ -827,7 +922,7 @@ impl<T: ThermostatAsync> ::nearcall::Dispatcher for ThermostatAsyncDispatcher<T>
             0xcf20_224c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             ThermostatAsync::reset(&*service, context, request).await
                         },

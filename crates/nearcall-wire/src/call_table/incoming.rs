@@ -8,9 +8,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
 use super::streams::Streams;
-use super::{CallId, IncomingCall, Standing};
+use crate::call_id::{CallId, IncomingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::status::Code;
 use crate::time::Time;

@@ -10,9 +10,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
 use super::streams::Streams;
-use super::{CallId, GENERATION_MAX, OutgoingCall, Standing};
+use crate::call_id::{CallId, GENERATION_MAX, OutgoingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::time::Time;
 
@@ -203,6 +204,29 @@ impl<T: Default> Outgoing<T> {
         Some(value)
     }
 
+    /// Returns whether the next call finds a slot.
+    pub(crate) fn has_free_slot(&self) -> bool {
+        !self.free.is_empty() || self.slots.len() < usize::from(self.calls_max)
+    }
+
+    /// Frees the slots of the calls that have ended, and gives their values to `keep`, unless that
+    /// wants them to stay, which it says by giving them back.
+    pub(crate) fn release_ended(&mut self, mut keep: impl FnMut(OutgoingCall, T) -> Option<T>) {
+        for index in 0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX) {
+            let call = self.call_in(index);
+            let slot = &mut self.slots[usize::from(index)];
+            if slot.state != State::Ended {
+                continue;
+            }
+            match keep(call, core::mem::take(&mut slot.value)) {
+                Some(value) => slot.value = value,
+                None => {
+                    self.release(call);
+                }
+            }
+        }
+    }
+
     /// The value of a call that was not released.
     #[inline]
     pub(crate) fn value(&self, call: OutgoingCall) -> Option<&T> {
@@ -287,6 +311,36 @@ mod tests {
         let second = calls.start(Time::NEVER).unwrap();
         assert_eq!((calls.value(first), calls.value(second)), (None, Some(&0)));
         assert_eq!(calls.release(second), None, "it is open");
+    }
+
+    #[test]
+    fn slots_of_ended_calls_are_freed_together_unless_they_are_to_stay() {
+        let mut calls = Outgoing::<u8>::new(3);
+        let [open, kept, stays] = [1, 2, 3].map(|value| {
+            let call = calls.start(Time::NEVER).unwrap();
+            *calls.value_mut(call).unwrap() = value;
+            call
+        });
+        assert!(!calls.has_free_slot());
+        calls.end(kept).unwrap();
+        calls.end(stays).unwrap();
+        let mut taken = Vec::new();
+        calls.release_ended(|call, value| match call == stays {
+            true => Some(value),
+            false => {
+                taken.push((call, value));
+                None
+            }
+        });
+        assert_eq!(taken, [(kept, 2)]);
+        assert_eq!(calls.value(open), Some(&1));
+        assert_eq!(calls.value(kept), None);
+        assert_eq!(calls.release(kept), None);
+        assert_eq!(calls.release(stays), Some(3));
+        assert!(calls.has_free_slot());
+        assert_eq!(calls.start(Time::NEVER).unwrap().id().slot(), stays.id().slot());
+        assert_eq!(calls.start(Time::NEVER).unwrap().id().slot(), kept.id().slot());
+        assert_eq!(calls.start(Time::NEVER), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use super::CallId;
+use crate::call_id::CallId;
 use crate::error::{ItemError, ProtocolError};
 use crate::frame::Kind;
 
@@ -200,7 +200,7 @@ impl Stream {
             .saturating_add_unsigned(self.granted_bytes.saturating_add(self.consumed_bytes));
         let missing = i64::from(window).saturating_sub(known).max(0).unsigned_abs();
         self.consumed_bytes += bytes.min(missing);
-        // After the half-close of the peer nobody needs it.
+        // After its half-close the peer needs none.
         if self.consumed_bytes < u64::from(window / 4).max(1) || !self.receives {
             return false;
         }

@@ -3,7 +3,7 @@
 //! **Invariants:** lengths and deadlines in it were judged.
 //! **Not here:** when which event comes (`protocol.rs` and the states).
 
-use crate::call_table::{CallId, IncomingCall, OutgoingCall, StreamCall};
+use crate::call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
 use crate::error::ProtocolError;
 use crate::frame::{Frame, Head, Kind, Payload, Shape, remaining_ns};
 use crate::hello::InstanceId;

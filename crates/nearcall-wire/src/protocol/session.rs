@@ -3,12 +3,14 @@
 //!
 //! **Invariants:** while something is queued, no call is started and none answered, so that
 //! messages leave in the order in which the tables changed. The peer's judgement of our ids depends
-//! on it. The front of the queue is never an error or a credit whose caller does not wait any more.
+//! on it. The front of the queue is never an error or a credit for which the caller does not wait
+//! any more.
 //! **Not here:** which calls are welcome (`open.rs`, `draining.rs`), items (`streaming.rs`).
 
 use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
 use super::transmits::{Transmit, Transmits};
-use crate::call_table::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
+use crate::call_id::{CallId, IncomingCall, OutgoingCall};
+use crate::call_table::{Answer, Incoming, Outgoing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
 use crate::hello::is_greeting;
@@ -410,8 +412,8 @@ impl<T: Default> Session<T> {
         self.drop_unwanted();
     }
 
-    /// Takes errors and credits of calls that have ended, for which the peer does not wait any more,
-    /// from the front of the queue. Each was pushed once, so all rounds together are no more
+    /// Takes errors and credits of calls that have ended, for which the peer does not wait any
+    /// more, from the front of the queue. Each was pushed once, so all rounds together are no more
     /// work than pushing.
     fn drop_unwanted(&mut self) {
         loop {

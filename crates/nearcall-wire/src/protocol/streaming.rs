@@ -9,9 +9,8 @@ use super::CallProtocol;
 use super::event::{Event, Request};
 use super::session::Session;
 use super::transmits::Transmit;
-use crate::call_table::{
-    CallId, IncomingCall, OutgoingCall, Standing, Stream, StreamCall, StreamSetup,
-};
+use crate::call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
+use crate::call_table::{Standing, Stream, StreamSetup};
 use crate::error::{ItemError, ProtocolError, StartError};
 use crate::frame::{Head, Kind, Payload, Shape};
 

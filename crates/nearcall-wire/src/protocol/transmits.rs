@@ -8,7 +8,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::call_table::CallId;
+use crate::call_id::CallId;
 
 /// One waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! **Not here:** all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
-    CancelReason, Code, Event, HEADER_BYTES, IncomingCall, ItemError, Limits, OutgoingCall,
-    Request, Shape, StreamCall, Time,
+    CancelReason, Code, Event, IncomingCall, ItemError, Limits, OutgoingCall, Request, Shape,
+    StreamCall, Time,
 };
 
 use crate::link::Link;
@@ -55,7 +55,7 @@ fn the_credit_stops_the_sender_and_goes_on_when_items_are_consumed() {
 #[test]
 fn an_item_longer_than_the_credit_goes_and_has_to_be_paid_back() {
     let (mut link, call, served) = open_with_stream(Shape::CalleeStreams, u64::MAX);
-    link.item(SERVER, served.into(), WINDOW - 1 - HEADER_BYTES as u32).unwrap();
+    link.item(SERVER, served.into(), WINDOW - 41).unwrap();
     link.item(SERVER, served.into(), 5000).unwrap();
     assert_eq!(link.item(SERVER, served.into(), 0), Err(ItemError::NoCredit));
     link.settle();

@@ -17,7 +17,7 @@ use crate::dispatcher::{Dispatcher, Incoming};
 use crate::interface::Method;
 use crate::local_reply::LocalReply;
 use crate::metadata::Metadata;
-use crate::nesting::NestingGuard;
+use crate::nesting::{self, NestingGuard};
 use crate::options::CallOptions;
 use crate::reactor::LocalOneway;
 use crate::reply_sink::ReplySink;
@@ -138,30 +138,48 @@ impl ObjectRef {
         }
     }
 
-    /// Sends a one-way message to this thread.
-    pub(super) fn send_local<Q: Message>(
+    /// Returns a one-way message to this thread.
+    pub(super) fn local_oneway<Q: Message>(
         &self,
         dispatcher: Rc<dyn Dispatcher>,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
         deadline: Deadline,
-    ) -> Result<(), Status> {
+    ) -> Result<LocalOneway, Status> {
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }
         self.client.check_metadata(options)?;
-        // Only a loop has servers.
-        let Some(reactor) = self.client.reactor() else {
-            return Err(Status::internal("a client without a loop has no object in its thread"));
-        };
-        reactor.send_local(LocalOneway {
+        Ok(LocalOneway {
             dispatcher,
             method: method.id,
             deadline,
             metadata: options.metadata_bytes().to_vec(),
             body: request.encode_to_vec(),
         })
+    }
+
+    /// Sends a one-way message to this thread. Where too many wait, it serves them first, until
+    /// `wait_until` at most; none: it fails.
+    pub(super) fn send_local(
+        &self,
+        oneway: LocalOneway,
+        wait_until: Option<Deadline>,
+    ) -> Result<(), Status> {
+        // Only a loop has servers.
+        let Some(reactor) = self.client.reactor() else {
+            return Err(Status::internal("a client without a loop has no object in its thread"));
+        };
+        // One that could not be served in here would be lost.
+        if let Some(deadline) = wait_until.filter(|_| nesting::may_nest())
+            && !reactor.takes_local_oneways()
+            && !self.client.run_until(deadline, || reactor.takes_local_oneways())?
+        {
+            let text = "the messages before it were not served in time; it was not sent";
+            return Err(Status::deadline_exceeded(text));
+        }
+        reactor.send_local(oneway)
     }
 
     fn local_context<'a>(

@@ -30,12 +30,9 @@ use crate::status::Status;
 /// # let address = serve_elsewhere("started");
 /// # let client = nearcall::Client::new();
 /// # let thermostat = ThermostatCaller::new(&client, &address)?;
-/// use nearcall::CallOptions;
-///
-/// let options = CallOptions::new();
-/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 }, &options);
-/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 }, &options);
-/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 }, &options);
+/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 });
+/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 });
+/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 });
 /// // All three are under way. Their ends may be taken in any order.
 /// assert_eq!(second.wait()?.celsius_before, 20.0);
 /// first.wait()?;

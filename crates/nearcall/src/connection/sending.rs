@@ -16,6 +16,7 @@ use nearcall_wire::{
 
 use super::lending::Gathered;
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
+use super::send_mode::{Need, NotSent, SendMode};
 use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
@@ -52,25 +53,25 @@ impl<E> From<Status> for Unsent<E> {
 }
 
 impl<H: Host> Connection<H> {
-    /// Starts a call. Waits for room until `deadline` at most.
+    /// Starts a call.
     #[inline]
     pub(crate) fn start_call(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
-    ) -> Result<OutgoingCall, Status> {
-        self.send_new(outgoing, body, deadline, |call| (call, outgoing.deadline))
+        mode: SendMode,
+    ) -> Result<OutgoingCall, NotSent> {
+        self.send_new(outgoing, body, mode, |call| (call, outgoing.deadline))
     }
 
-    /// Sends a message that is never answered. Waits for room until `deadline` at most.
+    /// Sends a message that is never answered.
     pub(crate) fn send_oneway(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
-    ) -> Result<(), Status> {
-        self.send_new(outgoing, body, deadline, |NewCall { now, request }| {
+        mode: SendMode,
+    ) -> Result<(), NotSent> {
+        self.send_new(outgoing, body, mode, |NewCall { now, request }| {
             (NewOneway { now, request }, Deadline::NEVER)
         })
     }
@@ -82,16 +83,16 @@ impl<H: Host> Connection<H> {
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
         kind: impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, Status> {
+    ) -> Result<O::Prepared, NotSent> {
         if self.lending.may_lend() {
-            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, deadline, &kind);
+            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, mode, &kind);
             if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
                 return sent;
             }
         }
-        self.send_new_of(outgoing, body, false, deadline, &kind)
+        self.send_new_of(outgoing, body, false, mode, &kind)
     }
 
     #[inline(always)]
@@ -100,20 +101,20 @@ impl<H: Host> Connection<H> {
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         lends: bool,
-        deadline: Deadline,
+        mode: SendMode,
         kind: &impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, Status> {
+    ) -> Result<O::Prepared, NotSent> {
         let Some(call) = self.request(outgoing, body, lends) else {
-            return Err(self.not_sent(outgoing, body));
+            return Err(self.not_sent(outgoing, body).into());
         };
         let (message, ends) = kind(call);
-        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
+        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, mode);
         match sent {
             Ok(prepared) => {
                 self.touch(ends);
                 Ok(prepared)
             }
-            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
+            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline, mode)),
         }
     }
 
@@ -153,11 +154,28 @@ impl<H: Host> Connection<H> {
     }
 
     #[cold]
-    fn not_started(&self, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
+    fn not_started(
+        &self,
+        unsent: Unsent<StartError>,
+        deadline: Deadline,
+        mode: SendMode,
+    ) -> NotSent {
         // Room may have been claimed before the protocol refused, and that ends a sleep.
         self.touch(Deadline::NEVER);
+        let need = match unsent {
+            Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
+            // One that waits in the channel has waited.
+            Unsent::Full if mode == SendMode::Keep => Some(Need::Room),
+            _ => None,
+        };
+        NotSent { status: self.why_not_started(unsent, deadline), need }
+    }
+
+    #[cold]
+    fn why_not_started(&self, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
         match unsent {
             Unsent::Protocol(StartError::Draining | StartError::Closed) => self.close_reason(),
+            Unsent::Protocol(StartError::Busy) => self.no_call_slot(),
             Unsent::Protocol(StartError::TooLarge { message_bytes, .. }) => {
                 self.too_large("request", message_bytes)
             }
@@ -173,10 +191,7 @@ impl<H: Host> Connection<H> {
             Unsent::Protocol(error) => {
                 Status::new(error.status(), format!("{error}, on the way to {}", self.name))
             }
-            Unsent::Full if deadline.has_passed() => Status::deadline_exceeded(format!(
-                "{} did not read what was sent before in time; the method has not run",
-                self.name
-            )),
+            Unsent::Full if deadline.has_passed() => self.no_room_in_time(),
             Unsent::Full => Status::resource_exhausted(format!(
                 "{} does not read what was sent before; try again later",
                 self.name
@@ -188,6 +203,15 @@ impl<H: Host> Connection<H> {
                 self.close_reason()
             }
         }
+    }
+
+    /// Returns the status of a request that found no room by its deadline.
+    #[cold]
+    pub(crate) fn no_room_in_time(&self) -> Status {
+        Status::deadline_exceeded(format!(
+            "{} did not read what was sent before in time; the method has not run",
+            self.name
+        ))
     }
 
     /// Replies to a call of the peer. Never waits: what finds no room is kept and sent later.
@@ -217,7 +241,7 @@ impl<H: Host> Connection<H> {
         let payload = Payload::new(0, codec::encoded_bytes(result));
         let payload = payload.ok_or(Unsent::TooLarge(usize::MAX))?;
         let message = NewReply { call, payload: Payload { references: lends, ..payload } };
-        self.inner.borrow_mut().send(&message, &[], result, Deadline::NOW)
+        self.inner.borrow_mut().send(&message, &[], result, SendMode::Keep)
     }
 
     #[cold]
@@ -312,30 +336,31 @@ impl<H: Host> Connection<H> {
 }
 
 impl Inner {
-    /// Sends a message, or keeps it if that may not wait.
+    /// Sends a message, or does with it what `mode` says.
     #[inline]
     fn send<O: OutboundMessage>(
         &mut self,
         message: &O,
         metadata: &[u8],
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let deadline = mode.channel_deadline();
         if self.protocol.has_transmit() {
             self.send_control(deadline).map_err(Unsent::Channel)?;
         }
         let message_bytes = message.message_bytes();
         if !self.outbox.is_empty() {
-            if deadline == Deadline::NOW {
+            if mode == SendMode::Keep {
                 return self.keep(message, metadata, body);
             }
-            // A sender that may wait lets nothing go past what found no room before.
+            // Nothing goes past what found no room before.
             if !self.flush(deadline).map_err(Unsent::Channel)? {
                 return Err(Unsent::Full);
             }
         }
         if message_bytes > SMALL_BYTES {
-            return self.send_large(message, metadata, body, deadline);
+            return self.send_large(message, metadata, body, mode);
         }
         let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
         let mut bytes = [0; SMALL_BYTES];
@@ -347,7 +372,7 @@ impl Inner {
                 Ok(prepared)
             }
             Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
-            Err(SendError::Full) if deadline == Deadline::NOW => {
+            Err(SendError::Full) if mode == SendMode::Keep => {
                 self.outbox.push(bytes.to_vec());
                 Ok(prepared)
             }
@@ -372,12 +397,13 @@ impl Inner {
         message: &O,
         metadata: &[u8],
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let deadline = mode.channel_deadline();
         match self.send_claimed(message, metadata, body, deadline)? {
             Some(prepared) if deadline == Deadline::NEVER => Ok(prepared),
             Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
-            None if deadline == Deadline::NOW => self.keep(message, metadata, body),
+            None if mode == SendMode::Keep => self.keep(message, metadata, body),
             None => Err(Unsent::Full),
         }
     }

@@ -1,15 +1,19 @@
 //! Where other threads post to the loop's thread, with a descriptor that wakes it.
 //!
-//! **Invariants:** what was posted before the descriptor was read is found by the next `take`.
+//! **Invariants:** what was posted before the descriptor was read is found by the next `take`; a
+//! client that is handed to a loop that has ended is refused, and does not wait in a mailbox.
 //! **Not here:** what is done with a post (`reactor.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_channel::{Endpoint, HandshakeError};
 use nearcall_os::eventfd;
+
+use crate::acceptor::Admission;
+use crate::trust::Trust;
 
 /// The outcome of a handshake on a thread of its own.
 pub(crate) struct Handshaked {
@@ -18,12 +22,35 @@ pub(crate) struct Handshaked {
     pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
-/// Shared with the threads of handshakes and with stoppers.
+/// A client of a server with several loops, whose handshake another loop made.
+pub(crate) struct HandedOver {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) trust: Trust,
+    /// Its place in the loop that it is handed to.
+    pub(crate) admission: Admission,
+}
+
+/// Something that another thread has for the loop.
+pub(crate) enum Post {
+    /// A handshake of this loop has ended.
+    Handshaked(Handshaked),
+    /// A client, for this loop.
+    Client(HandedOver),
+}
+
+/// Shared with the threads of handshakes, with stoppers, and with the other loops of a server.
 pub(crate) struct Mailbox {
     eventfd: OwnedFd,
-    /// A lock, because handshakes are rare; no call takes it.
-    posts: Mutex<Vec<Handshaked>>,
+    /// A lock, because posts are rare; no call takes it.
+    posts: Mutex<Posts>,
     stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct Posts {
+    list: Vec<Post>,
+    /// The loop was closed: no client is served any more.
+    is_closed: bool,
 }
 
 impl Mailbox {
@@ -32,10 +59,30 @@ impl Mailbox {
         Ok(Self { eventfd, posts: Mutex::default(), stop: AtomicBool::new(false) })
     }
 
-    /// Posts an outcome, from any thread.
-    pub(crate) fn post(&self, handshaked: Handshaked) {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner).push(handshaked);
+    fn lock(&self) -> MutexGuard<'_, Posts> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Posts something, from any thread. The connection of a client that comes too late is closed.
+    pub(crate) fn post(&self, post: Post) {
+        let mut posts = self.lock();
+        if posts.is_closed && matches!(post, Post::Client(_)) {
+            drop(posts);
+            return drop(post);
+        }
+        posts.list.push(post);
+        drop(posts);
         self.wake();
+    }
+
+    /// Closes the connections of the clients that were not taken, and of those that come later.
+    pub(crate) fn close(&self) {
+        let mut posts = self.lock();
+        posts.is_closed = true;
+        let is_client = |post: &mut Post| matches!(post, Post::Client(_));
+        let clients: Vec<_> = posts.list.extract_if(.., is_client).collect();
+        drop(posts);
+        drop(clients);
     }
 
     /// Asks the loop to stop, from any thread.
@@ -50,9 +97,9 @@ impl Mailbox {
     }
 
     /// Takes what was posted and clears the descriptor.
-    pub(crate) fn take(&self) -> Vec<Handshaked> {
+    pub(crate) fn take(&self) -> Vec<Post> {
         let _ = eventfd::try_read(&self.eventfd);
-        std::mem::take(&mut *self.posts.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.lock().list)
     }
 
     /// Returns whether the loop was asked to stop since the last time.

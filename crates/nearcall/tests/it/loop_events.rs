@@ -318,17 +318,17 @@ fn a_hosted_loop_notices_what_is_done_between_its_turns() {
             settle(&event_loop);
             // A call that is answered, one that only its deadline ends.
             for _ in 0..20 {
-                let started = far.start_nothing(&(), &CallOptions::new());
+                let started = far.start_nothing(&());
                 host_between(&event_loop, || started.is_done());
                 started.wait().unwrap();
                 settle(&event_loop);
             }
-            let started = far.start_later(&words(0), &CallOptions::new().deadline(SOON));
+            let started = far.start_later_with(&words(0), &CallOptions::new().deadline(SOON));
             host_between(&event_loop, || started.is_done());
             started.wait().unwrap_err();
             // Calls that wait, between the turns, leave nothing behind.
             for _ in 0..20 {
-                let started = far.start_nothing(&(), &CallOptions::new());
+                let started = far.start_nothing(&());
                 far.nothing(&()).unwrap();
                 host_between(&event_loop, || started.is_done());
                 started.wait().unwrap();

@@ -12,7 +12,7 @@ use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server, W
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, turn_until, words};
-use crate::support::{Served, Service, unique_address};
+use crate::support::{Served, Service, method, object, unique_address};
 
 /// Parameters of all ways to talk that a loop can have many of.
 fn ways() -> Vec<String> {
@@ -237,7 +237,7 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         wait.recv_timeout(PATIENCE).unwrap();
         let options = CallOptions::new();
         let start = |_| {
-            let started = echo.start_say(&words(number), &options);
+            let started = echo.start_say_with(&words(number), &options);
             tell.send(()).unwrap();
             started
         };
@@ -313,7 +313,8 @@ fn oneways_within_a_loop_are_served_later() {
     let service = Rc::new(Service::default());
     server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
     server.listen("inproc:here").unwrap();
-    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
+    let client = Client::in_loop(&event_loop);
+    let echo = EchoCaller::new(&client, "inproc:here").unwrap();
     for number in 0..10 {
         echo.note(&words(number)).unwrap();
     }
@@ -321,9 +322,11 @@ fn oneways_within_a_loop_are_served_later() {
     event_loop.next(Deadline::NOW).unwrap();
     assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
     // No server takes more than a channel would hold.
+    let object = object(&client, EchoCaller::INTERFACE, "inproc:here");
+    let note = method(EchoCaller::INTERFACE, "Note");
     let refused = Cell::new(None);
     for _ in 0..100_000 {
-        if let Err(status) = echo.note(&words(0)) {
+        if let Err(status) = object.try_send(note, &words(0), &CallOptions::new()) {
             refused.set(Some(status));
             break;
         }

@@ -174,12 +174,12 @@ macro_rules! cases {
             let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
             seen.push(outcome(echo.look_with(&(), &options), |_| "taken".into()));
             // Started calls: ended by another call, by a deadline, by being given up.
-            let started = echo.start_later(&words(9), &CallOptions::new());
+            let started = echo.start_later(&words(9));
             seen.push(format!("done: {}", started.is_done()));
             seen.push(outcome(echo.work(&Span { ms: 0 }), show));
             seen.push(outcome(started.wait(), show));
-            seen.push(outcome(echo.start_later(&words(9), &within(short)).wait(), show));
-            let unwanted = echo.start_later(&words(9), &CallOptions::new());
+            seen.push(outcome(echo.start_later_with(&words(9), &within(short)).wait(), show));
+            let unwanted = echo.start_later(&words(9));
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
             unwanted.cancel();
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
@@ -189,11 +189,9 @@ macro_rules! cases {
                 kept.iter().filter(|call| !call.is_cancelled()).count()
             ));
             drop(kept);
-            seen.push(outcome(echo.start_panic(&(), &CallOptions::new()).wait(), |()| {
-                String::new()
-            }));
+            seen.push(outcome(echo.start_panic(&()).wait(), |()| String::new()));
             let failure = Failure { code: 5, text: "started".into() };
-            let failed = echo.start_fail(&failure, &CallOptions::new());
+            let failed = echo.start_fail(&failure);
             seen.push(outcome(failed.wait(), |()| String::new()));
         }
         seen

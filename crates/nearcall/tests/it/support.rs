@@ -7,7 +7,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use nearcall::{Context, EventLoop, Limits, Peer, Responder, Server, Status, Stopper};
+use nearcall::{
+    Client, Context, EventLoop, Interface, Limits, Method, ObjectRef, Peer, Responder, Server,
+    Status, Stopper,
+};
 
 use nearcall_wire::Hello;
 
@@ -98,6 +101,16 @@ impl Echo for Service {
         }
         Ok(Words { number: rounds, ..Words::default() })
     }
+}
+
+/// The object of this interface at `at`, as generated callers have it.
+pub(crate) fn object(client: &Client, interface: &'static Interface, at: &str) -> ObjectRef {
+    ObjectRef::new(client, interface, at).unwrap()
+}
+
+/// The method of this name.
+pub(crate) fn method(interface: &'static Interface, name: &str) -> &'static Method {
+    interface.methods.iter().find(|method| method.name == name).unwrap()
 }
 
 /// An address that no other test of any process has.

@@ -69,7 +69,7 @@ fn ask(address: &str) {
     let client = Client::new();
     client.hunt(address, PATIENCE).unwrap();
     let echo = EchoCaller::new(&client, address).unwrap();
-    let later = || echo.start_later(&Words::default(), &CallOptions::new());
+    let later = || echo.start_later(&Words::default());
     let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
     for call in started {
         let _ = call.wait();
@@ -142,7 +142,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
         let first = server(&place);
         let echo = EchoCaller::new(client, &format!("{place}?{via}")).unwrap();
         echo.nothing(&()).unwrap();
-        let later = || echo.start_later(&Words::default(), &CallOptions::new());
+        let later = || echo.start_later(&Words::default());
         let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
         let killer = kill_soon(&first);
         expect_gone(echo.later(&Words::default()), via);

@@ -8,9 +8,7 @@ pub(crate) mod kept;
 
 use std::cell::RefCell;
 
-use nearcall::{
-    Bytes, CallOptions, Client, Code, Context, EventLoop, Limits, Server, Status, Trust, detach,
-};
+use nearcall::{Bytes, Client, Code, Context, EventLoop, Limits, Server, Status, Trust, detach};
 
 use crate::echo::{Parcel, Receipt, Span, Store, StoreCaller, StoreDispatcher};
 use crate::support::Served;
@@ -243,10 +241,7 @@ fn both_ends_lend_in_one_loop() {
         kept.push(reply);
         kept.truncate(10);
     }
-    let started = store.start_put(
-        &Parcel { data: loaned(&store, 70_000, 1), ..Parcel::default() },
-        &CallOptions::new(),
-    );
+    let started = store.start_put(&Parcel { data: loaned(&store, 70_000, 1), ..Parcel::default() });
     assert_eq!(started.wait().unwrap().sum, 70_000);
     store.drop(&Parcel { data: loaned(&store, 70_000, 1), ..Parcel::default() }).unwrap();
 }

@@ -255,7 +255,7 @@ impl BenchCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -267,7 +267,7 @@ impl BenchCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -301,6 +301,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -318,8 +319,8 @@ impl BenchCaller {
                 ),
             )
     }
-    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or `.await`,
-    /// in this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_nothing_with(request, &::nearcall::CallOptions::new())
     }
@@ -330,6 +331,30 @@ impl BenchCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::NOTHING, request, options)
+    }
+    /// As `start_nothing`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_nothing(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_nothing`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_nothing`.
+    pub fn try_start_nothing_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::NOTHING, request, options)
     }
     /// Reads the argument.
     ///
@@ -351,6 +376,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Argument,
@@ -368,8 +394,8 @@ impl BenchCaller {
                 ),
             )
     }
-    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Take` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_take(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
         self.start_take_with(request, &::nearcall::CallOptions::new())
     }
@@ -380,6 +406,30 @@ impl BenchCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::TAKE, request, options)
+    }
+    /// As `start_take`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_take(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_take`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_take`.
+    pub fn try_start_take_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::TAKE, request, options)
     }
     /// Reads only the length of the argument.
     ///
@@ -401,6 +451,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `pass`.
+    #[inline(always)]
     pub fn pass_with(
         &self,
         request: &Argument,
@@ -418,8 +469,8 @@ impl BenchCaller {
                 ),
             )
     }
-    /// Starts a call of `Pass` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Pass` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_pass(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
         self.start_pass_with(request, &::nearcall::CallOptions::new())
     }
@@ -430,6 +481,30 @@ impl BenchCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::PASS, request, options)
+    }
+    /// As `start_pass`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_pass(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_pass_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_pass`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_pass`.
+    pub fn try_start_pass_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::PASS, request, options)
     }
     /// Reads the argument. There is no reply.
     ///
@@ -532,6 +607,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),
@@ -549,8 +625,8 @@ impl BenchCaller {
                 ),
             )
     }
-    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Mark` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_mark(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -561,6 +637,30 @@ impl BenchCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::MARK, request, options)
+    }
+    /// As `start_mark`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_mark(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_mark`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_mark`.
+    pub fn try_start_mark_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::MARK, request, options)
     }
 }
 
@@ -824,6 +924,10 @@ impl<T: Bench> BenchDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -906,7 +1010,7 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct BenchAsyncDispatcher<T: BenchAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -920,8 +1024,12 @@ impl<T: BenchAsync> BenchAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -929,11 +1037,11 @@ impl<T: BenchAsync> BenchAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -945,7 +1053,7 @@ impl<T: BenchAsync> ::core::clone::Clone for BenchAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -958,12 +1066,12 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0xf2e0_65fa => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             BenchAsync::nothing(&*service, context, request).await
                         },
@@ -972,7 +1080,7 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
             0xc3c1_1da6 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             BenchAsync::take(&*service, context, request).await
                         },
@@ -981,7 +1089,7 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
             0x38f2_f5e8 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             BenchAsync::pass(&*service, context, request).await
                         },
@@ -990,7 +1098,7 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
             0xcfc1_2f8d => {
                 incoming
                     .oneway_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             BenchAsync::note(&*service, context, request).await
                         },
@@ -1008,7 +1116,7 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
             0xec55_52f0 => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             BenchAsync::mark(&*service, context, request).await
                         },

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
+use nearcall::{Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
 use nearcall_channel::HandshakeError;
 use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, unix_listen};
@@ -130,7 +130,7 @@ fn a_place_without_a_listener_is_reported_with_the_way_to_wait() {
             let caller = EchoCaller::new(&client, address).unwrap();
             let words = ["no server listens", address, "Client::hunt"];
             expect(caller.nothing(&()), Code::Unavailable, &words);
-            let started = caller.start_nothing(&(), &CallOptions::new());
+            let started = caller.start_nothing(&());
             expect(started.wait(), Code::Unavailable, &words);
         }
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Server};
+use nearcall::{Bytes, Client, Code, EventLoop, Server};
 use nearcall_os::descriptor;
 
 use super::*;
 use crate::observed::{PATIENCE, wait_until};
-use crate::support::unique_address;
+use crate::support::{object, unique_address};
 use crate::two_processes::start;
 
 /// What each end may have out.
@@ -17,8 +17,9 @@ const SLOTS: usize = 64;
 fn a_server_that_keeps_every_slot_stops_the_lending_and_nothing_else() {
     let server = serve(TRUSTED);
     let (client, store) = store(&server, "?via=shm");
+    let object = object(&client, StoreCaller::INTERFACE, &server.via("?via=shm"));
     let put = || {
-        let data = store.loan(5000)?.freeze();
+        let data = object.try_loan(5000)?.freeze();
         store.put(&Parcel { data, keep: true, ..Parcel::default() })
     };
     for _ in 0..SLOTS {
@@ -112,11 +113,11 @@ fn a_call_that_is_given_up_keeps_no_slot() {
             // The other calls are not waited for, so the server may be far behind.
             store.forget(&Span { ms: 0 }).unwrap();
         }
-        let started = store.start_get(&Span { ms: 5000 }, &CallOptions::new());
+        let started = store.start_get(&Span { ms: 5000 });
         started.cancel();
         let data = loaned(&store, 5000, 1);
         let parcel = Parcel { data, ..Parcel::default() };
-        drop(store.start_put(&parcel, &CallOptions::new()));
+        drop(store.start_put(&parcel));
     }
     assert_eq!(slots_lent(&client, &store), 0);
     assert_eq!(client.connections()[0].slots_borrowed, 0);

@@ -44,8 +44,8 @@ pub trait Handover: 'static {
 
 /// A server that reads arguments out of a segment.
 ///
-/// The methods of [`Handover`] for a service that is shared by threads. Write them as `async
-/// fn`: their futures run on the executor of the server's loop, or where
+/// The methods of [`Handover`] for a service that is shared by threads. Write them as
+/// `async fn`: their futures run on the executor of the server's loop, or where
 /// `HandoverAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
 /// deadline has passed or whose caller is gone is dropped.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -142,7 +142,7 @@ impl HandoverCaller {
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, &::nearcall::CallOptions::new())
+        self.object.loan(bytes)
     }
     /// Lends memory, and waits until the deadline of `options`.
     ///
@@ -154,7 +154,7 @@ impl HandoverCaller {
         bytes: usize,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan(bytes, options)
+        self.object.loan_with(bytes, options)
     }
     /// Lends memory if there is some now, and does not wait for the server.
     ///
@@ -188,6 +188,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Place,
@@ -205,8 +206,8 @@ impl HandoverCaller {
                 ),
             )
     }
-    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Take` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_take(&self, request: &Place) -> ::nearcall::PendingCall<()> {
         self.start_take_with(request, &::nearcall::CallOptions::new())
     }
@@ -217,6 +218,30 @@ impl HandoverCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::TAKE, request, options)
+    }
+    /// As `start_take`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_take(
+        &self,
+        request: &Place,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_take`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_take`.
+    pub fn try_start_take_with(
+        &self,
+        request: &Place,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&handover_methods::TAKE, request, options)
     }
     /// Marks the begin or the end of the measured region.
     ///
@@ -235,6 +260,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),
@@ -252,8 +278,8 @@ impl HandoverCaller {
                 ),
             )
     }
-    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or `.await`, in
-    /// this thread. Dropping the pending call cancels it.
+    /// Starts a call of `Mark` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_mark(&self, request: &()) -> ::nearcall::PendingCall<()> {
         self.start_mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -264,6 +290,30 @@ impl HandoverCaller {
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::MARK, request, options)
+    }
+    /// As `start_mark`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_mark(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_mark`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_mark`.
+    pub fn try_start_mark_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&handover_methods::MARK, request, options)
     }
 }
 
@@ -408,6 +458,10 @@ impl<T: Handover> HandoverDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self { service }
     }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -458,7 +512,7 @@ impl<T: Handover> ::nearcall::Dispatcher for HandoverDispatcher<T> {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct HandoverAsyncDispatcher<T: HandoverAsync> {
     service: ::std::sync::Arc<T>,
-    spawner: ::nearcall::Spawner,
+    runner: ::nearcall::TaskRunner,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -472,8 +526,12 @@ impl<T: HandoverAsync> HandoverAsyncDispatcher<T> {
     pub fn shared(service: ::std::sync::Arc<T>) -> Self {
         Self {
             service,
-            spawner: ::nearcall::Spawner::default(),
+            runner: ::nearcall::TaskRunner::default(),
         }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
     }
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
     /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
@@ -481,11 +539,11 @@ impl<T: HandoverAsync> HandoverAsyncDispatcher<T> {
     pub fn spawn_on(
         self,
         spawn: impl ::core::ops::Fn(
-            ::nearcall::BoxFuture,
+            ::nearcall::ServiceTask,
         ) + ::core::marker::Send + ::core::marker::Sync + 'static,
     ) -> Self {
         Self {
-            spawner: ::nearcall::Spawner::new(spawn),
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
             ..self
         }
     }
@@ -497,7 +555,7 @@ impl<T: HandoverAsync> ::core::clone::Clone for HandoverAsyncDispatcher<T> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            spawner: self.spawner.clone(),
+            runner: self.runner.clone(),
         }
     }
 }
@@ -510,12 +568,12 @@ impl<T: HandoverAsync> ::nearcall::Dispatcher for HandoverAsyncDispatcher<T> {
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         let service = ::std::sync::Arc::clone(&self.service);
-        let spawner = &self.spawner;
+        let runner = &self.runner;
         match incoming.method() {
             0x105a_ea2c => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             HandoverAsync::take(&*service, context, request).await
                         },
@@ -524,7 +582,7 @@ impl<T: HandoverAsync> ::nearcall::Dispatcher for HandoverAsyncDispatcher<T> {
             0x0f20_1f6a => {
                 incoming
                     .reply_async(
-                        spawner,
+                        runner,
                         move |context, request| async move {
                             HandoverAsync::mark(&*service, context, request).await
                         },
