@@ -93,8 +93,8 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    // Inlined by force, and so is the generated `x_with`, so that a call without options is compiled
-    // for the default options. The compiler's own choice depends on code that is not called here.
+    // Inlined by force, and so is the generated `x_with`, so that a call without options is
+    // compiled for the default options. The compiler's own choice depends on code elsewhere.
     #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,

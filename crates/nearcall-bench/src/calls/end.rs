@@ -98,8 +98,8 @@ impl End for CallEnd<'_> {
         Ok(())
     }
 
-    /// A call itself, so that all one-way calls before it were served when it returns. A stream ends
-    /// with its phase, so that all of its items were read.
+    /// A call itself, so that all one-way calls before it were served when it returns. A stream
+    /// ends with its phase, so that all of its items were read.
     fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
         if let Some(stream) = self.stream.take() {
             stream.finish()?;

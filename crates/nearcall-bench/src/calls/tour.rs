@@ -67,8 +67,8 @@ pub(crate) fn cells(
     tour
 }
 
-/// What a call moves, on the bare channel: an item moves as much as a one-way call. `None` for what
-/// goes over no channel.
+/// What a call moves, on the bare channel: an item moves as much as a one-way call. `None` for
+/// what goes over no channel.
 pub(crate) fn bare_of(call: &CellSpec) -> Option<CellSpec> {
     let Subject::Call(route) = call.subject else { return None };
     let shape = if call.shape == Shape::Stream { Shape::Oneway } else { call.shape };
@@ -193,8 +193,8 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     exchanges
 }
 
-/// With `--breakdown` or `--streams`: what an address without `via` gets, and what any library could
-/// use.
+/// With `--breakdown` or `--streams`: what an address without `via` gets, and what any library
+/// could use.
 const FEW_MECHANISMS: [Mechanism; 2] = [OURS, Mechanism::UnixStream];
 
 /// A small record, a page of text, the largest that the thesis sent.
