@@ -25,7 +25,7 @@ pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(
     let builder = Server::builder()
         .threads(usize::try_from(loops).unwrap_or(usize::MAX))
         .register(BenchDispatcher::shared(Arc::clone(&service)))
-        .listen(server_address(orders));
+        .listen(&server_address(orders));
     let running = builder.start().map_err(Failure::other)?;
     meeting.say(READY)?;
     loop {
@@ -39,8 +39,7 @@ pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(
             }
         }
     }
-    running.stop();
-    Ok(())
+    running.stop().map_err(Failure::other)
 }
 
 /// Counts calls, and does no work. One of it in a process.
