@@ -1107,7 +1107,7 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
             0xa62c_c54c => {
                 incoming
                     .receive_stream_async(
-                        spawner,
+                        runner,
                         move |context, items| async move {
                             BenchAsync::upload(&*service, context, items).await
                         },
