@@ -29,8 +29,8 @@ pub struct BurstFacts {
     pub per_message_ns_ci95: Option<[f64; 2]>,
 }
 
-/// What only cells of many clients, or of threads of one caller, have. Their `rtt_ns` is that of the
-/// calls of all.
+/// What only cells of many clients, or of threads of one caller, have. Their `rtt_ns` is that of
+/// the calls of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientsFacts {

@@ -1,7 +1,7 @@
 //! A client process: threads that share one caller, each with a random mix of what callers do.
 //!
-//! **Invariants:** every reply is the one to its request; an operation that nobody disturbs
-//! succeeds; a thread that ends has an account of all that it sent.
+//! **Invariants:** every reply is the one to its request; an operation without a deadline or a
+//! cancellation succeeds; a thread that ends has an account of all that it sent.
 
 use std::process::Command;
 use std::sync::mpsc;
@@ -39,7 +39,7 @@ const DEADLINE_US_MAX: u64 = 300;
 const PADDING_BYTES_MAX: usize = 300;
 const LARGE_BYTES_MAX: usize = 200_000;
 
-/// Tells a process what to do.
+/// Gives a process its part by its environment.
 pub(crate) fn describe(
     command: &mut Command,
     address: &str,
@@ -66,6 +66,8 @@ pub(crate) fn enter() {
         sync_service: StressCaller::new(&client, &address).unwrap(),
         async_service: StressCaller::new(&client, &format!("{address}#{ASYNC}")).unwrap(),
     };
+    // The harness has begun a line.
+    println!();
     let (ended, ends) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let start = |random: &mut fastrand::Rng, worker: &mut u64| {
@@ -86,7 +88,7 @@ pub(crate) fn enter() {
     });
 }
 
-/// Tells that a thread has ended.
+/// Reports the end of a thread when it is dropped.
 struct Ended(mpsc::Sender<()>);
 
 impl Drop for Ended {

@@ -1,8 +1,9 @@
 //! The service: counts what comes, and notes what must not come.
 //!
-//! **Invariants:** the numbers of a worker rise; the positions of items have no gaps.
+//! **Invariants:** no number of a worker comes twice; those that the synchronous service serves
+//! rise; the positions of items have no gaps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +25,9 @@ pub(crate) struct Service {
 #[derive(Debug, Default)]
 struct Worker {
     books: Books,
-    /// The number of its last call or one-way message.
+    /// The numbers of its calls and one-way messages.
+    numbers: HashSet<u64>,
+    /// The highest that was served in order.
     last: u64,
 }
 
@@ -48,14 +51,18 @@ impl Service {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 
-    /// Counts a call or a one-way message, whose number must be above the one before.
-    fn count(&self, job: &Job, what: impl FnOnce(&mut Books)) {
+    /// Counts a call or a one-way message. Its number must be new, and where methods run in the
+    /// order of messages above the one before.
+    fn count(&self, job: &Job, in_order: bool, what: impl FnOnce(&mut Books)) {
+        let Job { worker: id, number, .. } = *job;
         let mut workers = self.workers();
-        let worker = workers.entry(job.worker).or_default();
+        let worker = workers.entry(id).or_default();
         what(&mut worker.books);
-        let last = std::mem::replace(&mut worker.last, job.number);
-        if job.number <= last {
-            self.fault(format!("worker {:x}: {} after {last}", job.worker, job.number));
+        if !worker.numbers.insert(number) {
+            self.fault(format!("worker {id:x}: {number} twice"));
+        }
+        if in_order && std::mem::replace(&mut worker.last, number) >= number {
+            self.fault(format!("worker {id:x}: {number} out of order"));
         }
     }
 
@@ -68,8 +75,8 @@ impl Service {
         }
     }
 
-    fn call(&self, job: &Job) {
-        self.count(job, |books| books.calls += 1);
+    fn call(&self, job: &Job, in_order: bool) {
+        self.count(job, in_order, |books| books.calls += 1);
         let end = clock::now() + Duration::from_micros(job.work_us.into());
         while clock::now() < end {
             std::hint::spin_loop();
@@ -79,12 +86,12 @@ impl Service {
 
 impl Stress for Service {
     fn ask(&self, _context: &Context<'_>, request: &Job) -> Result<Job, Status> {
-        self.call(request);
+        self.call(request, true);
         Ok(request.clone())
     }
 
     fn tell(&self, _context: &Context<'_>, request: &Job) {
-        self.count(request, |books| books.messages += 1);
+        self.count(request, true, |books| books.messages += 1);
     }
 
     fn upload(&self, _context: &Context<'_>, mut items: ItemReceiver<Job>) -> Result<Job, Status> {
@@ -123,12 +130,12 @@ impl Stress for Service {
 
 impl StressAsync for Service {
     async fn ask(&self, _context: CallContext, request: Job) -> Result<Job, Status> {
-        self.call(&request);
+        self.call(&request, false);
         Ok(request)
     }
 
     async fn tell(&self, _context: CallContext, request: Job) {
-        self.count(&request, |books| books.messages += 1);
+        self.count(&request, false, |books| books.messages += 1);
     }
 
     async fn upload(
