@@ -1,10 +1,13 @@
-//! Refuses names of an interface that differ in the `.proto` file and are the same in Rust.
+//! Gives every generated item a name of its own, and refuses two names of the interface that are
+//! the same in Rust.
 //!
 //! # Invariants
 //!
 //! - Within a package, no two messages, enums or services share a Rust name.
 //! - Within a service, no two methods share a Rust name.
-//! - Everything that passes has names, since derived names are escaped (`derived_names.rs`).
+//! - Names of the interface are given first, then those that are derived from services and methods,
+//!   then the caller's own (`new`, `loan`). Derived names are escaped, so that all others pass.
+//! - The names of a service depend on its package alone.
 //!
 //! **Not here:** duplicates within the file, which the parser refuses, and clashes among the fields
 //! of a message, which rustc reports.
@@ -13,10 +16,10 @@ use std::collections::BTreeMap;
 
 use prost_reflect::{DescriptorPool, FileDescriptor};
 
-use crate::derived_names::{self, Taken};
+use crate::derived_names::Taken;
 use crate::error::{BuildError, Place};
 use crate::extern_paths::ExternPaths;
-use crate::model::Service;
+use crate::model::{Kind, Service};
 use crate::names;
 
 /// Checks the names of everything that is generated from `pool`, and names what is derived.
@@ -36,7 +39,7 @@ pub(crate) fn assign_names(
         let Service { name, rust_name, place, .. } = service;
         names.claim(rust_name.clone(), format!("service `{name}`"), place)?;
         claim_methods(service)?;
-        derived_names::assign_functions(service);
+        assign_functions(service);
     }
     for (package, names) in &packages {
         let mut taken = Taken::default();
@@ -45,7 +48,7 @@ pub(crate) fn assign_names(
         let inner = packages.keys().filter_map(|other| inner_module(package, other));
         inner.for_each(|module| taken.insert(&names::to_snake(module)));
         let services = services.iter_mut().filter(|service| service.package == *package);
-        derived_names::assign_types(&mut services.collect::<Vec<_>>(), taken);
+        assign_types(&mut services.collect::<Vec<_>>(), taken);
     }
     Ok(())
 }
@@ -87,6 +90,52 @@ fn claim_methods(service: &Service) -> Result<(), BuildError> {
         names.claim(method.rust_name.clone(), what, &method.place)?;
     }
     Ok(())
+}
+
+/// Names the types of the services of one package. `taken` has the names of its interfaces.
+fn assign_types(services: &mut [&mut Service], mut taken: Taken) {
+    for service in &mut *services {
+        let (stem, snake) = (&service.rust_name, &service.snake);
+        let types = &mut service.types;
+        [types.caller, types.dispatcher] =
+            taken.derive([format!("{stem}Caller"), format!("{stem}Dispatcher")]);
+        [types.methods_module] = taken.derive([format!("{snake}_methods")]);
+    }
+    // After all callers: a service `HomeAsync` beside `Home` has a `HomeAsyncCaller` too.
+    for service in services {
+        let stem = format!("{}Async", service.rust_name);
+        let types = &mut service.types;
+        [types.async_trait, types.async_caller, types.async_dispatcher] =
+            taken.derive([stem.clone(), format!("{stem}Caller"), format!("{stem}Dispatcher")]);
+    }
+}
+
+/// Names the functions of the callers of `service`. A caller and its async form have one set of
+/// names.
+fn assign_functions(service: &mut Service) {
+    let mut taken = Taken::default();
+    service.methods.iter().for_each(|method| taken.insert(&method.rust_name));
+    for method in &mut service.methods {
+        let (snake, names) = (&method.snake, &mut method.names);
+        [names.with] = taken.derive([format!("{snake}_with")]);
+        match method.kind {
+            Kind::Unary => {
+                [names.start, names.start_with] =
+                    taken.derive([format!("start_{snake}"), format!("start_{snake}_with")]);
+                [names.try_start, names.try_start_with] =
+                    taken.derive([format!("try_start_{snake}"), format!("try_start_{snake}_with")]);
+            }
+            Kind::Oneway => {
+                [names.attempt, names.attempt_with] =
+                    taken.derive([format!("try_{snake}"), format!("try_{snake}_with")]);
+            }
+            Kind::ReplyStream | Kind::RequestStream | Kind::BothStreams => {}
+        }
+    }
+    let names = &mut service.caller;
+    [names.new] = taken.derive(["new".to_owned()]);
+    [names.loan, names.loan_with, names.try_loan] =
+        taken.derive(["loan", "loan_with", "try_loan"].map(str::to_owned));
 }
 
 /// The Rust names in use, each with a description of its owner.

@@ -6,17 +6,13 @@
 //!
 //! # Invariants
 //!
-//! - The names of a service depend on its package alone.
-//! - Names of methods are given before names that are derived from methods, those before the
-//!   caller's own (`new`, `loan`); names of messages and traits before names derived from services.
+//! - Names that are derived together are escaped together, so that they stay recognisable.
 //! - The docs of an item with an escaped name say so.
 //!
-//! **Not here:** names of the interface that are the same in Rust (`clashes.rs`).
+//! **Not here:** the order in which names are given (`clashes.rs`).
 
 use std::collections::BTreeSet;
 use std::fmt;
-
-use crate::model::{Kind, Service};
 
 /// A name that is derived by a rule, and escaped if the interface takes it.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +88,7 @@ impl Taken {
     }
 
     /// Takes the names of a group, all of them with as many `_` as the first free group needs.
-    fn derive<const N: usize>(&mut self, plain: [String; N]) -> [DerivedName; N] {
+    pub(crate) fn derive<const N: usize>(&mut self, plain: [String; N]) -> [DerivedName; N] {
         let taken = plain.iter().find(|name| self.0.contains(*name)).cloned();
         let mut names = plain;
         while names.iter().any(|name| self.0.contains(name)) {
@@ -101,52 +97,6 @@ impl Taken {
         self.0.extend(names.iter().cloned());
         names.map(|text| DerivedName { text, taken: taken.clone() })
     }
-}
-
-/// Names the types of the services of one package. `taken` has the names of its interfaces.
-pub(crate) fn assign_types(services: &mut [&mut Service], mut taken: Taken) {
-    for service in &mut *services {
-        let (stem, snake) = (&service.rust_name, &service.snake);
-        let types = &mut service.types;
-        [types.caller, types.dispatcher] =
-            taken.derive([format!("{stem}Caller"), format!("{stem}Dispatcher")]);
-        [types.methods_module] = taken.derive([format!("{snake}_methods")]);
-    }
-    // After all callers: a service `HomeAsync` beside `Home` has a `HomeAsyncCaller` too.
-    for service in services {
-        let stem = format!("{}Async", service.rust_name);
-        let types = &mut service.types;
-        [types.async_trait, types.async_caller, types.async_dispatcher] =
-            taken.derive([stem.clone(), format!("{stem}Caller"), format!("{stem}Dispatcher")]);
-    }
-}
-
-/// Names the functions of the callers of `service`. A caller and its async form have one set of
-/// names.
-pub(crate) fn assign_functions(service: &mut Service) {
-    let mut taken = Taken::default();
-    service.methods.iter().for_each(|method| taken.insert(&method.rust_name));
-    for method in &mut service.methods {
-        let (snake, names) = (&method.snake, &mut method.names);
-        [names.with] = taken.derive([format!("{snake}_with")]);
-        match method.kind {
-            Kind::Unary => {
-                [names.start, names.start_with] =
-                    taken.derive([format!("start_{snake}"), format!("start_{snake}_with")]);
-                [names.try_start, names.try_start_with] =
-                    taken.derive([format!("try_start_{snake}"), format!("try_start_{snake}_with")]);
-            }
-            Kind::Oneway => {
-                [names.attempt, names.attempt_with] =
-                    taken.derive([format!("try_{snake}"), format!("try_{snake}_with")]);
-            }
-            Kind::ReplyStream | Kind::RequestStream | Kind::BothStreams => {}
-        }
-    }
-    let names = &mut service.caller;
-    [names.new] = taken.derive(["new".to_owned()]);
-    [names.loan, names.loan_with, names.try_loan] =
-        taken.derive(["loan", "loan_with", "try_loan"].map(str::to_owned));
 }
 
 #[cfg(test)]

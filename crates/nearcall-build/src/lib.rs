@@ -39,9 +39,9 @@
 //! |---|---|---|
 //! | `rpc Get(Q) returns (R)` | `get(&q)`, `start_get(&q)`, `try_start_get(&q)` | `get(&q)` |
 //! | with `oneway` | `note(&q)`, `try_note(&q)` | `note(&q)` |
-//! | `returns (stream R)` | `watch(&q)`: a `ReplyStream<R>` | `watch(&q)`: an `AsyncReplyStream<R>` |
-//! | `(stream Q)` | `upload()`: a `RequestStream<Q, R>` | `upload()`: an `AsyncRequestStream<Q, R>` |
-//! | both | `chat()`: a pair of them | `chat()`: a pair of them |
+//! | `returns (stream R)` | `watch(&q)`: `ReplyStream<R>` | `AsyncReplyStream<R>` |
+//! | `(stream Q)` | `upload()`: `RequestStream<Q, R>` | `AsyncRequestStream<Q, R>` |
+//! | both | `chat()`: a pair of them | a pair of them |
 //! | none | `loan(bytes)`, `try_loan(bytes)`, `new` | `loan(bytes)`, `new` |
 //!
 //! and each but `new` and `try_loan` again with options: `get_with(&q, &CallOptions)`.

@@ -96,7 +96,9 @@ pub struct Capabilities {
     pub needs_spinning: bool,
     /// Makes progress when both ends share one CPU.
     pub same_cpu_safe: bool,
-    /// Descriptors can be passed beside the messages (over the control line).
+    /// Descriptors can be passed beside the messages, over the control line, which sets connections
+    /// up in the same way: [`Endpoint::pass_descriptors`](crate::Endpoint::pass_descriptors). A
+    /// capability of the channel alone: calls and streams of the runtime carry none.
     pub descriptor_passing: bool,
     /// A message larger than the room of the channel passes, in parts.
     pub survives_oversized: bool,

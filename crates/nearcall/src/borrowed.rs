@@ -37,6 +37,13 @@ impl BorrowedSegments {
         self.parts.push((position, Cell::new(part)));
     }
 
+    /// Takes the parts out, to be read elsewhere.
+    pub(crate) fn take(&self) -> Self {
+        let part = |(position, part): &(usize, Cell<Bytes>)| (*position, Cell::new(part.take()));
+        let parts = self.parts.iter().map(part).collect();
+        Self { parts, parts_bytes: self.parts_bytes, rest: self.rest.clone() }
+    }
+
     /// Lets go of all parts.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();

@@ -18,12 +18,11 @@ use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outcome, Outgoing, Reply, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::interface::{Interface, Method, object_id};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
-use crate::responder::Responder;
 use crate::status::Status;
 
 mod backpressure;
@@ -48,13 +47,13 @@ enum Binding {
     Unresolved,
     Remote(Rc<Connection>),
     /// In this thread, unless what it serves has changed since this epoch.
-    Local(Rc<dyn Dispatcher>, u64),
+    Local(Rc<Registered>, u64),
 }
 
 /// The target of one call.
 enum Target {
     Remote(Rc<Connection>),
-    Local(Rc<dyn Dispatcher>),
+    Local(Rc<Registered>),
 }
 
 impl ObjectRef {
@@ -108,39 +107,11 @@ impl ObjectRef {
             Target::Remote(connection) => {
                 self.call_remote(connection, method, request, options, deadline)
             }
-            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
+            Target::Local(dispatcher) => match dispatcher.local::<S>() {
                 Some(service) => {
                     self.call_local(method, options, deadline, |context| serve(service, context))
                 }
-                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
-            },
-        }
-    }
-
-    /// Works like [`call`](Self::call), for a method that may reply later.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        match self.target(deadline)? {
-            Target::Remote(connection) => {
-                self.call_remote(connection, method, request, options, deadline)
-            }
-            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
-                Some(service) => {
-                    self.call_local_later(method, options, deadline, |context, responder| {
-                        serve(service, context, responder);
-                    })
-                }
-                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
+                None => self.call_bytes(&**dispatcher, method, request, options, deadline),
             },
         }
     }
@@ -169,9 +140,9 @@ impl ObjectRef {
         self.read_outcome(outcome)
     }
 
-    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in flight
-    /// as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's deadline at
-    /// most.
+    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
+    /// flight as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's
+    /// deadline at most.
     ///
     /// # Errors
     ///
@@ -222,7 +193,7 @@ impl ObjectRef {
                 Ok(PendingCall::remote(self.clone(), connection, call, deadline))
             }
             Target::Local(dispatcher) => {
-                let reply = self.run_bytes(&*dispatcher, method, request, options, deadline)?;
+                let reply = self.run_bytes(&**dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(self.clone(), reply, deadline))
             }
         }
@@ -294,7 +265,7 @@ impl ObjectRef {
     /// connection.
     ///
     /// While the server keeps all that may be lent, it waits until something comes back: until the
-    /// deadline of the handler that runs now, and for ever if there is none
+    /// deadline of the handler that runs now, and without end if there is none
     /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
     ///
     /// # Errors
@@ -370,7 +341,7 @@ impl ObjectRef {
         Ok(Target::Remote(connection))
     }
 
-    fn bind_local(&self, dispatcher: Rc<dyn Dispatcher>) -> Target {
+    fn bind_local(&self, dispatcher: Rc<Registered>) -> Target {
         let epoch = self.client.services().registry.epoch();
         drop(self.binding.replace(Binding::Local(Rc::clone(&dispatcher), epoch)));
         Target::Local(dispatcher)

@@ -37,6 +37,7 @@ mod readiness;
 mod receiving;
 mod send_mode;
 mod sending;
+mod watched_calls;
 
 pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
@@ -53,6 +54,7 @@ pub(crate) use self::receiving::{
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
+use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
     lending: Lending,
+    watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// The readiness of the connection in its loop.
@@ -136,6 +139,13 @@ impl Connection {
             let host = LoopHost::new(activity.map(Rc::clone), Weak::clone(this));
             Self::with_host(endpoint, setup, Rc::clone(buffers), host)
         })
+    }
+}
+
+impl Connection {
+    /// Returns what it reports to its loop; none without a loop.
+    pub(crate) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.host.activity()
     }
 }
 
@@ -186,6 +196,7 @@ impl<H: Host> Connection<H> {
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             lending: Lending::new(lender),
+            watched_calls: WatchedCalls::default(),
             is_trusted,
             readiness: Readiness::default(),
         }
@@ -338,9 +349,13 @@ impl<H: Host> Connection<H> {
                 ProtocolEvent::Cancelled {
                     call,
                     reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
-                } => self.notify_violation(call.id(), &error),
+                } => {
+                    self.notify_violation(call.id(), &error);
+                    self.note_cancelled(call);
+                }
+                ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
-                _ => {} // Services ask by themselves whether they are cancelled.
+                _ => {}
             }
         }
     }

@@ -1,18 +1,21 @@
 //! What a service may know of the call that it serves.
 //!
 //! **Invariants:** the identity of the caller comes from the kernel; everything else from the peer.
-//! **Not here:** replying later (`responder.rs`).
+//! **Not here:** replying later (`responder.rs`), what an async service sees (`call_context.rs`).
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use nearcall_channel::Loan;
 
+use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::interface::Interface;
 use crate::metadata::Metadata;
 use crate::peer::Peer;
 use crate::reply_sink::ReplySink;
+use crate::responder::Responder;
 use crate::status::Status;
 
 /// The call that is being served: its deadline, its caller, what came beside the request.
@@ -49,6 +52,8 @@ pub struct Context<'a> {
     interface: &'static Interface,
     method: u32,
     sink: ReplySink<'a>,
+    /// A responder answers the call.
+    is_detached: Cell<bool>,
 }
 
 impl<'a> Context<'a> {
@@ -60,7 +65,7 @@ impl<'a> Context<'a> {
         method: u32,
         sink: ReplySink<'a>,
     ) -> Self {
-        Self { deadline, metadata, interface, method, sink }
+        Self { deadline, metadata, interface, method, sink, is_detached: Cell::new(false) }
     }
 
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
@@ -73,10 +78,45 @@ impl<'a> Context<'a> {
         self.deadline.remaining()
     }
 
+    /// Answers the call after the method has returned, from this thread or any other: return what
+    /// this returns. `keep` gets the [`Responder`] that answers.
+    ///
+    /// # Errors
+    ///
+    /// Always one, which goes nowhere: the caller gets what the responder is given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use nearcall::{Context, Message, Responder, Status};
+    ///
+    /// fn answer_from_a_thread<R: Message + Default + 'static>(
+    ///     context: &Context<'_>,
+    /// ) -> Result<R, Status> {
+    ///     context.answer_later(|responder: Responder<R>| {
+    ///         std::thread::spawn(move || responder.finish(Ok(R::default())));
+    ///     })
+    /// }
+    /// ```
+    pub fn answer_later<R: Message>(&self, keep: impl FnOnce(Responder<R>)) -> Result<R, Status> {
+        if self.is_detached.replace(true) {
+            return Err(Status::internal("this call has a responder already"));
+        }
+        keep(Responder::new(self.sink.detach().sink, self.deadline));
+        Err(Status::internal("a responder answers this call"))
+    }
+
+    /// Returns whether a responder answers the call, so that an error of the method does not.
+    #[inline]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.is_detached.get()
+    }
+
     /// Returns whether the caller does not wait any more: it gave up or is gone, or time is up.
     ///
     /// Receives what has come over the connection, so a service that works long should ask now and
-    /// then: a system call or two. Calls that it finds there are served after this one.
+    /// then: a system call or two. Calls that it finds there are served after this one. In a
+    /// [`BlockingPool`](crate::BlockingPool) the loop receives, and this is one load.
     pub fn is_cancelled(&self) -> bool {
         self.deadline.has_passed() || self.sink.look_for_cancel()
     }
@@ -116,8 +156,12 @@ impl<'a> Context<'a> {
         self.interface.method(self.method).map_or("", |method| method.name)
     }
 
-    pub(crate) fn interface_name(&self) -> &'static str {
-        self.interface.name
+    pub(crate) fn method_id(&self) -> u32 {
+        self.method
+    }
+
+    pub(crate) fn interface(&self) -> &'static Interface {
+        self.interface
     }
 
     #[inline]

@@ -3,14 +3,15 @@
 //! **Invariants:** the request is unmarshalled before the method runs; a result that comes after
 //! the deadline is an error.
 //! **Not here:** finding the object and running it (`dispatch.rs`), replying later
-//! (`responder.rs`).
+//! (`responder.rs`), methods that return futures (`async_service.rs`), methods that run in another
+//! thread (`blocking.rs`).
 
 use std::any::Any;
+use std::ops::Deref;
 
 use crate::codec::{self, Body, Message};
 use crate::context::Context;
 use crate::interface::Interface;
-use crate::responder::Responder;
 use crate::status::{Detail, Status};
 
 /// Brings calls to an implementation. Generated code has one for each interface.
@@ -19,11 +20,44 @@ pub trait Dispatcher: 'static {
     fn interface(&self) -> &'static Interface;
 
     /// Returns the implementation as generated callers of the same build know it, for the short
-    /// circuit.
-    fn local(&self) -> &dyn Any;
+    /// circuit; asked for once, when it is registered. `None`: calls of the same thread go through
+    /// [`dispatch`](Self::dispatch), too.
+    fn local(&self) -> Option<Box<dyn Any>> {
+        None
+    }
 
     /// Unmarshals a call, runs the method, replies.
     fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// A dispatcher that serves an object, with what the short circuit calls.
+pub(crate) struct Registered<D: ?Sized = dyn Dispatcher> {
+    local: Option<Box<dyn Any>>,
+    dispatcher: D,
+}
+
+impl<D: Dispatcher> Registered<D> {
+    pub(crate) fn new(dispatcher: D) -> Self {
+        Self { local: dispatcher.local(), dispatcher }
+    }
+}
+
+impl Registered {
+    /// Returns the implementation, if a caller of the same build asks and there is one to be
+    /// called directly.
+    #[inline]
+    pub(crate) fn local<S: 'static>(&self) -> Option<&S> {
+        self.local.as_ref()?.downcast_ref()
+    }
+}
+
+impl<D: ?Sized> Deref for Registered<D> {
+    type Target = D;
+
+    #[inline]
+    fn deref(&self) -> &D {
+        &self.dispatcher
+    }
 }
 
 /// A call or one-way message on its way into a service. Generated code consumes it.
@@ -40,7 +74,7 @@ impl Incoming<'_> {
         self.method
     }
 
-    /// Runs a method that replies when it returns.
+    /// Runs a method that replies when it returns, unless it has asked for a responder.
     #[inline]
     pub fn reply<Q: Message + Default, R: Message>(
         self,
@@ -53,21 +87,7 @@ impl Incoming<'_> {
                 sink.fail(&Status::answered_late());
             }
             Ok(result) => sink.reply(&result),
-            Err(status) => sink.fail(&status),
-        }
-    }
-
-    /// Runs a method that may reply later.
-    pub fn reply_later<Q: Message + Default, R: Message + 'static>(
-        self,
-        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
-    ) {
-        let sink = self.context.sink();
-        match codec::decode(self.body).map_err(bad_request) {
-            Ok(request) => {
-                let responder = Responder::new(sink.detach(), self.context.deadline_moment());
-                serve(&self.context, &request, responder);
-            }
+            Err(_) if self.context.is_detached() => {}
             Err(status) => sink.fail(&status),
         }
     }
@@ -87,7 +107,7 @@ impl Incoming<'_> {
 
     /// Refuses a method that the interface does not have.
     pub fn unimplemented(self) {
-        let interface = self.context.interface_name();
+        let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
         self.context.sink().fail(&status);
@@ -95,6 +115,6 @@ impl Incoming<'_> {
 }
 
 #[cold]
-fn bad_request(status: Status) -> Status {
+pub(crate) fn bad_request(status: Status) -> Status {
     Status::internal(format!("bad request: {}", status.message()))
 }

@@ -76,38 +76,53 @@
 
 mod acceptor;
 mod address;
+mod async_call;
+mod async_service;
+mod blocking;
 mod borrowed;
 mod buffer_pool;
 mod call;
+mod call_context;
+mod cancellation;
 mod client;
 mod codec;
 mod connection;
 mod connection_info;
 mod context;
 mod deadline;
+mod detached_sink;
 mod dispatch;
 mod dispatcher;
 pub mod event_loop;
+mod executor;
 mod interface;
 pub mod limits;
 mod local_reply;
+mod mailbox;
 mod metadata;
 mod nesting;
 mod options;
+mod owned_call;
 mod peer;
+mod poster;
 mod reactor;
 mod registry;
 mod reply_sink;
 mod responder;
 mod server;
+mod service_task;
 mod status;
 mod trust;
 
 pub use address::{Address, BadAddress};
+pub use async_call::{AsyncCall, AsyncObjectRef, AsyncSend};
+pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{ObjectRef, PendingCall};
+pub use call_context::CallContext;
+pub use cancellation::Cancelled;
 pub use client::Client;
 pub use codec::Message;
 pub use connection_info::ConnectionInfo;
@@ -121,12 +136,14 @@ pub use metadata::{BadMetadata, Metadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
+pub use poster::{PostError, Poster};
 pub use prost;
 pub use prost_types;
 pub use responder::Responder;
 pub use server::{
     ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
 };
+pub use service_task::{ServiceTask, TaskRunner};
 pub use status::{Code, Status};
 pub use trust::Trust;
 

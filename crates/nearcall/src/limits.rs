@@ -1,5 +1,6 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
+//! What happens at a bound, and which form of a call waits there: `docs/backpressure.md`.
 //! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
 //! of channels (`nearcall_channel`).
 
@@ -78,8 +79,8 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
-/// Results of one connection that wait to be taken, beside those in the table of its calls. Above it
-/// no call starts before one of them is taken or dropped.
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above
+/// it no call starts before one of them is taken or dropped.
 ///
 /// Each holds the memory of its reply and was asked for by this process, which may start as many
 /// calls and take their results afterwards; the bound ends a program that never takes any.
@@ -130,6 +131,26 @@ pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 
 /// Ready descriptors taken from the kernel at once. More come with the next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
+
+/// Threads of a [`BlockingPool`](crate::BlockingPool) unless its builder sets another number: a
+/// method that blocks needs no CPU of its own, and its stack costs a few pages.
+pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 8;
+
+/// Calls that wait for a thread of a [`BlockingPool`](crate::BlockingPool) before it is full: eight
+/// for each of its threads.
+pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
+
+/// Calls that wait for a thread of a full [`BlockingPool`](crate::BlockingPool) until their
+/// deadlines: as many as 16 clients may have in flight by default.
+pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
+
+/// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
+/// do: longer than the pauses of a program that is busy, so that threads are started rarely.
+pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
+
+/// Posts of other threads that are served in one round: replies, closures, polls of tasks. A post
+/// takes a microsecond or so, so that connections wait for at most some tens of them.
+pub(crate) const POSTS_PER_ROUND_MAX: usize = 64;
 
 /// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
 pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;

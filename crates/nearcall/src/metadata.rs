@@ -81,6 +81,10 @@ impl<'a> Metadata<'a> {
         Self(bytes)
     }
 
+    pub(crate) fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// The value of the first entry with this key.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         let value = self.iter().find(|(name, _)| *name == key)?.1;

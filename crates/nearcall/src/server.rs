@@ -16,10 +16,11 @@ use nearcall_channel::Listener;
 use crate::acceptor::{Acceptor, Census};
 use crate::address::{Address, At};
 use crate::connection_info::ConnectionInfo;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
-use crate::reactor::{ListenerEntry, ListenerId, Mailbox, Reactor};
+use crate::mailbox::Mailbox;
+use crate::reactor::{ListenerEntry, ListenerId, Reactor};
 use crate::registry::{ObjectTable, Taken, new_instance};
 
 mod builder;
@@ -113,7 +114,7 @@ impl Server {
     ///
     /// [`RegisterError::NameTaken`]: this server has an object of that name.
     pub fn register(&self, dispatcher: impl Dispatcher) -> Result<(), RegisterError> {
-        self.core.register(None, Rc::new(dispatcher))
+        self.core.register(None, Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves `dispatcher` as one of several objects with one interface: `interface@instance`,
@@ -127,7 +128,7 @@ impl Server {
         instance: &str,
         dispatcher: impl Dispatcher,
     ) -> Result<(), RegisterError> {
-        self.core.register(Some(instance), Rc::new(dispatcher))
+        self.core.register(Some(instance), Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves an object no more: `package.Service` or `package.Service@instance`. Returns whether
@@ -200,7 +201,7 @@ impl ServerCore {
     fn register(
         &self,
         instance: Option<&str>,
-        dispatcher: Rc<dyn Dispatcher>,
+        dispatcher: Rc<Registered>,
     ) -> Result<(), RegisterError> {
         let name = dispatcher.interface().object_name(instance);
         match self.objects.add(&name, dispatcher) {

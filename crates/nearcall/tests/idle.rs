@@ -45,8 +45,8 @@ impl Echo for Keeper {
         Ok(())
     }
 
-    fn later(&self, _context: &Context<'_>, _request: &Words, responder: Responder<Words>) {
-        self.0.borrow_mut().push(responder);
+    fn later(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| self.0.borrow_mut().push(responder))
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {

@@ -83,8 +83,7 @@ impl ScannerAsync for Device {
 }
 
 fn caller() -> ScannerCaller_ {
-    let device = Arc::new(Device::default());
-    register(ScannerDispatcher_::shared(device));
+    register(ScannerDispatcher_::new(Device::default()));
     ScannerCaller_::new_(&Client::default(), "here").unwrap()
 }
 
@@ -115,10 +114,9 @@ fn methods_have_their_own_names_and_ours_are_escaped() {
 
 #[test]
 fn a_message_that_does_not_wait_is_beside_a_method_of_its_name() {
-    let device = Arc::new(Device::default());
-    let dispatcher = ScannerDispatcher_::shared(Arc::clone(&device));
-    assert!(Arc::ptr_eq(dispatcher.clone().service(), &device));
-    register(dispatcher);
+    let dispatcher = ScannerDispatcher_::new(Device::default());
+    let device = Arc::clone(dispatcher.service());
+    register(dispatcher.clone());
     let caller = ScannerCaller_::new_(&Client::default(), "here").unwrap();
     caller.mark(&page(1)).unwrap();
     caller.try_mark(&page(2)).unwrap();

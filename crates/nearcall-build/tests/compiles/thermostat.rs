@@ -14,7 +14,7 @@ use crate::runtime::register;
 use crate::{CallOptions, Client, Context, MethodKind, Responder, Status};
 
 #[derive(Default)]
-pub(crate) struct Room {
+struct Room {
     celsius: Cell<f64>,
     notes: RefCell<Vec<String>>,
     watchers: RefCell<Vec<Responder<WatchReply>>>,

@@ -126,11 +126,8 @@ impl<R: Message + Default> Future for PendingCall<R> {
         match &self.state {
             State::Remote(connection, call) => connection.set_waker(*call, context.waker()),
             State::Local(reply) => {
-                if reply.set_waker(context.waker())
-                    && let Some(reactor) = self.object.client.reactor()
-                {
-                    reactor.wake_at(self.deadline, reply);
-                }
+                // The loop wakes it at its deadline.
+                reply.set_waker(context.waker());
             }
             State::Failed(_) | State::Taken => {}
         }

@@ -43,6 +43,11 @@ impl LoopHost {
         Self { activity, this }
     }
 
+    /// Returns what the connection reports to its loop, if it is in one.
+    pub(super) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.activity.as_ref()
+    }
+
     /// Returns the connection as loops list it.
     #[inline]
     pub(super) fn connection(&self) -> Option<Rc<Connection>> {

@@ -283,7 +283,8 @@ impl<H: Host> Connection<H> {
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
-            // Services ask by themselves whether they are cancelled; this end sends no pings.
+            ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
+            // This end sends no pings.
             _ => {}
         }
     }

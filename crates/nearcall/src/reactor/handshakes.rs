@@ -19,7 +19,6 @@ use nearcall_channel::{
 };
 use nearcall_os::{poll, socket};
 
-use super::mailbox::{HandedOver, Handshaked, Post};
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::acceptor::{Acceptor, Admission, OwnLoop};
 use crate::connection::Connection;
@@ -29,6 +28,7 @@ use crate::limits::{
     HANDSHAKES_MAX, HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX,
     PENDING_CLIENTS_PER_UID_MAX,
 };
+use crate::mailbox::{Handshaked, Mailbox, Post};
 use crate::peer::Peer;
 use crate::status::Status;
 use crate::trust::Trust;
@@ -179,14 +179,15 @@ impl Reactor {
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
-                mailbox.post(Post::Client(HandedOver { endpoint, trust: *trust, admission }));
+                let client = HandedOver { endpoint, trust: *trust, admission };
+                hand_over(mailbox, client);
             }
             _ => self.accept_client(acceptor, *trust, endpoint, admission),
         }
     }
 
     /// Accepts a client whose handshake another loop of its server has made.
-    pub(super) fn accept_handed_over(&self, client: HandedOver) {
+    fn accept_handed_over(&self, client: HandedOver) {
         let HandedOver { mut endpoint, trust, admission } = client;
         let acceptor = {
             let acceptors = self.acceptors.borrow();
@@ -225,6 +226,27 @@ impl Reactor {
     fn own_loop(&self, acceptor: &Acceptor) -> OwnLoop {
         OwnLoop { index: acceptor.loop_index, has_fdless: self.has_fdless() }
     }
+}
+
+/// A client of a server with several loops, whose handshake another loop made.
+struct HandedOver {
+    endpoint: Endpoint,
+    trust: Trust,
+    /// Its place in the loop that it is handed to.
+    admission: Admission,
+}
+
+/// Hands a client to another loop. If that has closed, or closes before it takes the client, the
+/// client sees its connection close.
+fn hand_over(to: &Arc<Mailbox>, client: HandedOver) {
+    let mailbox = Arc::downgrade(to);
+    let accept = move || {
+        let reactor = mailbox.upgrade().and_then(|mailbox| Reactor::of_thread(&mailbox));
+        if let Some(reactor) = reactor {
+            reactor.accept_handed_over(client);
+        }
+    };
+    let _ = to.post(Post::Run(Box::new(accept)));
 }
 
 impl PendingHandshakes {
@@ -377,7 +399,8 @@ impl PendingHandshakes {
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
         thread.spawn(move || {
-            mailbox.post(Post::Handshaked(Handshaked { number, outcome: handshake() }));
+            let handshaked = Handshaked { number, outcome: handshake() };
+            mailbox.post(Post::Handshaked(Box::new(handshaked)))
         })?;
         self.running.borrow_mut().insert(number, purpose);
         Ok(())

@@ -18,7 +18,7 @@ use super::group::{Group, Listening, thread_name};
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
@@ -27,6 +27,9 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 /// after the handshake a client belongs to the loop with the fewest connections. Every loop has a
 /// clone of each dispatcher, and all clones share one service, whose methods run in several threads
 /// at once. The limits hold for the server as a whole.
+///
+/// A method that waits holds up the clients of its loop, and in the first loop new clients of the
+/// server as well: run it in a pool of threads.
 ///
 /// # Services that cannot be shared between threads
 ///
@@ -98,7 +101,7 @@ impl ServerBuilder {
         instance: Option<String>,
         dispatcher: impl Dispatcher + Clone + Send + Sync,
     ) -> Self {
-        let make = Box::new(move || Rc::new(dispatcher.clone()) as Rc<dyn Dispatcher>);
+        let make = Box::new(move || Rc::new(Registered::new(dispatcher.clone())) as Rc<Registered>);
         self.objects.push(Object { instance, make });
         self
     }

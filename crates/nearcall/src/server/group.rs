@@ -19,7 +19,7 @@ use crate::address::Address;
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::Limits;
-use crate::reactor::Mailbox;
+use crate::mailbox::Mailbox;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct Group {

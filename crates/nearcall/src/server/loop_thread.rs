@@ -15,14 +15,14 @@ use super::Server;
 use super::errors::{RegisterError, StartError};
 use super::group::{Group, Order, OrderBook};
 use crate::deadline::Deadline;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::event_loop::EventLoop;
 
 /// An object that every loop of a server serves.
 pub(super) struct Object {
     pub(super) instance: Option<String>,
     /// Makes the dispatcher of one loop.
-    pub(super) make: Box<dyn Fn() -> Rc<dyn Dispatcher> + Send + Sync>,
+    pub(super) make: Box<dyn Fn() -> Rc<Registered> + Send + Sync>,
 }
 
 /// The parts that the thread of a loop is started with.

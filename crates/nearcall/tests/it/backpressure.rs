@@ -4,7 +4,6 @@
 //! **Not here:** bounds against a peer that breaks the rules (`bad_input/bounds.rs`).
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -350,12 +349,12 @@ fn results_that_nobody_takes_are_bounded() {
     });
 }
 
-/// A server whose `Say` blocks its thread until the test says so, and then counts the notes. It says
-/// when it blocks.
+/// A server whose `Say` blocks its thread until the test says so, and then counts the notes. It
+/// reports when it blocks.
 fn serve_blocking(blocks: Sender<()>, gate: Receiver<()>) -> Served {
     serve_scripted(Limits::default(), |_| {
-        let base = Rc::<Service>::default();
-        let notes = Rc::clone(&base);
+        let base = Arc::<Service>::default();
+        let notes = Arc::clone(&base);
         let say = move |_: &Context<'_>, request: &Words| {
             if request.number == 1 {
                 blocks.send(()).unwrap();
@@ -401,7 +400,7 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     }
     open.send(()).unwrap();
     blocked.wait().unwrap();
-    // There is room again by and by.
+    // There is room again over time.
     object.send(note, &message, &options).unwrap();
     let counted = object.start::<_, Words>(say, &words(0), &options).wait().unwrap().number;
     let expected = taken + 1;
@@ -437,8 +436,8 @@ fn oneways_within_a_loop_wait_until_those_before_are_served() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
-        let service = Rc::new(Service::default());
-        server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+        let service = Arc::<Service>::default();
+        server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
         server.listen("inproc:here").unwrap();
         let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
         for number in 0..5_000 {

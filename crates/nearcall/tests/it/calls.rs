@@ -362,8 +362,8 @@ fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
             let (leave, wait_leave) = mpsc::channel();
             let wait_leave = std::cell::RefCell::new(Some(wait_leave));
             let served = serve_scripted(Limits::default(), |_| {
-                let base = std::rc::Rc::<crate::support::Service>::default();
-                let notes = std::rc::Rc::clone(&base);
+                let base = Arc::<crate::support::Service>::default();
+                let notes = Arc::clone(&base);
                 let say = move |context: &nearcall::Context<'_>, request: &crate::echo::Words| {
                     if request.number == 0 {
                         return Ok(words(notes.notes.get()));

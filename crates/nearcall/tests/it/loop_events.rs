@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsFd;
-use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -303,8 +302,8 @@ fn a_hosted_loop_notices_what_is_done_between_its_turns() {
             let served = serve_scripted(nearcall::Limits::default(), |_| keeper());
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen("inproc:own").unwrap();
             let client = Client::in_loop(&event_loop);
             let far = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();

@@ -156,8 +156,7 @@ fn a_client_that_floods_does_not_hold_up_another() {
                 Ok(words(0))
             };
             server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = format!("{}{way}", unique_address());
-            server.listen(&at).unwrap();
+            let at = listen_for(&server, &way);
             let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
             turn_until(&event_loop, || {
                 server.connections().len() == 2 && order.borrow().len() == 2
@@ -204,8 +203,7 @@ fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
                 Ok(words(0))
             };
             server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = format!("{}{way}", unique_address());
-            server.listen(&at).unwrap();
+            let at = listen_for(&server, &way);
             let [flooding, flooded] = peers.get_or_init(|| [flood(&at, 0, 200), flood(&at, 1, 1)]);
             turn_until(&event_loop, || order.borrow().len() == 2);
             order.borrow_mut().clear();
@@ -218,6 +216,13 @@ fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
             });
         });
     }
+}
+
+/// Has a server wait in this way, and returns where clients call it in the same way.
+fn listen_for(server: &Server, way: &str) -> String {
+    let (place, (_, wait)) = (unique_address(), way.split_once('&').unwrap());
+    server.listen(&format!("{place}?{wait}")).unwrap();
+    format!("{place}{way}")
 }
 
 /// A client in a thread of its own.
@@ -249,8 +254,8 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
 
 /// A service that counts one-way messages, slowly, and says how many came in their order.
 fn slow_counter() -> Scripted {
-    let base = Rc::<Service>::default();
-    let notes = Rc::clone(&base);
+    let base = Arc::<Service>::default();
+    let notes = Arc::clone(&base);
     Scripted {
         base,
         say: Box::new(move |_, _| {
@@ -310,8 +315,8 @@ fn oneways_over_every_mechanism_arrive_in_order() {
 fn oneways_within_a_loop_are_served_later() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
-    let service = Rc::new(Service::default());
-    server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+    let service = Arc::<Service>::default();
+    server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
     server.listen("inproc:here").unwrap();
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, "inproc:here").unwrap();

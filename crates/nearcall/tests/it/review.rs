@@ -70,10 +70,10 @@ impl Echo for Hooked {
         self.base.panic(context, request)
     }
 
-    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         match &self.later {
-            Some(later) => later(responder),
-            None => self.base.later(context, request, responder),
+            Some(later) => context.answer_later(later),
+            None => self.base.later(context, request),
         }
     }
 
@@ -313,8 +313,8 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
     for way in ["", "?via=shm-eventfd&wait=poll", "?via=pipe"] {
         in_time(move || {
             let served = Served::with(Limits::default(), "", |_, server, _| {
-                let base = Rc::<Service>::default();
-                let (kept, server_too) = (Rc::clone(&base), server.clone());
+                let base = Arc::<Service>::default();
+                let (kept, server_too) = (Arc::clone(&base), server.clone());
                 let say = move |_: &Context<'_>, _: &Words| {
                     for (words, responder) in kept.later.take() {
                         responder.finish(Ok(words));
@@ -578,8 +578,8 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
     in_time(|| {
         let (tell, told) = mpsc::channel();
         let served = serve_scripted(Limits::default(), move |_| {
-            let base = Rc::<Service>::default();
-            let seen = Rc::clone(&base);
+            let base = Arc::<Service>::default();
+            let seen = Arc::clone(&base);
             let say = move |context: &Context<'_>, request: &Words| {
                 let end = clock::now() + Duration::from_millis(request.number);
                 while request.number > 0 && clock::now() < end && !context.is_cancelled() {}

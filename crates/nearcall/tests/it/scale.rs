@@ -5,7 +5,7 @@ use nearcall_os::process::raise_descriptor_limit;
 
 use crate::echo::EchoCaller;
 use crate::stage::{command, in_time, keeper, serve_scripted, words};
-use crate::support::{Served, method, object};
+use crate::support::Served;
 
 const CALLS: u16 = 10_000;
 const CONNECTIONS: usize = 1_000;

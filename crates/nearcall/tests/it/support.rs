@@ -3,7 +3,7 @@
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
@@ -67,8 +67,10 @@ impl Echo for Service {
     }
 
     /// Answers with the next `Note`, the last one first.
-    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
-        self.later.borrow_mut().push((request.clone(), responder));
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| {
+            self.later.borrow_mut().push((request.clone(), responder));
+        })
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -136,7 +138,7 @@ impl Served {
     pub(crate) fn with(
         limits: Limits,
         parameters: &str,
-        prepare: impl FnOnce(&EventLoop, &Server, &Rc<Service>) + Send + 'static,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
         let address = unique_address();
         let at = format!("{address}{parameters}");
@@ -144,8 +146,8 @@ impl Served {
         let thread = std::thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen(&at).unwrap();
             prepare(&event_loop, &server, &service);
             give.send(event_loop.stopper()).unwrap();

@@ -34,6 +34,10 @@ fn entry() {
         "server" => serve(&address),
         "client" => ask(&address),
         "deaf" => listen(&address),
+        "caller" => call(&address),
+        "one loop" | "two loops" | "threads before" | "all blocked" => {
+            crate::server_signals::serve(&part, &address);
+        }
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
@@ -74,6 +78,12 @@ fn ask(address: &str) {
     for call in started {
         let _ = call.wait();
     }
+}
+
+/// Calls until it is killed.
+fn call(address: &str) {
+    let echo = EchoCaller::new(&Client::new(), address).unwrap();
+    while echo.nothing(&()).is_ok() {}
 }
 
 /// Listens and accepts no client.

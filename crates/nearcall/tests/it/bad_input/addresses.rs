@@ -77,6 +77,7 @@ fn two_servers_at_one_place_are_one_too_many() {
     server.while_a_good_client_calls(|| {
         let error = listen_error(&address);
         assert!(error.contains(&address) && error.contains("in use"), "{error}");
+        assert!(error.contains("use `Server::builder().threads(n)`"), "{error}");
     });
     let event_loop = EventLoop::new().unwrap();
     let first = Server::new(&event_loop);
@@ -116,6 +117,21 @@ fn text_that_is_no_address_is_quoted_with_the_cause() {
         let error = listen_error(text);
         assert!(error.contains(&quoted) && error.contains(why), "{error}");
         expect(client.hunt(text, PATIENCE), Code::InvalidArgument, &[&quoted, why]);
+    }
+}
+
+#[test]
+fn a_server_refuses_the_parts_of_an_address_that_are_for_clients() {
+    for (text, part) in [
+        ("x?via=shm", "`via=shm` is for clients"),
+        ("unix:@x?wait=spin&via=pipe", "`via=pipe` is for clients"),
+        ("tcp://127.0.0.1:0#kitchen", "`#kitchen` is for clients"),
+        ("x?trust=yes", "a server trusts `no` client"),
+    ] {
+        let error = listen_error(text);
+        assert!(error.contains(text) && error.contains(part), "{error}");
+        let error = Server::builder().listen(text).start().unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains(part), "{error}");
     }
 }
 
