@@ -84,7 +84,7 @@ impl CountingService {
     /// Returns the calls of all loops. No call is under way at a mark.
     fn served(&self) -> u64 {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|Word(word)| word.load(Relaxed)).sum()
+        counts.iter().map(|word| word.0.load(Relaxed)).sum()
     }
 
     fn take_mark(&self) -> Result<(), Failure> {
