@@ -113,6 +113,17 @@ pub enum BuildError {
         /// The text.
         attribute: String,
     },
+    /// `type_attribute` or `field_attribute` has a path that no generated item has.
+    #[error(
+        "{kind}_attribute: no generated {kind} matches `{path}`; `.` is every one, \
+         `.home.v1.Room` begins at the package, `Room` is the end of a name"
+    )]
+    UnknownAttributePath {
+        /// The path.
+        path: String,
+        /// What it should match: `type` or `field`.
+        kind: &'static str,
+    },
     /// `extern_path` gives something other than a package or type and a path of Rust.
     #[error(
         "extern_path: `{path}` to `{rust_path}`: give a package or type of the `.proto` file with \

@@ -12,15 +12,13 @@ use std::collections::BTreeMap;
 
 use prost_build::{Config, Module, ServiceGenerator};
 use prost_reflect::DescriptorPool;
-use syn::Attribute;
-use syn::parse::Parser;
 
 use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
 use crate::model::{self, Service};
 use crate::{
-    async_caller, caller, clashes, comments, descriptor_set, dispatcher, include_file, interface,
-    names, polish,
+    async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, include_file,
+    interface, names, polish,
 };
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
@@ -63,7 +61,8 @@ pub fn generate(
     let is_generated = |name: &str| !extern_paths.contains(name);
     let mut services = model::check_services(pool, &options.renames, is_generated)?;
     clashes::assign_names(pool, &mut services, &extern_paths)?;
-    let mut config = configure(options)?;
+    attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
+    let mut config = configure(options);
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {
@@ -96,7 +95,7 @@ pub fn generate(
 }
 
 /// Sets prost up.
-fn configure(options: &Options) -> Result<Config, BuildError> {
+fn configure(options: &Options) -> Config {
     let mut config = Config::new();
     config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
     // `Bytes`: received fields are slices of the buffer, and sent ones may be loaned.
@@ -104,20 +103,13 @@ fn configure(options: &Options) -> Result<Config, BuildError> {
     for (path, rust_path) in &options.extern_paths {
         config.extern_path(path, rust_path);
     }
-    let attributes = options.type_attributes.iter().chain(&options.field_attributes);
-    for (path, attribute) in attributes {
-        if Attribute::parse_outer.parse_str(attribute).is_err() {
-            let (path, attribute) = (path.clone(), attribute.clone());
-            return Err(BuildError::BadAttribute { path, attribute });
-        }
-    }
     for (path, attribute) in &options.type_attributes {
         config.type_attribute(path, attribute);
     }
     for (path, attribute) in &options.field_attributes {
         config.field_attribute(path, attribute);
     }
-    Ok(config)
+    config
 }
 
 /// Adds the code of the services to the text of prost.

@@ -71,6 +71,7 @@
 #![forbid(unsafe_code)]
 
 mod async_caller;
+mod attributes;
 mod builder;
 mod caller;
 mod clashes;

@@ -67,9 +67,9 @@ impl Listener {
         &self.address
     }
 
-    /// Removes the file of the socket, if it has one, so that no client finds the listener any more.
-    /// Clients that have found it are still accepted. Dropping the listener does the same; this is
-    /// for a program that ends while another thread has the listener.
+    /// Removes the file of the socket, if it has one, so that no client finds the listener any
+    /// more. Clients that have found it are still accepted. Dropping the listener does the same;
+    /// this is for a program that ends while another thread has the listener.
     pub fn unlink(&self) {
         // Once only: another server may have made a file of the same name since.
         if self.has_file.swap(false, Ordering::AcqRel) {

@@ -130,6 +130,8 @@ pub(crate) struct Row {
     pub(crate) wake_up: &'static str,
     pub(crate) waits: &'static [WaitPolicy],
     pub(crate) capabilities: Capabilities,
+    /// Descriptors that one end of a connection holds open, beside the control line.
+    pub(crate) descriptors: usize,
     /// Tries whether this kernel can do it now.
     pub(crate) probe: fn() -> Result<(), Unsupported>,
     pub(crate) offer: OfferFn,
@@ -170,6 +172,12 @@ impl Mechanism {
     /// The wait policies that it can be opened with, the usual one first.
     pub fn waits(self) -> &'static [WaitPolicy] {
         self.row().waits
+    }
+
+    /// Returns how many descriptors one end of a connection holds open for it, beside the control
+    /// line.
+    pub(crate) fn descriptors(self) -> usize {
+        self.row().descriptors
     }
 
     /// Returns the capabilities of the mechanism.

@@ -1,5 +1,5 @@
-//! What a server accepts clients with in one event loop: its limits, and the connections that it has
-//! there.
+//! What a server accepts clients with in one event loop: its limits, and the connections that it
+//! has there.
 //!
 //! **Invariants:** connections are bounded, in all and for each user; a client that is refused gets
 //! the reason.
@@ -13,15 +13,12 @@ use nearcall_channel::{Endpoint, Options, WaitPolicy};
 use nearcall_wire::InstanceId;
 
 use crate::buffer_pool::BufferPool;
+use crate::census::{Admission, Census};
 use crate::connection::{Activity, Connection, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::peer::{Peer, PeerIdentity};
 use crate::trust::Trust;
-
-mod census;
-
-pub(crate) use self::census::{Admission, Census, OwnLoop};
 
 /// The connections of one server in one loop.
 pub(crate) struct Acceptor {

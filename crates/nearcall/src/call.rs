@@ -6,21 +6,22 @@
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`).
 
-use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::client::Client;
+use crate::client::{Binding, Client, ClientCore, ObjectName, ReconnectPolicy, Slot, Target, bind};
+use crate::client::{current_binding, unbind};
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, Outcome, Outgoing, Reply, SendMode};
+use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatcher::Registered;
 use crate::interface::{Interface, Method, object_id};
-use crate::limits::SHARED_BYTES_MIN;
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -29,31 +30,28 @@ mod backpressure;
 mod local;
 mod pending;
 
-pub use self::pending::PendingCall;
+pub use self::pending::{BelongsToItsThread, PendingCall};
 
-/// An object at an address. Connects with its first call.
+/// An object at an address, for all threads. Each connects with its first call.
 #[derive(Clone)]
 pub struct ObjectRef {
+    object: Arc<Object>,
+}
+
+struct Object {
+    slot: Slot,
+    /// The number of the object on the wire.
+    number: u64,
+    /// The client's, where a call finds it at once.
+    default_deadline: Option<Duration>,
+    name: Arc<ObjectName>,
     client: Client,
-    interface: &'static Interface,
-    address: Rc<Address>,
-    object: u64,
-    binding: RefCell<Binding>,
 }
 
-/// The binding of the object, as far as it is known.
-#[derive(Clone)]
-enum Binding {
-    Unresolved,
-    Remote(Rc<Connection>),
-    /// In this thread, unless what it serves has changed since this epoch.
-    Local(Rc<Registered>, u64),
-}
-
-/// The target of one call.
-enum Target {
-    Remote(Rc<Connection>),
-    Local(Rc<Registered>),
+impl Drop for Object {
+    fn drop(&mut self) {
+        unbind(&self.slot);
+    }
 }
 
 impl ObjectRef {
@@ -69,19 +67,20 @@ impl ObjectRef {
         address: &str,
     ) -> Result<Self, BadAddress> {
         let address: Address = address.parse()?;
-        let object = object_id(&interface.object_name(address.instance()));
-        Ok(Self {
+        let name = ObjectName { interface, address };
+        let object = Object {
+            slot: Slot::new(),
+            number: object_id(&name.object()),
+            default_deadline: client.shared().settings.default_deadline,
+            name: Arc::new(name),
             client: client.clone(),
-            interface,
-            address: Rc::new(address),
-            object,
-            binding: RefCell::new(Binding::Unresolved),
-        })
+        };
+        Ok(Self { object: Arc::new(object) })
     }
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.object.name.address
     }
 
     /// Calls a method and waits for its end. An implementation `S` in this thread is called by
@@ -102,17 +101,23 @@ impl ObjectRef {
         options: &CallOptions,
         serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        match self.target(deadline)? {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
             Target::Remote(connection) => {
-                self.call_remote(connection, method, request, options, deadline)
+                let outgoing = self.outgoing(method, options, deadline);
+                self.call_remote(&binding, connection, &outgoing, request, options)
             }
-            Target::Local(dispatcher) => match dispatcher.local::<S>() {
-                Some(service) => {
-                    self.call_local(method, options, deadline, |context| serve(service, context))
+            Target::Local(dispatcher, _) => {
+                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                match dispatcher.local::<S>() {
+                    Some(service) => {
+                        let serve = |context: &Context<'_>| serve(service, context);
+                        binding.call_local(method, options, deadline, serve)
+                    }
+                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
                 }
-                None => self.call_bytes(&**dispatcher, method, request, options, deadline),
-            },
+            }
         }
     }
 
@@ -120,24 +125,28 @@ impl ObjectRef {
     #[inline(always)]
     fn call_remote<Q: Message, R: Message + Default>(
         &self,
-        connection: Rc<Connection>,
-        method: &'static Method,
+        binding: &Rc<Binding>,
+        connection: &Rc<Connection>,
+        outgoing: &Outgoing<'_>,
         request: &Q,
         options: &CallOptions,
-        deadline: Deadline,
     ) -> Result<R, Status> {
-        let outgoing = self.outgoing(method, options, deadline);
-        let mode = self.client.send_mode(deadline);
-        let (connection, call) = match connection.start_call(&outgoing, request, mode) {
-            Ok(call) => (connection, call),
-            Err(why) => self.start_again(connection, why, &outgoing, request, mode)?,
+        let deadline = outgoing.deadline;
+        let mode = binding.core.send_mode(deadline);
+        let another;
+        let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
+            Ok(call) => (binding, connection, call),
+            Err(why) => {
+                another = self.start_again(binding, why, outgoing, request, options, mode)?;
+                (&another.0, &another.1, another.2)
+            }
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = self.client.wait_inline(&connection, call, deadline, read) {
+        if let Some(result) = binding.core.wait_inline(connection, call, deadline, read) {
             return result;
         }
-        let outcome = self.client.wait(&connection, call, deadline);
-        self.read_outcome(outcome)
+        let outcome = binding.core.wait(connection, call, deadline);
+        binding.read_outcome(outcome)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
@@ -153,10 +162,8 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> PendingCall<R> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let mode = self.client.send_mode(deadline);
-        let started = self.start_by(method, request, options, deadline, mode);
-        started.unwrap_or_else(|status| PendingCall::failed(self.clone(), status))
+        let started = self.start_by(method, request, options, ClientCore::send_mode);
+        started.unwrap_or_else(PendingCall::failed)
     }
 
     /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting.
@@ -171,8 +178,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<PendingCall<R>, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        self.start_by(method, request, options, deadline, self.client.try_mode())
+        self.start_by(method, request, options, |core, _| core.try_mode())
     }
 
     fn start_by<Q: Message, R: Message + Default>(
@@ -180,21 +186,27 @@ impl ObjectRef {
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        deadline: Deadline,
-        mode: SendMode,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
-        match self.target(deadline)? {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                let (connection, call) = match connection.start_call(&outgoing, request, mode) {
-                    Ok(call) => (connection, call),
-                    Err(why) => self.start_again(connection, why, &outgoing, request, mode)?,
-                };
-                Ok(PendingCall::remote(self.clone(), connection, call, deadline))
+                let mode = mode(&binding.core, deadline);
+                let (binding, connection, call) =
+                    match connection.start_call(&outgoing, request, mode) {
+                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                        Err(why) => {
+                            self.start_again(&binding, why, &outgoing, request, options, mode)?
+                        }
+                    };
+                Ok(PendingCall::remote(binding, connection, call, deadline))
             }
-            Target::Local(dispatcher) => {
-                let reply = self.run_bytes(&**dispatcher, method, request, options, deadline)?;
-                Ok(PendingCall::local(self.clone(), reply, deadline))
+            Target::Local(dispatcher, _) => {
+                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
+                Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }
     }
@@ -212,21 +224,28 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let mut connection = match self.target(deadline)? {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Local(dispatcher) => {
-                let wait_until = Some(deadline);
-                let oneway = self.local_oneway(dispatcher, method, request, options, deadline)?;
-                return self.send_local(oneway, wait_until);
+            Target::Local(dispatcher, _) => {
+                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                return binding.send_local(oneway, Some(deadline));
             }
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let mode = self.client.send_mode(deadline);
-        if let Err(why) = connection.send_oneway(&outgoing, request, mode) {
-            connection = self.send_again(connection, why, &outgoing, request, mode)?;
-        }
-        self.client.wait_for_room(&connection, deadline)
+        let mode = binding.core.send_mode(deadline);
+        let another;
+        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
+            Ok(()) => (&binding, connection),
+            Err(why) => {
+                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
+                (&another.0, &another.1)
+            }
+        };
+        binding.core.wait_for_room(connection, deadline)
     }
 
     /// Sends a message as [`send`](Self::send) does, but only if there is room for it now.
@@ -244,19 +263,25 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let connection = match self.target(deadline)? {
-            Target::Remote(connection) => connection,
-            Target::Local(dispatcher) => {
-                let oneway = self.local_oneway(dispatcher, method, request, options, deadline)?;
-                return self.send_local(oneway, None);
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let mode = binding.core.try_mode();
+                match connection.send_oneway(&outgoing, request, mode) {
+                    Ok(()) => Ok(()),
+                    Err(why) => {
+                        self.send_again(&binding, why, &outgoing, request, options, mode).map(drop)
+                    }
+                }
             }
-        };
-        let outgoing = self.outgoing(method, options, deadline);
-        let mode = self.client.try_mode();
-        match connection.send_oneway(&outgoing, request, mode) {
-            Ok(()) => Ok(()),
-            Err(why) => self.send_again(connection, why, &outgoing, request, mode).map(drop),
+            Target::Local(dispatcher, _) => {
+                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                binding.send_local(oneway, None)
+            }
         }
     }
 
@@ -274,7 +299,7 @@ impl ObjectRef {
     /// live in this process, which a wait would not end. `DEADLINE_EXCEEDED`: the server gave
     /// nothing back in time. `UNAVAILABLE`: there is no server.
     pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        self.loan_until(bytes, inherited_deadline())
+        self.loan_with(bytes, &CallOptions::new())
     }
 
     /// Returns memory as [`loan`](Self::loan) does, and waits for it until the deadline of the
@@ -284,7 +309,9 @@ impl ObjectRef {
     ///
     /// As [`loan`](Self::loan).
     pub fn loan_with(&self, bytes: usize, options: &CallOptions) -> Result<Loan, Status> {
-        self.loan_until(bytes, options.deadline_for_loan(inherited_deadline()))
+        let default = self.object.default_deadline;
+        let deadline = options.deadline_for_loan(default, inherited_deadline());
+        self.loan_until(bytes, options, deadline)
     }
 
     /// Returns memory as [`loan`](Self::loan) does, if there is any now.
@@ -294,57 +321,65 @@ impl ObjectRef {
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
     /// of what it was lent before. `UNAVAILABLE`: there is no server.
     pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
-        match self.target(inherited_deadline())? {
+        let options = CallOptions::new();
+        match &self.binding(&options, inherited_deadline())?.target {
             Target::Remote(connection) => {
                 let loan = connection.loan(bytes);
                 loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
             }
-            Target::Local(_) => Ok(Loan::plain(bytes)),
+            Target::Local(..) => Ok(Loan::plain(bytes)),
         }
     }
 
-    /// Returns where the object is, and connects if there is no connection.
+    /// Returns when a call ends by itself.
     #[inline]
-    fn target(&self, deadline: Deadline) -> Result<Target, Status> {
-        match &*self.binding.borrow() {
-            Binding::Remote(connection) if !connection.is_closed() => {
-                return Ok(Target::Remote(Rc::clone(connection)));
-            }
-            Binding::Local(dispatcher, epoch)
-                if *epoch == self.client.services().registry.epoch() =>
-            {
-                return Ok(Target::Local(Rc::clone(dispatcher)));
-            }
-            _ => {}
+    fn deadline(&self, method: &Method, options: &CallOptions) -> Deadline {
+        options.deadline_for(method, self.object.default_deadline, inherited_deadline())
+    }
+
+    fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {
+        options.reconnect_policy(self.object.client.shared().settings.reconnect)
+    }
+
+    /// Returns where the object is for this thread, and connects if there is no connection.
+    #[inline]
+    fn binding(&self, options: &CallOptions, deadline: Deadline) -> Result<Rc<Binding>, Status> {
+        match current_binding(&self.object.slot) {
+            Some(binding) => Ok(binding),
+            None => self.resolve(self.reconnect_policy(options), deadline),
         }
-        self.resolve(deadline)
     }
 
     #[cold]
-    fn resolve(&self, deadline: Deadline) -> Result<Target, Status> {
-        let registry = &self.client.services().registry;
-        let short_circuits = self.client.short_circuits();
-        if short_circuits && let Some(server) = registry.server_at(&self.address.at) {
-            let Some(dispatcher) = server.object(self.object) else {
-                return Err(self.explain(server.no_such_object()));
+    fn resolve(&self, policy: ReconnectPolicy, deadline: Deadline) -> Result<Rc<Binding>, Status> {
+        let Object { slot, name, client, number, .. } = &*self.object;
+        let core = client.core()?;
+        let target = {
+            let registry = &core.services().registry;
+            let local = |dispatcher: Rc<Registered>| {
+                Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
             };
-            return Ok(self.bind_local(dispatcher));
-        }
-        let connection = self.client.connection_to(&self.address, deadline)?;
-        // The server may be one of this thread under another name.
-        let instance = connection.peer_instance().filter(|_| short_circuits);
-        let server = instance.and_then(|instance| registry.server_with(instance));
-        if let Some(dispatcher) = server.and_then(|server| server.object(self.object)) {
-            return Ok(self.bind_local(dispatcher));
-        }
-        drop(self.binding.replace(Binding::Remote(Rc::clone(&connection))));
-        Ok(Target::Remote(connection))
-    }
-
-    fn bind_local(&self, dispatcher: Rc<Registered>) -> Target {
-        let epoch = self.client.services().registry.epoch();
-        drop(self.binding.replace(Binding::Local(Rc::clone(&dispatcher), epoch)));
-        Target::Local(dispatcher)
+            let short_circuits = client.shared().short_circuits();
+            let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
+            if let Some(server) = here {
+                match server.object(*number) {
+                    Some(dispatcher) => local(dispatcher),
+                    None => return Err(name.explain(server.no_such_object())),
+                }
+            } else {
+                let connection = core.connect_by(policy, &name.address, deadline)?;
+                // The server may be one of this thread under another name.
+                let instance = connection.peer_instance().filter(|_| short_circuits);
+                let server = instance.and_then(|instance| registry.server_with(instance));
+                match server.and_then(|server| server.object(*number)) {
+                    Some(dispatcher) => local(dispatcher),
+                    None => Target::Remote(connection),
+                }
+            }
+        };
+        let binding = Rc::new(Binding { core, target, name: Arc::clone(name) });
+        bind(slot, Rc::clone(&binding));
+        Ok(binding)
     }
 
     #[inline]
@@ -355,54 +390,22 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Outgoing<'a> {
         let metadata = options.metadata_bytes();
-        Outgoing { object: self.object, method: method.id, deadline, metadata }
+        Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
+}
 
-    /// Reads the result of a call from its outcome.
-    #[inline]
-    fn read_outcome<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
-        match outcome {
-            Ok(reply) => {
-                let Reply { buffer, body, borrowed } = reply;
-                let buffers = &self.client.services().buffers;
-                if let Some(segments) = borrowed {
-                    let rest = &buffer[segments.rest.clone()];
-                    let result = codec::decode(Body::borrowed(rest, &segments));
-                    buffers.give(buffer);
-                    buffers.give_segments(segments);
-                    return result;
-                }
-                if body.end >= SHARED_BYTES_MIN {
-                    let whole = buffers.share(buffer, body.end);
-                    return codec::decode(Body::sliced(&whole, body.start));
-                }
-                let result = codec::decode(Body::copied(&buffer[body]));
-                buffers.give(buffer);
-                result
-            }
-            Err(status) => Err(self.explain(status)),
-        }
-    }
-
-    /// Adds which object it was that the server lacks, or that lacks a method. What a service gave
-    /// stays as it is.
-    #[cold]
-    fn explain(&self, status: Status) -> Status {
-        if status.detail().is_none() {
-            return status;
-        }
-        let object = self.interface.object_name(self.address.instance());
-        let text = format!("{object} at {}: {}", self.address.at, status.message());
-        Status::new(status.code(), text)
-    }
+/// Returns the status of a call to an object that has just gone.
+#[cold]
+fn unregistered() -> Status {
+    Status::unavailable("the object was unregistered during the call")
 }
 
 impl fmt::Debug for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = self.interface.object_name(self.address.instance());
+        let name = &self.object.name;
         f.debug_struct("ObjectRef")
-            .field("object", &object)
-            .field("address", &self.address)
+            .field("object", &name.object())
+            .field("address", &name.address)
             .finish_non_exhaustive()
     }
 }

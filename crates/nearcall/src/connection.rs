@@ -235,15 +235,19 @@ impl<H: Host> Connection<H> {
 
     /// Returns what tools show of it.
     pub(crate) fn info(&self) -> ConnectionInfo {
-        let borrowed = self.inner.borrow().borrowing.as_ref().map_or(0, Borrowing::places_out);
+        let inner = self.inner.borrow();
+        let borrowed = inner.borrowing.as_ref().map_or(0, Borrowing::places_out);
         ConnectionInfo {
             name: self.name.clone(),
             peer: self.peer.clone(),
             mechanism: self.mechanism,
             wait: self.wait,
             is_trusted: self.is_trusted,
-            slots_lent: self.lending.slots_out(),
-            slots_borrowed: borrowed,
+            thread: None,
+            descriptors: inner.endpoint.descriptors(),
+            room_bytes: 2 * inner.endpoint.buffer_bytes(),
+            slots_lent: Some(self.lending.slots_out()),
+            slots_borrowed: Some(borrowed),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::cancellation::Cancellation;
 use crate::codec::{Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::local_reply::LocalAnswer;
-use crate::mailbox::{ConnectionKey, Mailbox, Post, PostedReply};
+use crate::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
 use crate::peer::Peer;
 use crate::service_task::ServiceTask;
 use crate::status::Status;
@@ -41,8 +41,10 @@ enum To {
     Connection(ConnectionKey, IncomingCall),
     /// A caller in the loop's thread.
     Local(Arc<LocalAnswer>),
-    /// A one-way message.
-    Nowhere,
+    /// A one-way message, with its place among those of the loop.
+    Nowhere {
+        _permit: Option<Arc<OnewayPermit>>,
+    },
 }
 
 impl DetachedSink {
@@ -65,13 +67,22 @@ impl DetachedSink {
         Self { to: To::Local(Arc::clone(reply)), mailbox: Some(Arc::clone(mailbox)), cancellation }
     }
 
-    /// Returns the sink of a one-way message.
+    /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
     pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>) -> Self {
-        Self { to: To::Nowhere, mailbox: mailbox.cloned(), cancellation: Arc::default() }
+        let permit = mailbox.and_then(Mailbox::permit_oneway).map(Arc::new);
+        let cancellation = Arc::<Cancellation>::default();
+        if permit.is_none() {
+            cancellation.end();
+        }
+        let to = To::Nowhere { _permit: permit };
+        Self { to, mailbox: mailbox.cloned(), cancellation }
     }
 
     /// Ends the call. If its caller does not wait any more, nothing happens.
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
+        if self.is_cancelled() {
+            return;
+        }
         match &self.to {
             To::Connection(key, call) => self.finish_remote(*key, *call, answer),
             To::Local(reply) => {
@@ -81,7 +92,7 @@ impl DetachedSink {
                     mailbox.wake();
                 }
             }
-            To::Nowhere => {}
+            To::Nowhere { .. } => {}
         }
         self.cancellation.end();
     }
@@ -102,7 +113,7 @@ impl DetachedSink {
             if let Some(connection) = activity.connection(key) {
                 connection.reply_detached(call, answer);
             }
-        } else if !self.is_cancelled() {
+        } else {
             let answer = answer.map(Encoded::new).map_err(Status::clone);
             // A loop that has closed has ended its calls.
             let _ = mailbox.post(Post::Reply(PostedReply { connection: key, call, answer }));

@@ -30,19 +30,18 @@ pub trait Dispatcher: 'static {
     fn dispatch(&self, incoming: Incoming<'_>);
 }
 
-/// A dispatcher that serves an object, with what the short circuit calls.
-pub(crate) struct Registered<D: ?Sized = dyn Dispatcher> {
+/// A dispatcher that serves an object, with what the short circuit calls. In a box of its own, so
+/// that the short circuit finds its part at a place that the compiler knows.
+pub(crate) struct Registered {
     local: Option<Box<dyn Any>>,
-    dispatcher: D,
-}
-
-impl<D: Dispatcher> Registered<D> {
-    pub(crate) fn new(dispatcher: D) -> Self {
-        Self { local: dispatcher.local(), dispatcher }
-    }
+    dispatcher: Box<dyn Dispatcher>,
 }
 
 impl Registered {
+    pub(crate) fn new(dispatcher: impl Dispatcher) -> Self {
+        Self { local: dispatcher.local(), dispatcher: Box::new(dispatcher) }
+    }
+
     /// Returns the implementation, if a caller of the same build asks and there is one to be
     /// called directly.
     #[inline]
@@ -51,12 +50,12 @@ impl Registered {
     }
 }
 
-impl<D: ?Sized> Deref for Registered<D> {
-    type Target = D;
+impl Deref for Registered {
+    type Target = dyn Dispatcher;
 
     #[inline]
-    fn deref(&self) -> &D {
-        &self.dispatcher
+    fn deref(&self) -> &(dyn Dispatcher + 'static) {
+        &*self.dispatcher
     }
 }
 

@@ -144,6 +144,15 @@ pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
 /// deadlines: as many as 16 clients may have in flight by default.
 pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
 
+/// Requests that wait for a thread of a [`BlockingPool`](crate::BlockingPool), in bytes: as many as
+/// its default queue holds if each has the default limit of a message.
+pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// One-way messages whose method has returned and goes on, as a future or in a pool, in each loop.
+/// Above it further ones are dropped: their senders wait for nothing, so that nothing else bounds
+/// them. As many as a pool lets wait.
+pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
+
 /// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
 /// do: longer than the pauses of a program that is busy, so that threads are started rarely.
 pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
@@ -162,8 +171,8 @@ pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 /// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
 pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
 
-/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes time
-/// from the others.
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes
+/// time from the others.
 pub(crate) const SERVER_THREADS_MAX: usize = 1024;
 
 /// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
@@ -229,6 +238,11 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Connections of one client, those of all threads together: 256. Each thread that calls has
+    /// one to each address. With three descriptors each, as over `shm`, they leave a quarter of
+    /// the usual limit of a process, 1024, to the rest of it. The next one fails with
+    /// `RESOURCE_EXHAUSTED`.
+    pub client_connections_max: usize,
     /// Longest wait of `run_until_signal` for the calls under way, before it closes their
     /// connections: 5 s, half of the time after which container managers kill what does not end.
     pub drain_timeout: Duration,
@@ -245,6 +259,7 @@ impl Default for Limits {
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            client_connections_max: 256,
             drain_timeout: Duration::from_secs(5),
         }
     }

@@ -3,25 +3,22 @@
 //! **Invariants:** what was posted before the loop looked is found by that look; the descriptor is
 //! written only while the loop sleeps, once for all posts until it looks; after the loop has closed
 //! nothing is queued.
-//! **Not here:** who wakes whom (`mailbox/wake_flags.rs`), what is done with a post
+//! **Not here:** which side wakes the other (`nearcall-channel`), what is done with a post
 //! (`reactor/posts.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearcall_channel::{Endpoint, HandshakeError};
+use nearcall_channel::{Endpoint, HandshakeError, WakeFlags};
 use nearcall_os::eventfd;
 use nearcall_wire::IncomingCall;
 
 use crate::codec::Encoded;
+use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::service_task::ServiceTask;
 use crate::status::Status;
-
-mod wake_flags;
-
-use self::wake_flags::WakeFlags;
 
 /// Something for a loop, from another thread.
 pub(crate) enum Post {
@@ -41,6 +38,8 @@ pub(crate) enum Post {
 pub(crate) struct Handshaked {
     /// Which handshake.
     pub(crate) number: u64,
+    /// It is one with a client of a server.
+    pub(crate) is_with_client: bool,
     pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
@@ -78,7 +77,12 @@ pub(crate) struct Mailbox {
     /// No call in the loop's own thread takes this lock.
     posts: Mutex<Posts>,
     stop: AtomicBool,
+    /// One-way messages whose method has returned and goes on.
+    oneways: AtomicUsize,
 }
+
+/// The place of a one-way message whose method has returned and goes on.
+pub(crate) struct OnewayPermit(Arc<Mailbox>);
 
 #[derive(Default)]
 struct Posts {
@@ -89,19 +93,23 @@ struct Posts {
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
         let eventfd = eventfd::create(eventfd::Kind::Counter)?;
-        let stop = AtomicBool::new(false);
-        Ok(Self { eventfd, flags: WakeFlags::new(), posts: Mutex::default(), stop })
+        let (flags, posts) = (WakeFlags::new(), Mutex::default());
+        let (stop, oneways) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Ok(Self { eventfd, flags, posts, stop, oneways })
     }
 
     /// Posts something, from any thread.
     ///
     /// # Errors
     ///
-    /// The loop has closed. The outcome of a handshake is taken even then: a client of the loop's
-    /// thread may still wait for it.
+    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client of
+    /// the loop's thread may still wait for it. One with a client of a server is not: its connection
+    /// closes, and does not wait in a mailbox.
     pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
         let mut posts = self.lock();
-        if posts.is_closed && !matches!(post, Post::Handshaked(_)) {
+        let is_wanted_later =
+            matches!(&post, Post::Handshaked(handshaked) if !handshaked.is_with_client);
+        if posts.is_closed && !is_wanted_later {
             drop(posts);
             // Outside the lock: the end of a closure may post.
             drop(post);
@@ -169,8 +177,22 @@ impl Mailbox {
         drop(left);
     }
 
+    /// Returns a place for a one-way message whose method goes on, if there is room for one more.
+    pub(crate) fn permit_oneway(self: &Arc<Self>) -> Option<OnewayPermit> {
+        // Taken back by the drop if there are too many.
+        let permit = OnewayPermit(Arc::clone(self));
+        let before = self.oneways.fetch_add(1, Ordering::Relaxed);
+        (before < ONEWAYS_DETACHED_MAX).then_some(permit)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Posts> {
         self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OnewayPermit {
+    fn drop(&mut self) {
+        self.0.oneways.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

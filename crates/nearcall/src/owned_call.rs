@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use bytes::Buf;
+
 use crate::codec::OwnedBody;
 use crate::context::Context;
 use crate::deadline::Deadline;
@@ -57,6 +59,11 @@ impl OwnedCall {
     /// Ends the call without running its method.
     pub(crate) fn refuse(self, status: &Status) {
         self.call.sink.fail(status);
+    }
+
+    /// Returns the memory that the request takes, in bytes.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.body.as_body().remaining() + self.metadata.len()
     }
 
     /// Returns whether the caller does not wait any more.

@@ -2,9 +2,9 @@
 //!
 //! **Invariants:** an object's name is registered once; a server that is dropped closes its
 //! connections and its listeners.
-//! **Not here:** a server with several loops (`server/builder.rs`, `server/running.rs`), how a server
-//! ends (`server/ending.rs`), handshakes (`reactor/handshakes.rs`), admission (`acceptor.rs`), calls
-//! (`dispatch.rs`), waiting (`event_loop.rs`).
+//! **Not here:** a server with several loops (`server/builder.rs`, `server/running.rs`), how a
+//! server ends (`server/ending.rs`), handshakes (`reactor/handshakes.rs`), admission
+//! (`acceptor.rs`), calls (`dispatch.rs`), waiting (`event_loop.rs`).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use nearcall_channel::Listener;
 
-use crate::acceptor::{Acceptor, Census};
+use crate::acceptor::Acceptor;
 use crate::address::{Address, At};
+use crate::census::Census;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
@@ -148,8 +149,8 @@ impl Server {
     ///
     /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=` or `#instance`, which are
     /// for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
-    /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A socket
-    /// file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
+    /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
+    /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
         self.core.listen(Address::of_listener(address).map_err(ListenError::BadAddress)?)
     }

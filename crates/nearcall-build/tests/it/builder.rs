@@ -105,13 +105,20 @@ fn a_renamed_item_keeps_its_name_and_id_on_the_wire() {
 
 #[test]
 fn attributes_reach_types_and_fields() {
-    let text = generate_with("message Y {}", |builder| {
-        builder
-            .type_attribute("a.X", "#[cfg_attr(any(), one)]")
-            .field_attribute("a.X.n", "#[cfg_attr(any(), two)]")
+    let items = "message Y { oneof choice { X x = 1; bool b = 2; } optional X o = 3; } \
+                 enum E { E_ZERO = 0; }";
+    let types = ["a.X", ".a.Y", "Y.choice", "E"];
+    let fields = ["a.X.n", "choice.b", ".a.Y.choice", "Y.o", "E.E_ZERO"];
+    let attribute = |path: &str| format!("#[cfg_attr(any(), doc = \"{path}\")]");
+    let text = generate_with(items, |builder| {
+        let add = |builder: Builder, path: &&str| builder.type_attribute(*path, attribute(path));
+        let builder = types.iter().fold(builder, add);
+        let add = |builder: Builder, path: &&str| builder.field_attribute(*path, attribute(path));
+        fields.iter().fold(builder, add)
     });
-    assert_eq!(text.matches("#[cfg_attr(any(), one)]").count(), 1);
-    assert_eq!(text.matches("#[cfg_attr(any(), two)]").count(), 1);
+    for path in types.iter().chain(&fields) {
+        assert!(text.contains(&attribute(path)), "{path} in {text}");
+    }
 }
 
 #[test]

@@ -135,6 +135,17 @@ fn attributes_and_paths_are_those_of_rust() {
         |builder| builder.field_attribute(".", "#[]"),
         "attribute of `.`: `#[]` is no attribute of Rust, such as `#[derive(Eq)]`",
     );
+    for (path, kind) in [(".a.Y", "type"), ("n", "type"), ("X", "field")] {
+        let expected = format!(
+            "{kind}_attribute: no generated {kind} matches `{path}`; `.` is every one, \
+             `.home.v1.Room` begins at the package, `Room` is the end of a name"
+        );
+        let set = |builder: Builder| match kind {
+            "type" => builder.type_attribute(path, "#[x]"),
+            _ => builder.field_attribute(path, "#[x]"),
+        };
+        check_with("message Z { uint32 n = 1; }", set, &expected);
+    }
     for (path, rust_path) in [("a", "::b"), (".a", "b c"), (".a.", "::b"), (".", "::b"), (".a", "")]
     {
         let expected = format!(

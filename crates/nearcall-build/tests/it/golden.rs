@@ -75,6 +75,12 @@ fn what_the_stress_test_calls() {
     check("stress", "stress.v1.rs");
 }
 
+/// The tests of the runtime's streams use this one.
+#[test]
+fn the_streams_that_the_tests_of_the_runtime_open() {
+    check("streams", "streams.v1.rs");
+}
+
 /// The benchmark of calls uses this one.
 #[test]
 fn what_the_benchmark_calls() {

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT for a program that ends in an orderly way: a descriptor reports the first, the
-//! second ends the process at once.
+//! SIGTERM and SIGINT for a program that ends in an orderly way: a descriptor reports the first,
+//! the second ends the process at once.
 //!
 //! A handler and not a signalfd: a signalfd needs the signals blocked in every thread of the
 //! process, also in those that started before. A handler runs in whichever thread takes the signal.
@@ -22,10 +22,10 @@ use crate::eventfd;
 /// Reports SIGTERM and SIGINT as long as it lives. Several may live at once; each reports the same
 /// signal.
 ///
-/// The first signal makes [`fd`](Self::fd) readable. The second, whichever of the two it is, has its
-/// default action: it ends the process. An ignored signal is caught as well. The thread that made it
-/// does not block the two signals meanwhile, so they are taken even if every other thread blocks
-/// them.
+/// The first signal makes [`fd`](Self::fd) readable. The second, whichever of the two it is, has
+/// its default action: it ends the process. An ignored signal is caught as well. The thread that
+/// made it does not block the two signals meanwhile, so they are taken even if every other thread
+/// blocks them.
 pub struct Termination {
     /// Those of the two that this thread had blocked.
     blocked: Vec<Signal>,

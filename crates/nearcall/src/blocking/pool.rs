@@ -1,8 +1,8 @@
 //! Threads for methods that block, and the calls that wait for one of them.
 //!
-//! **Invariants:** threads and waiting calls are bounded; a thread is started when a call finds none
-//! idle, and ends when it was idle for some seconds or the pool has closed; a call that is refused
-//! or left in the queue gets the reason.
+//! **Invariants:** threads, waiting calls and their bytes are bounded; a thread is started when a
+//! call finds none idle, and ends when it was idle for some seconds or the pool has closed; a call
+//! that is refused or left in the queue gets the reason.
 //! **Not here:** which methods come here (`blocking.rs`), what a thread does with a call
 //! (`owned_call.rs`).
 
@@ -13,7 +13,8 @@ use std::thread;
 
 use crate::dispatcher::Dispatcher;
 use crate::limits::{
-    BLOCKING_IDLE, BLOCKING_QUEUE_DEFAULT, BLOCKING_THREADS_DEFAULT, BLOCKING_WAITING_MAX,
+    BLOCKING_IDLE, BLOCKING_QUEUE_DEFAULT, BLOCKING_THREADS_DEFAULT, BLOCKING_WAITING_BYTES_MAX,
+    BLOCKING_WAITING_MAX,
 };
 use crate::owned_call::OwnedCall;
 use crate::status::Status;
@@ -25,7 +26,7 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// Lets it wait until its deadline; without one for as long as it takes. At most 4096 calls
-    /// wait so; above it they are refused.
+    /// with 256 MiB of requests wait so; above it they are refused.
     WaitUntilDeadline,
 }
 
@@ -66,6 +67,8 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     threads: usize,
+    /// Bytes of the requests in the queue.
+    queue_bytes: usize,
     /// Threads that wait for a call: the first calls of the queue are theirs.
     idle: usize,
     is_closed: bool,
@@ -104,7 +107,7 @@ impl BlockingPool {
         let mut state = shared.lock();
         let job = Job { dispatcher, call: Box::new(call) };
         if state.idle > state.queue.len() {
-            state.queue.push_back(job);
+            state.push(job);
             drop(state);
             shared.changed.notify_one();
         } else if state.threads < shared.options.threads {
@@ -166,14 +169,19 @@ impl Shared {
     /// Queues a call while all threads are busy, or returns it.
     fn queue(&self, state: &mut State, job: Job) -> Result<(), Job> {
         let max = self.waiting_max() + state.idle;
-        if state.queue.len() >= max {
+        let is_full = |state: &State| {
+            state.queue.len() >= max
+                || state.queue_bytes + job.call.request_bytes() > BLOCKING_WAITING_BYTES_MAX
+        };
+        if is_full(state) {
             // Those whose callers have gone take no place.
             state.queue.retain(|job| !job.call.is_cancelled());
+            state.queue_bytes = state.queue.iter().map(|job| job.call.request_bytes()).sum();
         }
-        if state.queue.len() >= max {
+        if is_full(state) {
             return Err(job);
         }
-        state.queue.push_back(job);
+        state.push(job);
         Ok(())
     }
 
@@ -189,8 +197,8 @@ impl Shared {
     fn full(&self) -> Status {
         let (threads, waiting) = (self.options.threads, self.waiting_max());
         Status::resource_exhausted(format!(
-            "the {threads} threads for methods that block are busy and {waiting} calls wait; try \
-             again later"
+            "the {threads} threads for methods that block are busy, and {waiting} calls or \
+             {BLOCKING_WAITING_BYTES_MAX} bytes of requests wait, the limits; try again later"
         ))
     }
 
@@ -227,11 +235,24 @@ impl Shared {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.idle -= 1;
         }
-        let job = state.queue.pop_front();
+        let job = state.pop();
         if job.is_none() {
             state.threads -= 1;
         }
         job
+    }
+}
+
+impl State {
+    fn push(&mut self, job: Job) {
+        self.queue_bytes += job.call.request_bytes();
+        self.queue.push_back(job);
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let job = self.queue.pop_front()?;
+        self.queue_bytes -= job.call.request_bytes();
+        Some(job)
     }
 }
 

@@ -10,24 +10,30 @@ use std::rc::Rc;
 use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
-use super::{Binding, ObjectRef, Target};
+use super::{ObjectRef, unregistered};
+use crate::client::{Binding, ReconnectPolicy, Target};
 use crate::codec::Message;
 use crate::connection::{Connection, LoanPauses, Need, NotSent, Outgoing, SendMode};
 use crate::deadline::Deadline;
+use crate::options::CallOptions;
 use crate::status::Status;
+
+/// What was done over a connection, and which.
+type Done<T> = (Rc<Binding>, Rc<Connection>, T);
 
 impl ObjectRef {
     /// Starts a call that could not be started at once.
     #[cold]
     pub(super) fn start_again<Q: Message>(
         &self,
-        connection: Rc<Connection>,
+        binding: &Rc<Binding>,
         why: NotSent,
         outgoing: &Outgoing<'_>,
         request: &Q,
+        options: &CallOptions,
         mode: SendMode,
-    ) -> Result<(Rc<Connection>, OutgoingCall), Status> {
-        self.send_until(connection, why, outgoing.deadline, mode, |connection| {
+    ) -> Result<Done<OutgoingCall>, Status> {
+        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
             connection.start_call(outgoing, request, mode)
         })
     }
@@ -36,92 +42,76 @@ impl ObjectRef {
     #[cold]
     pub(super) fn send_again<Q: Message>(
         &self,
-        connection: Rc<Connection>,
+        binding: &Rc<Binding>,
         why: NotSent,
         outgoing: &Outgoing<'_>,
         request: &Q,
+        options: &CallOptions,
         mode: SendMode,
-    ) -> Result<Rc<Connection>, Status> {
-        let sent = self.send_until(connection, why, outgoing.deadline, mode, |connection| {
+    ) -> Result<Done<()>, Status> {
+        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
             connection.send_oneway(outgoing, request, mode)
-        });
-        sent.map(|(connection, ())| connection)
+        })
     }
 
-    /// Sends again and again: when what it needs may be there, and once on a new connection in the
-    /// place of one that has ended or drains. Nothing was sent before, so nothing runs twice.
+    /// Sends again and again: when what it needs may be there, and on a new connection in the place
+    /// of one that has ended or drains, as often as the policy has it. Nothing was sent before, so
+    /// nothing runs twice.
     fn send_until<T>(
         &self,
-        mut connection: Rc<Connection>,
+        binding: &Rc<Binding>,
         mut why: NotSent,
         deadline: Deadline,
+        options: &CallOptions,
         mode: SendMode,
         send: impl Fn(&Rc<Connection>) -> Result<T, NotSent>,
-    ) -> Result<(Rc<Connection>, T), Status> {
-        let mut may_reconnect = true;
+    ) -> Result<Done<T>, Status> {
+        let policy = self.reconnect_policy(options);
+        // When attempts to connect end, once there was one.
+        let mut end = None;
+        let mut binding = Rc::clone(binding);
         loop {
+            let Target::Remote(connection) = &binding.target else { return Err(unregistered()) };
             if connection.is_closed() || !connection.is_open() {
-                if !std::mem::take(&mut may_reconnect) {
-                    return Err(why.status);
+                match (end, policy) {
+                    (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
+                    (Some(_), _) => {}
+                    (None, ReconnectPolicy::Wait(span)) => {
+                        end = Some(Deadline::after(span).min(deadline));
+                    }
+                    (None, ReconnectPolicy::Once | ReconnectPolicy::Never) => {
+                        end = Some(Deadline::NOW);
+                    }
                 }
-                connection = self.reconnect(why.status, deadline)?;
+                binding = self.resolve(policy, deadline)?;
             } else {
-                self.wait_for(&connection, why, deadline, mode)?;
+                wait_for(&binding, connection, why, deadline, mode)?;
             }
-            why = match send(&connection) {
-                Ok(sent) => return Ok((connection, sent)),
+            let Target::Remote(connection) = &binding.target else { return Err(unregistered()) };
+            why = match send(connection) {
+                Ok(sent) => return Ok((Rc::clone(&binding), Rc::clone(connection), sent)),
                 Err(why) => why,
             };
         }
     }
-
-    /// Returns the connection that replaces one that takes no more calls.
-    fn reconnect(&self, status: Status, deadline: Deadline) -> Result<Rc<Connection>, Status> {
-        drop(self.binding.replace(Binding::Unresolved));
-        match self.target(deadline)? {
-            Target::Remote(connection) => Ok(connection),
-            Target::Local(_) => Err(status),
-        }
-    }
-
-    /// Waits for what a request needs that was not sent, if it may wait.
-    fn wait_for(
-        &self,
-        connection: &Rc<Connection>,
-        why: NotSent,
-        deadline: Deadline,
-        mode: SendMode,
-    ) -> Result<(), Status> {
-        let may_wait = !matches!(mode, SendMode::Try | SendMode::TRY_WHOLE);
-        let need = match why.need {
-            // What only its results hold up needs no waiting.
-            Some(Need::CallSlot) if connection.make_call_slot() => return Ok(()),
-            Some(need) if may_wait => need,
-            _ => return Err(why.status),
-        };
-        let is_there = self.client.wait_until(connection, deadline, || match need {
-            Need::Room => !connection.has_pending_writes(),
-            Need::CallSlot => connection.make_call_slot(),
-        })?;
-        match (is_there, need) {
-            (true, _) => Ok(()),
-            (false, Need::Room) => Err(connection.no_room_in_time()),
-            (false, Need::CallSlot) => Err(connection.no_call_slot_in_time()),
-        }
-    }
-
     /// Returns memory to lend, once there is some.
-    pub(super) fn loan_until(&self, bytes: usize, deadline: Deadline) -> Result<Loan, Status> {
-        let connection = match self.target(deadline)? {
+    pub(super) fn loan_until(
+        &self,
+        bytes: usize,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Loan, Status> {
+        let binding = self.binding(options, deadline)?;
+        let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Local(_) => return Ok(Loan::plain(bytes)),
+            Target::Local(..) => return Ok(Loan::plain(bytes)),
         };
         let mut loan = connection.loan(bytes);
         let mut pauses = LoanPauses::default();
         while matches!(&loan, Err(why) if why.may_pass()) && !deadline.has_passed() {
             // Whatever happens meanwhile may have been caused by what gives a slot back.
             let pause_end = pauses.next().min(deadline);
-            self.client.wait_until(&connection, pause_end, || {
+            binding.core.wait_until(connection, pause_end, || {
                 loan = connection.loan(bytes);
                 !matches!(&loan, Err(why) if why.may_pass())
             })?;
@@ -129,5 +119,31 @@ impl ObjectRef {
             loan = loan.or_else(|_| connection.loan(bytes));
         }
         loan.map_err(|why| connection.no_loan(&why, deadline))
+    }
+}
+
+/// Waits for what a request needs that was not sent, if it may wait.
+fn wait_for(
+    binding: &Binding,
+    connection: &Rc<Connection>,
+    why: NotSent,
+    deadline: Deadline,
+    mode: SendMode,
+) -> Result<(), Status> {
+    let may_wait = !matches!(mode, SendMode::Try | SendMode::TRY_WHOLE);
+    let need = match why.need {
+        // What only its results hold up needs no waiting.
+        Some(Need::CallSlot) if connection.make_call_slot() => return Ok(()),
+        Some(need) if may_wait => need,
+        _ => return Err(why.status),
+    };
+    let is_there = binding.core.wait_until(connection, deadline, || match need {
+        Need::Room => !connection.has_pending_writes(),
+        Need::CallSlot => connection.make_call_slot(),
+    })?;
+    match (is_there, need) {
+        (true, _) => Ok(()),
+        (false, Need::Room) => Err(connection.no_room_in_time()),
+        (false, Need::CallSlot) => Err(connection.no_call_slot_in_time()),
     }
 }

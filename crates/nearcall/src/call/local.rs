@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::ObjectRef;
+use crate::client::Binding;
 use crate::codec::{self, Body, Message};
 use crate::connection::Activity;
 use crate::context::Context;
@@ -23,7 +23,7 @@ use crate::reactor::LocalOneway;
 use crate::reply_sink::{LaterReply, ReplySink};
 use crate::status::Status;
 
-impl ObjectRef {
+impl Binding {
     /// Calls the implementation itself.
     #[inline]
     pub(super) fn call_local<R: Message + Default>(
@@ -36,7 +36,7 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
+        self.core.check_metadata(options)?;
         let guard = NestingGuard::enter(deadline)?;
         let later = LaterReply::default();
         let sink = ReplySink::local_typed(&later, self.activity()?);
@@ -71,7 +71,7 @@ impl ObjectRef {
     /// Has a service that answers later learn that the deadline has passed.
     fn expire_at(&self, deadline: Deadline, reply: &LocalReply) {
         if !reply.has_ended()
-            && let Some(reactor) = self.client.reactor()
+            && let Some(reactor) = self.core.reactor()
         {
             reactor.wake_at(deadline, reply);
         }
@@ -80,7 +80,7 @@ impl ObjectRef {
     /// Returns the state of the loop that serves objects of this thread.
     #[inline]
     fn activity(&self) -> Result<&Activity, Status> {
-        match self.client.reactor() {
+        match self.core.reactor() {
             Some(reactor) => Ok(&reactor.activity),
             None => Err(no_loop()),
         }
@@ -111,8 +111,8 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
-        let buffers = &self.client.services().buffers;
+        self.core.check_metadata(options)?;
+        let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
         buffers.grow(&mut buffer, body_bytes);
@@ -135,7 +135,7 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<R, Status> {
         if !reply.has_ended() {
-            self.client.run_until(deadline, || reply.has_ended())?;
+            self.core.run_until(deadline, || reply.has_ended())?;
         }
         // A reply was judged when it was given, and may be taken late.
         match reply.take() {
@@ -156,7 +156,7 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }
-        self.client.check_metadata(options)?;
+        self.core.check_metadata(options)?;
         Ok(LocalOneway {
             dispatcher,
             method: method.id,
@@ -173,14 +173,11 @@ impl ObjectRef {
         oneway: LocalOneway,
         wait_until: Option<Deadline>,
     ) -> Result<(), Status> {
-        // Only a loop has servers.
-        let Some(reactor) = self.client.reactor() else {
-            return Err(Status::internal("a client without a loop has no object in its thread"));
-        };
+        let Some(reactor) = self.core.reactor() else { return Err(no_loop()) };
         // One that could not be served in here would be lost.
         if let Some(deadline) = wait_until.filter(|_| nesting::may_nest())
             && !reactor.takes_local_oneways()
-            && !self.client.run_until(deadline, || reactor.takes_local_oneways())?
+            && !self.core.run_until(deadline, || reactor.takes_local_oneways())?
         {
             let text = "the messages before it were not served in time; it was not sent";
             return Err(Status::deadline_exceeded(text));
@@ -196,7 +193,7 @@ impl ObjectRef {
         sink: ReplySink<'a>,
     ) -> Context<'a> {
         let metadata = Metadata::new(options.metadata_bytes());
-        Context::new(deadline, metadata, self.interface, method.id, sink)
+        Context::new(deadline, metadata, self.name.interface, method.id, sink)
     }
 }
 

@@ -20,7 +20,8 @@ use nearcall_channel::{
 use nearcall_os::{poll, socket};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
-use crate::acceptor::{Acceptor, Admission, OwnLoop};
+use crate::acceptor::Acceptor;
+use crate::census::{Admission, OwnLoop};
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
 use crate::limits::{
@@ -398,8 +399,9 @@ impl PendingHandshakes {
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
+        let is_with_client = matches!(purpose, Purpose::Serve(_));
         thread.spawn(move || {
-            let handshaked = Handshaked { number, outcome: handshake() };
+            let handshaked = Handshaked { number, is_with_client, outcome: handshake() };
             mailbox.post(Post::Handshaked(Box::new(handshaked)))
         })?;
         self.running.borrow_mut().insert(number, purpose);

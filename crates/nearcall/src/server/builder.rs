@@ -34,16 +34,42 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 /// # Services that cannot be shared between threads
 ///
 /// [`register`](Self::register) needs a service that is `Send + Sync`: state in a `Mutex`, an
-/// `RwLock` or an atomic, and not in a `Cell`, `RefCell` or `Rc`. A service that is not can be served
-/// by one loop, in the thread that made it: [`Server::new`].
+/// `RwLock` or an atomic, and not in a `Cell`, `RefCell` or `Rc`. A service that is not can be
+/// served by one loop, in the thread that made it: [`Server::new`].
 ///
 /// # Examples
 ///
 /// ```
 #[doc = include_str!("../../doc/threads.txt")]
+/// use std::sync::Mutex;
+///
+/// use nearcall::{Context, Server, Status};
+///
+/// struct Room {
+///     wanted: Mutex<f64>, // With a `Cell`, only a server of one loop could serve it.
+/// }
+///
+/// impl Thermostat for Room {
+///     fn set_target(
+///         &self,
+///         _context: &Context<'_>,
+///         request: &SetTargetRequest,
+///     ) -> Result<SetTargetReply, Status> {
+///         let mut wanted = self.wanted.lock().unwrap();
+///         let celsius_before = std::mem::replace(&mut *wanted, request.celsius);
+///         Ok(SetTargetReply { celsius_before })
+///     }
+///     // ... and so on.
+/// #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+/// #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+/// #       Err(Status::unimplemented("nothing to watch"))
+/// #   }
+/// #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+/// }
+///
 /// let server = Server::builder()
 ///     .threads(2)
-///     .register(dispatcher)
+///     .register(ThermostatDispatcher::new(Room { wanted: Mutex::new(18.0) }))
 ///     .listen("unix:@doc-of-server-builder")
 ///     .start()?;
 /// assert_eq!(server.address().to_string(), "unix:@doc-of-server-builder");
@@ -119,7 +145,8 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// [`StartError::Threads`]: 0 threads, or too many. [`StartError::Register`] and
-    /// [`StartError::Listen`]: as [`Server::register`] and [`Server::listen`]; `inproc:` is refused.
+    /// [`StartError::Listen`]: as [`Server::register`] and [`Server::listen`]; `inproc:` is
+    /// refused.
     /// [`StartError::Os`]: no thread or no descriptor is free.
     ///
     /// [`Server::register`]: crate::Server::register

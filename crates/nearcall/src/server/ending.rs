@@ -1,7 +1,7 @@
 //! How a server ends: no more clients, the calls under way go on, then its connections close.
 //!
-//! **Invariants:** a connection is closed by a drain only when no call is under way over it and none
-//! waits in its channel, or when the time is up; the socket files go first.
+//! **Invariants:** a connection is closed by a drain only when no call is under way over it and
+//! none waits in its channel, or when the time is up; the socket files go first.
 //! **Not here:** catching the signals (`nearcall-os`), the end of a server with several loops
 //! (`running.rs`).
 
@@ -22,10 +22,10 @@ impl Server {
     /// are removed, and calls under way go on for [`Limits::drain_timeout`](crate::Limits) at most.
     /// Return from `main` then, so that the program exits with 0.
     ///
-    /// A second signal ends the process at once, by the signal. Both signals are caught by a handler
-    /// as long as this runs, so it makes no difference which threads were started before, and which
-    /// signals they block. Events of the user are dropped: with timers or descriptors of your own
-    /// call [`EventLoop::next`] and [`drain`](Self::drain) instead.
+    /// A second signal ends the process at once, by the signal. Both signals are caught by a
+    /// handler as long as this runs, so it makes no difference which threads were started before,
+    /// and which signals they block. Events of the user are dropped: with timers or descriptors of
+    /// your own call [`EventLoop::next`] and [`drain`](Self::drain) instead.
     ///
     /// A method that runs when the signal comes holds the loop up until it returns.
     ///

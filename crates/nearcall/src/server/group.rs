@@ -1,8 +1,8 @@
 //! What the event loops of one server and its handle share.
 //!
-//! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped; the
-//! first failure is the one that is reported.
-//! **Not here:** the connections of the loops (`acceptor/census.rs`), what a loop does
+//! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped;
+//! the first failure is the one that is reported.
+//! **Not here:** the connections of the loops (`census.rs`), what a loop does
 //! (`loop_thread.rs`).
 
 use std::io;
@@ -14,8 +14,8 @@ use nearcall_channel::Listener;
 use nearcall_os::eventfd;
 
 use super::errors::{ListenError, ServerError};
-use crate::acceptor::Census;
 use crate::address::Address;
+use crate::census::Census;
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::Limits;
@@ -49,6 +49,9 @@ pub(super) enum Order {
     Connections(Sender<Vec<ConnectionInfo>>),
     /// Drains the loop until then, and reports whether all calls have ended.
     Drain(Deadline, Sender<bool>),
+    /// Fails, as nothing that a program does can have it fail.
+    #[cfg(test)]
+    Fail(fn() -> io::Result<()>),
 }
 
 /// A listener, and where it listens.

@@ -85,6 +85,8 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
                     core.drain();
                     drain = Some((deadline, done));
                 }
+                #[cfg(test)]
+                Order::Fail(fail) => fail()?,
             }
         }
         if let Some((deadline, done)) = &drain {

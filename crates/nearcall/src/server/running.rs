@@ -1,7 +1,8 @@
 //! A server that has event loops of its own, while it runs.
 //!
-//! **Invariants:** every wait for a loop is bounded; dropping the handle stops the server; the socket
-//! files are removed by the thread that stops or drains it, even while a method blocks a loop.
+//! **Invariants:** every wait for a loop is bounded; dropping the handle stops the server; the
+//! socket files are removed by the thread that stops or drains it, even while a method blocks a
+//! loop.
 //! **Not here:** starting it (`builder.rs`), what its threads do (`loop_thread.rs`).
 
 use std::fmt;
@@ -26,8 +27,8 @@ use crate::limits::{LOOP_ANSWER_MAX, STOP_WAIT_MAX};
 ///
 /// Any thread may use it, also a method of its own services. Dropping it stops the server.
 ///
-/// A server ends as a whole. When one of its loops fails, which means that waiting itself failed, or
-/// panics, which a service cannot cause, all loops end, their clients get `UNAVAILABLE`, and
+/// A server ends as a whole. When one of its loops fails, which means that waiting itself failed,
+/// or panics, which a service cannot cause, all loops end, their clients get `UNAVAILABLE`, and
 /// [`run_until_signal`](Self::run_until_signal) and [`stop`](Self::stop) return
 /// [`ServerError::LoopFailed`]: let the program exit with the error and be started again.
 pub struct RunningServer {
@@ -145,15 +146,15 @@ impl RunningServer {
         drained == self.orders.len()
     }
 
-    /// Ends the server: removes the socket files, closes the connections, and waits for the threads,
-    /// for 1 s at most. Calls that have no reply yet end with `UNAVAILABLE`, so
-    /// [`drain`](Self::drain) first. Calling it again is no error. Called in a method of this server
-    /// it does not wait.
+    /// Ends the server: removes the socket files, closes the connections, and waits for the
+    /// threads, for 1 s at most. Calls that have no reply yet end with `UNAVAILABLE`, so
+    /// [`drain`](Self::drain) first. Calling it again is no error. Called in a method of this
+    /// server it does not wait.
     ///
     /// # Errors
     ///
-    /// [`ServerError::LoopFailed`]: the server had ended by itself. [`ServerError::StillRunning`]: a
-    /// method has not returned.
+    /// [`ServerError::LoopFailed`]: the server had ended by itself. [`ServerError::StillRunning`]:
+    /// a method has not returned.
     pub fn stop(&self) -> Result<(), ServerError> {
         self.unlink();
         self.group.stop();
@@ -176,15 +177,15 @@ impl RunningServer {
     /// server: removes the socket files, drains it for [`Limits::drain_timeout`](crate::Limits) at
     /// most, stops it. Return from `main` then, so that the program exits with 0.
     ///
-    /// A second signal ends the process at once, by the signal. Both signals are caught by a handler
-    /// as long as this runs, so it makes no difference which threads were started before, and which
-    /// signals they block; the loops of the server block all signals. A method that runs for longer
-    /// than the limit is cut off by the end of the program.
+    /// A second signal ends the process at once, by the signal. Both signals are caught by a
+    /// handler as long as this runs, so it makes no difference which threads were started before,
+    /// and which signals they block; the loops of the server block all signals. A method that runs
+    /// for longer than the limit is cut off by the end of the program.
     ///
     /// # Errors
     ///
-    /// [`ServerError::LoopFailed`]: the server ended by itself. [`ServerError::Signals`]: the handler
-    /// could not be installed.
+    /// [`ServerError::LoopFailed`]: the server ended by itself. [`ServerError::Signals`]: the
+    /// handler could not be installed.
     pub fn run_until_signal(&self) -> Result<(), ServerError> {
         let signals = |error: io::Error| ServerError::Signals(error.to_string());
         let termination = Termination::install().map_err(signals)?;
@@ -210,8 +211,8 @@ impl RunningServer {
     }
 }
 
-/// Receives the answer of one more loop. Returns `None` when all have answered or have ended, or the
-/// time is up.
+/// Receives the answer of one more loop. Returns `None` when all have answered or have ended, or
+/// the time is up.
 fn receive<T>(answers: &mpsc::Receiver<T>, deadline: Deadline) -> Option<T> {
     match deadline.remaining() {
         Some(left) => answers.recv_timeout(left).ok(),
@@ -233,5 +234,77 @@ impl Drop for RunningServer {
     fn drop(&mut self) {
         // An error that matters was returned before, by `stop` or `run_until_signal`.
         let _ = self.stop();
+    }
+}
+
+// Any thread may use it.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<RunningServer>();
+};
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Endpoint, Mechanism, Options, ReceiveError, connect};
+
+    use super::*;
+    use crate::address::At;
+    use crate::server::Server;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn client(server: &RunningServer) -> Endpoint {
+        let At::Socket(place) = &server.address().at else { panic!("{}", server.address()) };
+        let options = Options { handshake_timeout: PATIENCE, ..Options::default() };
+        connect(place, Mechanism::UnixStream, &options).unwrap()
+    }
+
+    /// Waits until the server has closed the connection; its greeting comes before.
+    fn expect_closed(client: &mut Endpoint) {
+        let deadline = Deadline::after(PATIENCE);
+        let mut buffer = [0; 64];
+        loop {
+            match client.receive_into(&mut buffer, deadline) {
+                Ok(_) => {}
+                Err(ReceiveError::PeerGone) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// A server of which one loop fails ends as a whole, and reports it.
+    fn check_failure(loop_index: usize, fail: fn() -> io::Result<()>, why: &str) {
+        let address = format!("unix:@nearcall-failing-{}-{loop_index}", std::process::id());
+        let builder = || Server::builder().threads(3).listen(&address);
+        let server = builder().start().unwrap();
+        // One in each loop.
+        let mut clients = [0, 1, 2].map(|_| client(&server));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| server.run_until_signal());
+            server.order(loop_index, Order::Fail(fail));
+            clients.iter_mut().for_each(expect_closed);
+            for outcome in [waiting.join().unwrap(), server.stop()] {
+                let Err(ServerError::LoopFailed(name, text)) = outcome else {
+                    panic!("{outcome:?}")
+                };
+                assert_eq!(name, format!("nearcall-loop-{loop_index}"));
+                assert!(text.contains(why), "{text}");
+            }
+        });
+        assert_eq!(server.connection_counts(), [0, 0, 0]);
+        // None of these waits for a loop that has ended.
+        assert!(!server.drain(PATIENCE) && server.connections().is_empty());
+        // The address is free although the handle lives.
+        builder().start().unwrap().stop().unwrap();
+    }
+
+    #[test]
+    fn a_loop_that_panics_ends_the_server() {
+        check_failure(1, || panic!("tripped"), "it panicked: tripped");
+    }
+
+    #[test]
+    fn a_loop_that_fails_ends_the_server_even_if_it_accepts_the_clients() {
+        check_failure(0, || Err(io::Error::other("no epoll")), "no epoll");
     }
 }

@@ -78,7 +78,7 @@ fn send_parcels(client: &Client, at: &str, count: u64) -> usize {
         loan[..8].copy_from_slice(&number.to_le_bytes());
         store.drop(&Parcel { data: loan.freeze(), ..Parcel::default() }).unwrap();
         if number % 100 == 0 {
-            lent_max = lent_max.max(client.connections()[0].slots_lent);
+            lent_max = lent_max.max(client.connections()[0].slots_lent.unwrap());
         }
     }
     let receipt = store.put(&Parcel::default()).unwrap();

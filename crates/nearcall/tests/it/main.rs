@@ -18,6 +18,7 @@ mod services;
 mod short_circuit;
 mod stage;
 mod support;
+mod threads;
 mod two_processes;
 mod zero_copy;
 

@@ -5,19 +5,18 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::rc::Rc;
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server};
+use nearcall::{Client, Code, EventLoop, Limits, Server};
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 use nearcall_os::signal::{self, Signal, SignalSet, Termination, send_by_pidfd};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{PATIENCE, wait_until};
-use crate::server_threads::{Caller, Shared};
+use crate::server_threads::{Caller, shared};
 use crate::stage::{in_time, words};
 use crate::support::{Service, unique_address};
 use crate::two_processes::start;
@@ -78,7 +77,7 @@ fn serve_in_threads(address: &str) {
     let server = Server::builder()
         .threads(2)
         .limits(Limits { drain_timeout: DRAIN, ..Limits::default() })
-        .register(Shared::new(say))
+        .register(shared(say))
         .listen(address)
         .start()
         .unwrap();
@@ -200,7 +199,7 @@ fn a_server_of_one_loop_lets_calls_end_until_the_second_signal() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &address).unwrap();
         echo.nothing(&()).unwrap();
-        let later = echo.start_later(&words(1), &CallOptions::new());
+        let later = echo.start_later(&words(1));
         echo.nothing(&()).unwrap();
         send(&server, Signal::INT);
         wait_until("the end of the socket file", || directory.files() == 0);
@@ -218,8 +217,9 @@ fn a_server_that_is_stopped_returns_as_after_a_signal() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
-        let service = Rc::<Service>::default();
-        server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+        let dispatcher = EchoDispatcher::new(Service::default());
+        let service = Arc::clone(dispatcher.service());
+        server.register(dispatcher).unwrap();
         let address = server.listen(&unique_address()).unwrap().to_string();
         let (end, has_ended) = mpsc::channel();
         let stopper = event_loop.stopper();

@@ -19,7 +19,7 @@ use nearcall_os::process::raise_descriptor_limit;
 use nearcall_os::signal::Signal;
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
-use crate::echo::{EchoCaller, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::observed::{wait_until, while_a_good_client_calls};
 use crate::stage::{PATIENCE, in_time, words};
 use crate::support::unique_address;
@@ -28,47 +28,67 @@ use crate::two_processes;
 /// What `Say` of a [`Shared`] does.
 type Say = dyn Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync;
 
-/// Dispatches `Say`, `Nothing` and `Note` to one service that all threads share.
-#[derive(Clone)]
-pub(crate) struct Shared(Arc<Say>);
+/// An [`Echo`] that all threads share, whose `Say` is the test's.
+pub(crate) struct Shared(Box<Say>);
 
-impl Shared {
-    pub(crate) fn new(
-        say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(say))
+/// A dispatcher of such a service.
+pub(crate) fn shared(
+    say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync + 'static,
+) -> EchoDispatcher<Shared> {
+    EchoDispatcher::new(Shared(Box::new(say)))
+}
+
+/// A service that returns what it gets.
+fn shared_echo() -> EchoDispatcher<Shared> {
+    shared(|_, request| Ok(request.clone()))
+}
+
+impl Echo for Shared {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        (self.0)(context, request)
     }
 
-    /// A service that returns what it gets.
-    pub(crate) fn echo() -> Self {
-        Self::new(|_, request| Ok(request.clone()))
+    fn nothing(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, _: &Context<'_>, _: &Words) {}
+
+    fn fail(&self, _: &Context<'_>, _: &Failure) -> Result<(), Status> {
+        Err(not_here())
+    }
+
+    fn panic(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
+        panic!("asked for it")
+    }
+
+    fn later(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
+        Err(not_here())
+    }
+
+    fn quick(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
+        Err(not_here())
+    }
+
+    fn look(&self, _: &Context<'_>, (): &()) -> Result<Seen, Status> {
+        Err(not_here())
+    }
+
+    fn work(&self, _: &Context<'_>, _: &Span) -> Result<Words, Status> {
+        Err(not_here())
     }
 }
 
-impl Dispatcher for Shared {
-    fn interface(&self) -> &'static Interface {
-        EchoCaller::INTERFACE
-    }
-
-    fn local(&self) -> &dyn Any {
-        self
-    }
-
-    fn dispatch(&self, incoming: Incoming<'_>) {
-        match EchoCaller::INTERFACE.method(incoming.method()).map(|method| method.name) {
-            Some("Say") => incoming.reply(|context, request| (self.0)(context, request)),
-            Some("Nothing") => incoming.reply(|_, (): &()| Ok(())),
-            _ => incoming.unimplemented(),
-        }
-    }
+fn not_here() -> Status {
+    Status::unimplemented("not in this test")
 }
 
 /// A server with so many threads, and where it listens.
-fn start(threads: usize, dispatcher: Shared) -> RunningServer {
+fn start(threads: usize, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
     start_with(Server::builder().threads(threads), dispatcher)
 }
 
-fn start_with(builder: ServerBuilder, dispatcher: Shared) -> RunningServer {
+fn start_with(builder: ServerBuilder, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
     builder.register(dispatcher).listen(&unique_address()).start().unwrap()
 }
 
@@ -142,16 +162,16 @@ impl Gate {
 }
 
 /// A service whose `Say` waits at the gate if the number is 1.
-fn gated() -> (Arc<Gate>, Shared) {
+fn gated() -> (Arc<Gate>, EchoDispatcher<Shared>) {
     let gate = Arc::<Gate>::default();
     let at_gate = Arc::clone(&gate);
-    let shared = Shared::new(move |_, request| {
+    let dispatcher = shared(move |_, request| {
         if request.number == 1 {
             at_gate.pass();
         }
         Ok(request.clone())
     });
-    (gate, shared)
+    (gate, dispatcher)
 }
 
 #[test]
@@ -163,7 +183,7 @@ fn the_clients_are_spread_evenly_and_every_loop_serves() {
             let seen = Arc::clone(&names);
             let server = start(
                 threads,
-                Shared::new(move |_, request| {
+                shared(move |_, request| {
                     let name = thread::current().name().unwrap_or_default().to_owned();
                     seen.lock().unwrap().insert(name);
                     Ok(request.clone())
@@ -196,7 +216,7 @@ fn two_loops_serve_a_thousand_connections() {
     let descriptors = 8 * CONNECTIONS as u64 + 2_000;
     assert!(raise_descriptor_limit(descriptors).unwrap() >= descriptors, "raise `ulimit -Hn`");
     in_time(|| {
-        let server = start(2, Shared::echo());
+        let server = start(2, shared_echo());
         let clients: Vec<_> =
             (0..CONNECTIONS).map(|_| connect(&server, "?via=unix-stream").unwrap()).collect();
         assert_eq!(server.connection_counts(), [CONNECTIONS / 2; 2]);
@@ -213,7 +233,7 @@ fn two_loops_serve_a_thousand_connections() {
 fn limits_hold_for_all_loops_together() {
     in_time(|| {
         let limits = Limits { connections_max: 3, ..Limits::default() };
-        let server = start_with(Server::builder().threads(2).limits(limits), Shared::echo());
+        let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
         let mut clients: Vec<_> = (0..3).map(|_| connect(&server, "").unwrap()).collect();
         let refused = connect(&server, "").unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
@@ -222,7 +242,7 @@ fn limits_hold_for_all_loops_together() {
         wait_until("a place", || total(&server) == 2);
         clients.push(connect(&server, "").unwrap());
         let limits = Limits { connections_per_uid_max: 2, ..Limits::default() };
-        let server = start_with(Server::builder().threads(2).limits(limits), Shared::echo());
+        let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
         let _clients = [0, 1].map(|_| connect(&server, "").unwrap());
         let refused = connect(&server, "").unwrap_err();
         assert!(refused.message().contains("this user has 2 connections"), "{refused}");
@@ -232,7 +252,7 @@ fn limits_hold_for_all_loops_together() {
 #[test]
 fn each_loop_sleeps_in_one_connection_without_a_descriptor() {
     in_time(|| {
-        let server = start(2, Shared::echo());
+        let server = start(2, shared_echo());
         let via = format!("?via={}", Mechanism::ShmFutex);
         let clients = [0, 1].map(|_| connect(&server, &via).unwrap());
         assert_eq!(server.connection_counts(), [1, 1]);
@@ -252,7 +272,7 @@ fn every_mechanism_reaches_every_loop() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         in_time(move || {
             let _alone = crate::stage::alone(mechanism.name());
-            let server = start(2, Shared::echo());
+            let server = start(2, shared_echo());
             let clients =
                 [0, 1].map(|_| connect(&server, &format!("?via={mechanism}")).expect("a place"));
             assert_eq!(server.connection_counts(), [1, 1], "{mechanism}");
@@ -269,8 +289,8 @@ fn every_mechanism_reaches_every_loop() {
 #[test]
 fn a_drain_lets_calls_end_and_refuses_new_ones() {
     in_time(|| {
-        let (gate, shared) = gated();
-        let server = Arc::new(start(2, shared));
+        let (gate, dispatcher) = gated();
+        let server = Arc::new(start(2, dispatcher));
         let idle = [0, 1].map(|_| connect(&server, "").unwrap());
         let address = server.address().to_string();
         let busy = [0, 1].map(|_| Caller::start(&address));
@@ -315,7 +335,7 @@ fn expect_refused(clients: Vec<OwnedFd>) {
 #[test]
 fn clients_in_their_handshake_are_refused_with_the_reason_by_a_drain() {
     in_time(|| {
-        let server = start(2, Shared::echo());
+        let server = start(2, shared_echo());
         let clients = silent_clients(&server.address().to_string());
         // Those before it were accepted: there is one queue.
         connect(&server, "").unwrap();
@@ -336,8 +356,8 @@ fn clients_in_their_handshake_are_refused_with_the_reason_by_a_drain() {
 #[test]
 fn a_method_that_does_not_return_keeps_no_one_waiting() {
     in_time(|| {
-        let (gate, shared) = gated();
-        let server = start(2, shared);
+        let (gate, dispatcher) = gated();
+        let server = start(2, dispatcher);
         let call = Caller::start(&server.address().to_string()).call(1);
         gate.wait_for(1);
         // The loop does not answer, so its one connection is missing.
@@ -357,7 +377,7 @@ fn a_method_may_stop_its_server() {
         let in_method = Arc::clone(&handle);
         let server = Arc::new(start(
             2,
-            Shared::new(move |_, request| {
+            shared(move |_, request| {
                 if request.number == 1 {
                     let server = in_method.get().and_then(Weak::upgrade).unwrap();
                     server.stop().unwrap();
@@ -377,7 +397,7 @@ fn a_method_may_stop_its_server() {
 #[test]
 fn a_client_that_is_killed_leaves_nothing_and_harms_no_other() {
     in_time(|| {
-        let server = start(2, Shared::echo());
+        let server = start(2, shared_echo());
         let address = server.address().to_string();
         while_a_good_client_calls(&address, || {
             for _ in 0..4 {
@@ -402,7 +422,7 @@ fn a_server_that_cannot_start_reports_why_and_leaves_nothing() {
         assert!(error.to_string().contains("available_parallelism"), "{error}");
         let error = builder(100_000).start().unwrap_err();
         assert!(error.to_string().contains("`threads(100000)` is above the 1024"), "{error}");
-        let twice = builder(2).register(Shared::echo()).register(Shared::echo());
+        let twice = builder(2).register(shared_echo()).register(shared_echo());
         let error = twice.start().unwrap_err();
         assert!(matches!(error, StartError::Register(_)), "{error}");
         let error = Server::builder().listen("inproc:x").start().unwrap_err();
@@ -413,10 +433,10 @@ fn a_server_that_cannot_start_reports_why_and_leaves_nothing() {
         let error = builder(2).register(PanicsOnClone).start().unwrap_err();
         assert!(error.to_string().contains("it panicked: no clone"), "{error}");
         // The second of its addresses is taken, and the first one is free afterwards.
-        let taken = start(1, Shared::echo());
+        let taken = start(1, shared_echo());
         let error = builder(2).listen(&taken.address().to_string()).start().unwrap_err();
         assert!(error.to_string().contains("`Server::builder().threads(n)`"), "{error}");
-        let server = builder(2).register(Shared::echo()).start().unwrap();
+        let server = builder(2).register(shared_echo()).start().unwrap();
         assert_eq!(server.addresses().len(), 1);
         connect(&server, "").unwrap();
     });
@@ -435,8 +455,8 @@ impl Dispatcher for PanicsOnClone {
         EchoCaller::INTERFACE
     }
 
-    fn local(&self) -> &dyn Any {
-        self
+    fn local(&self) -> Option<Box<dyn Any>> {
+        None
     }
 
     fn dispatch(&self, incoming: Incoming<'_>) {
@@ -449,8 +469,8 @@ fn objects_and_addresses_may_be_several() {
     in_time(|| {
         let server = Server::builder()
             .threads(2)
-            .register(Shared::echo())
-            .register_as("plus", Shared::new(|_, request| Ok(words(request.number + 1))))
+            .register(shared_echo())
+            .register_as("plus", shared(|_, request| Ok(words(request.number + 1))))
             .listen(&unique_address())
             .listen("tcp://127.0.0.1:0?wait=poll")
             .start()
@@ -470,7 +490,7 @@ fn objects_and_addresses_may_be_several() {
 
 #[test]
 fn the_loops_leave_signals_to_the_threads_of_the_program() {
-    let server = start(2, Shared::echo());
+    let server = start(2, shared_echo());
     let mut loops = 0;
     for task in std::fs::read_dir("/proc/self/task").unwrap() {
         let path = task.unwrap().path();

@@ -131,7 +131,12 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
-        Self::with(Limits::default(), "", |_, _, _| {})
+        Self::at(&unique_address())
+    }
+
+    /// At an address that was used before, for example.
+    pub(crate) fn at(address: &str) -> Self {
+        Self::listening(address.to_owned(), Limits::default(), "", |_, _, _| {})
     }
 
     /// With limits, parameters of the listening address, and more to do before the loop runs.
@@ -140,7 +145,15 @@ impl Served {
         parameters: &str,
         prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
-        let address = unique_address();
+        Self::listening(unique_address(), limits, parameters, prepare)
+    }
+
+    fn listening(
+        address: String,
+        limits: Limits,
+        parameters: &str,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
+    ) -> Self {
         let at = format!("{address}{parameters}");
         let (give, take) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

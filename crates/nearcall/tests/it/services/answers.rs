@@ -45,9 +45,10 @@ fn a_worker_thread_answers() {
             let served = serve(Limits::default(), service);
             let client = Client::new();
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            for number in 0..200 {
-                // Small messages, some that are shared, some in several parts.
-                let data = vec![1; [0, 100, 20_000, 1 << 20][number as usize % 4]].into();
+            // Small messages, some that are shared, some in several parts.
+            let lengths = [0, 100, 20_000, 1 << 20].into_iter().cycle();
+            for (number, data_bytes) in (0..200).zip(lengths) {
+                let data = vec![1; data_bytes].into();
                 let answer = echo.say(&Words { data, number }).unwrap();
                 assert_eq!(answer.number, number + 1);
                 assert!(answer.data.iter().all(|byte| *byte == 7));
@@ -150,7 +151,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
             drop(left);
             drop((echo, client));
             wait_until("the end of the connection", || !wanted(2));
-            // Answers that nobody waits for go nowhere.
+            // Answers that come too late go nowhere.
             for (number, responder) in kept {
                 responder.finish(Ok(words(number)));
             }

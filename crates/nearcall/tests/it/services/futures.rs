@@ -1,7 +1,6 @@
 //! Async services: methods whose futures answer, on the loop and on tokio.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -103,8 +102,9 @@ fn a_future_answers() {
                 let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
                 let options = options().deadline(Duration::from_secs(60));
                 let options = options.metadata("key", "value").unwrap();
-                for number in 0..100 {
-                    let data = vec![1; [0, 100, 20_000, 1 << 20][number as usize / 4 % 4]].into();
+                let lengths = [0, 100, 20_000, 1 << 20, 5_000].into_iter().cycle();
+                for (number, data_bytes) in (0..100).zip(lengths) {
+                    let data = vec![1; data_bytes].into();
                     let request = Words { number, data };
                     let answer = echo.say_with(&request, &options);
                     match number % 4 {
@@ -387,10 +387,13 @@ fn futures_of_a_loop_run_while_one_of_them_waits_in_a_call() {
         let (address, stopper) = take.recv().unwrap();
         let client = Client::new();
         let echo = EchoCaller::new(&client, &address).unwrap();
-        let calls: Vec<_> =
-            (0..200).map(|number| start(&echo, &words(number), &options())).collect();
-        for (number, call) in calls.into_iter().enumerate() {
-            assert_eq!(call.wait().unwrap().number, number as u64 + 1);
+        // Few at a time: each waits inside another, and how deep is bounded.
+        for _ in 0..20 {
+            let calls: Vec<_> =
+                (0..10).map(|number| start(&echo, &words(number), &options())).collect();
+            for (number, call) in calls.into_iter().enumerate() {
+                assert_eq!(call.wait().unwrap().number, number as u64 + 1);
+            }
         }
         stopper.stop();
         served.join().unwrap();
@@ -434,7 +437,7 @@ fn futures_answer_callers_of_their_own_loop() {
                 }
                 let soon = || options().deadline(Duration::from_millis(20));
                 let cancelled = start(&echo, &words(0), &options());
-                drop(pin!(cancelled));
+                drop(cancelled);
                 assert_eq!(code(echo.say_with(&words(0), &soon())), Code::DeadlineExceeded);
                 let late = start(&echo, &words(0), &soon());
                 turn_until(&event_loop, || late.is_done());
@@ -447,6 +450,37 @@ fn futures_answer_callers_of_their_own_loop() {
                 dropped.store(3, Ordering::SeqCst);
             }
         });
+    });
+}
+
+/// Nothing waits for a one-way message, so only the loop bounds how many go on.
+#[test]
+fn one_way_futures_are_bounded() {
+    in_time(|| {
+        const MAX: usize = 4_096;
+        let entered = Arc::new(AtomicUsize::new(0));
+        let (inside, signal) = (Arc::clone(&entered), Arc::new(Signal::default()));
+        let opened = Arc::clone(&signal);
+        let service = Futures::new(move |_, request: Words| {
+            let (inside, opened) = (Arc::clone(&inside), Arc::clone(&opened));
+            async move {
+                if request.number == 1 {
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    while !opened.0.lock().unwrap().0 {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                Ok(request)
+            }
+        });
+        let served = serve(Limits::default(), service);
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        (0..MAX + 1_000).for_each(|_| echo.note(&words(1)).unwrap());
+        // It comes after them.
+        echo.say(&words(0)).unwrap();
+        assert_eq!(entered.load(Ordering::SeqCst), MAX);
+        signal.set();
     });
 }
 

@@ -21,38 +21,48 @@ const ASLEEP: u8 = 2;
 
 /// Shared by a loop and the threads that post to it.
 #[derive(Debug)]
-pub(crate) struct WakeFlags(AtomicU8);
+pub struct WakeFlags(AtomicU8);
+
+impl Default for WakeFlags {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl WakeFlags {
     /// Creates the flags of a loop that is awake and has no posts.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self(AtomicU8::new(0))
     }
 
     /// Notes a post, after it was queued. Returns whether the caller has to wake the loop.
-    pub(crate) fn note_post(&self) -> bool {
+    #[must_use]
+    pub fn note_post(&self) -> bool {
         self.0.fetch_or(POSTED, Ordering::AcqRel) == ASLEEP
     }
 
     /// Returns whether something was posted. One load.
+    #[must_use]
     #[inline]
-    pub(crate) fn has_posts(&self) -> bool {
+    pub fn has_posts(&self) -> bool {
         self.0.load(Ordering::Acquire) & POSTED != 0
     }
 
     /// Forgets that something was posted, before the loop takes it.
-    pub(crate) fn begin_take(&self) {
+    pub fn begin_take(&self) {
         self.0.fetch_and(!POSTED, Ordering::AcqRel);
     }
 
     /// Announces that the loop is about to sleep. False: something was posted, so it must not; the
     /// announcement stands until [`end_sleep`](Self::end_sleep) in either case.
-    pub(crate) fn begin_sleep(&self) -> bool {
+    #[must_use]
+    pub fn begin_sleep(&self) -> bool {
         self.0.fetch_or(ASLEEP, Ordering::AcqRel) & POSTED == 0
     }
 
     /// Ends the announcement: the loop is awake, and looks for posts before it sleeps.
-    pub(crate) fn end_sleep(&self) {
+    pub fn end_sleep(&self) {
         self.0.fetch_and(!ASLEEP, Ordering::AcqRel);
     }
 }
@@ -84,7 +94,7 @@ mod loom_tests {
 
     /// A loop that sleeps by waiting until its counter is not zero, and two posters.
     #[test]
-    fn loom_every_post_is_taken_before_a_sleep_that_nobody_ends() {
+    fn loom_every_post_is_taken_or_ends_the_sleep() {
         loom::model(|| {
             let flags = Arc::new(WakeFlags::new());
             // The queue, and what the descriptor counts.
@@ -118,7 +128,7 @@ mod loom_tests {
             if flags.begin_sleep() {
                 posters.into_iter().for_each(|poster| poster.join().unwrap());
                 let left = *queue.lock().unwrap();
-                assert!(left == 0 || *rung.lock().unwrap() > 0, "a post that nobody wakes for");
+                assert!(left == 0 || *rung.lock().unwrap() > 0, "a post without a wake-up");
                 assert!(*rung.lock().unwrap() <= 1, "one wake-up for a sleep");
                 taken += left;
             } else {
