@@ -366,6 +366,16 @@ mod tests {
     }
 
     #[test]
+    fn threads_spin_and_adapt_against_one_loop_and_two() {
+        let plan = TrafficPlan::new(What::Threads { threads: None, loops: None });
+        assert_eq!(placement(&plan), Place::None);
+        let tour = cells(&plan, &|_| Ok(()), None);
+        assert_eq!(tour.cells.len(), 2 * THREADS.len() * LOOPS.len());
+        let one_cpu = cells(&plan, &|_| Ok(()), Some("one CPU"));
+        assert!(one_cpu.cells.iter().all(|cell| cell.wait == WaitPolicy::Adaptive));
+    }
+
+    #[test]
     fn every_mechanism_begins_and_ends() {
         let tour = cells(&TrafficPlan::new(What::Start), &|_| Ok(()), None);
         assert_eq!(tour.cells.len(), Mechanism::all().count());

@@ -244,6 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn an_item_and_a_one_way_call_share_their_bare_exchange() {
+        let mechanisms = Some(vec![Mechanism::Shm]);
+        let plan = CallsPlan { streams: true, mechanisms, ..CallsPlan::default() };
+        let tour = cells(&plan, &|_| Ok(()), None);
+        let count =
+            |is: fn(Subject) -> bool| tour.cells.iter().filter(|cell| is(cell.subject)).count();
+        // Two sizes from each of two clients, either way.
+        assert_eq!(count(|subject| matches!(subject, Subject::Call(_))), 8);
+        assert_eq!(count(|subject| matches!(subject, Subject::Bare(_))), 4);
+        let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
+        assert!(calls.filter_map(bare_of).all(|bare| tour.cells.contains(&bare)));
+    }
+
+    #[test]
     fn a_wish_that_cannot_be_met_is_told() {
         let plan = CallsPlan {
             mechanisms: Some(vec![Mechanism::ShmFutex]),

@@ -247,7 +247,8 @@ fn a_pace_is_stored_and_can_be_shown() {
 #[test]
 fn traffic_is_stored_and_can_be_shown() {
     let folder = Folder::new();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
+        (&["threads", "--threads", "1,3", "--loops", "2"], "server of 2 loops"),
         (&["idle-gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
         (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "20 msgs"),
         (&["clients", "--clients", "1,3", "--mechanism", "unix-stream"], "slowest"),
