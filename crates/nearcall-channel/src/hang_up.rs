@@ -1,7 +1,7 @@
 //! Ends a connection from a thread that does not own its endpoint.
 //!
-//! **Invariants:** a handle keeps no descriptor open, so the drop of the endpoint closes the control
-//! line whatever handles there are.
+//! **Invariants:** a handle keeps no descriptor open, so the drop of the endpoint closes the
+//! control line whatever handles there are.
 //! **Not here:** the control line (`control.rs`), noticing its hang-up (`watcher.rs`).
 
 use std::os::fd::OwnedFd;

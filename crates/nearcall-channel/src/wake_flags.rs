@@ -5,14 +5,10 @@
 //! posters to a loop that sleeps the first one wakes it.
 //! **Invariants:** after a post the loop looks before it sleeps, or is woken; a loop that is awake
 //! is not woken.
-//! **Not here:** the posts and the descriptor (`mailbox.rs`). This file names nothing of the crate,
-//! so that loom can try each interleaving.
+//! **Not here:** the queue of the posts and the descriptor that wakes the loop, which are the
+//! loop's own. It stands in this crate since loom tries each interleaving here.
 
-#[cfg(loom)]
-use loom::sync::atomic::AtomicU8;
-#[cfg(not(loom))]
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
+use crate::sync::{AtomicU8, Ordering};
 
 /// Something was posted that the loop has not taken.
 const POSTED: u8 = 1;

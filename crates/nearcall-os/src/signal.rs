@@ -51,20 +51,6 @@ impl SignalSet {
         Self(set)
     }
 
-    /// The set of all signals that a thread of a library leaves to the threads of the program: all
-    /// but those that report a fault of the thread itself, and SIGPROF, by which profilers sample.
-    #[must_use]
-    pub fn asynchronous() -> Self {
-        let mut set = empty_set();
-        // SAFETY: `set` is a whole set.
-        unsafe { libc::sigfillset(&raw mut set) };
-        for number in OF_THE_THREAD {
-            // SAFETY: `set` is an initialised set, and the table holds valid numbers.
-            unsafe { libc::sigdelset(&raw mut set, number) };
-        }
-        Self(set)
-    }
-
     /// Returns whether the set has `signal`.
     #[must_use]
     pub fn contains(&self, signal: Signal) -> bool {
@@ -308,19 +294,6 @@ fn libc_timespec(duration: Duration) -> libc::timespec {
         tv_nsec: duration.subsec_nanos().into(),
     }
 }
-
-/// Signals that concern the thread that gets them. Blocked, a fault would end the process without
-/// the handler of a sanitizer or of a crash reporter.
-const OF_THE_THREAD: [libc::c_int; 8] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-    libc::SIGPROF,
-];
 
 /// The last real-time signal of Linux.
 const SIGNAL_MAX: i32 = 64;

@@ -390,6 +390,18 @@ impl<T: Default> CallProtocol<T> {
         }
     }
 
+    /// Returns how many calls of this end are open, and how many more may be at once. One that has
+    /// ended counts as neither, although its place is taken until it is released.
+    #[must_use]
+    #[inline]
+    pub fn outgoing_calls(&self) -> (usize, usize) {
+        match &self.state {
+            State::Open(Open { session }) => (session.outgoing.open(), session.outgoing.left()),
+            State::Draining(Draining { session, .. }) => (session.outgoing.open(), 0),
+            State::Greeting(_) | State::Closed(_) => (0, 0),
+        }
+    }
+
     /// Returns what is open, and what happened without an event.
     #[must_use]
     pub fn counts(&self) -> Counts {

@@ -108,16 +108,13 @@ impl ObjectRef {
                 let outgoing = self.outgoing(method, options, deadline);
                 self.call_remote(&binding, connection, &outgoing, request, options)
             }
-            Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                match dispatcher.local::<S>() {
-                    Some(service) => {
-                        let serve = |context: &Context<'_>| serve(service, context);
-                        binding.call_local(method, options, deadline, serve)
-                    }
-                    None => binding.call_bytes(&**dispatcher, method, request, options, deadline),
+            Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
+                Some(service) => {
+                    let serve = |context: &Context<'_>| serve(service, context);
+                    binding.call_local(method, options, deadline, serve)
                 }
-            }
+                None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
+            },
         }
     }
 
@@ -204,8 +201,8 @@ impl ObjectRef {
                 Ok(PendingCall::remote(binding, connection, call, deadline))
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
-                let reply = binding.run_bytes(&**dispatcher, method, request, options, deadline)?;
+                let reply =
+                    binding.run_bytes(&***dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }
@@ -229,7 +226,7 @@ impl ObjectRef {
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 return binding.send_local(oneway, Some(deadline));
@@ -277,7 +274,7 @@ impl ObjectRef {
                 }
             }
             Target::Local(dispatcher, _) => {
-                let dispatcher = dispatcher.upgrade().ok_or_else(unregistered)?;
+                let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 binding.send_local(oneway, None)
@@ -356,9 +353,7 @@ impl ObjectRef {
         let core = client.core()?;
         let target = {
             let registry = &core.services().registry;
-            let local = |dispatcher: Rc<Registered>| {
-                Target::Local(Rc::downgrade(&dispatcher), registry.epoch())
-            };
+            let local = |dispatcher: Rc<Registered>| Target::Local(dispatcher, registry.epoch());
             let short_circuits = client.shared().short_circuits();
             let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
             if let Some(server) = here {
@@ -392,12 +387,6 @@ impl ObjectRef {
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
-}
-
-/// Returns the status of a call to an object that has just gone.
-#[cold]
-fn unregistered() -> Status {
-    Status::unavailable("the object was unregistered during the call")
 }
 
 impl fmt::Debug for ObjectRef {

@@ -17,6 +17,8 @@ use crate::limits::Limits;
 use crate::registry::new_instance;
 use crate::status::Status;
 
+mod async_opening;
+mod async_routes;
 mod binding;
 mod builder;
 mod connecting;
@@ -26,19 +28,22 @@ mod shared;
 mod thread;
 mod waiting;
 
+use self::async_routes::AsyncRoutes;
+pub(crate) use self::async_routes::{AsyncRoute, Connected, Opening};
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
+pub(crate) use self::connecting::may_change;
 pub(crate) use self::core::ClientCore;
 pub use self::reconnect::ReconnectPolicy;
 pub(crate) use self::shared::{ClientShared, Settings};
-pub(crate) use self::thread::{InUse, bind, current_binding, unbind};
+pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind};
 
 /// Connections to servers, for all threads of a program. Cheap to clone.
 ///
 /// Any thread may use a client and the callers that were made with it. Each thread that calls has a
 /// connection of its own to each address, made at its first call there, so that no call waits for
-/// another thread's and none takes a lock. [`connections`](Self::connections) shows what that costs,
-/// and [`Limits::client_connections_max`] bounds it.
+/// another thread's and none takes a lock. [`connections`](Self::connections) shows what that
+/// costs, and [`Limits::client_connections_max`] bounds it.
 ///
 /// A connection is closed when its thread ends, or with the last handle of the client: callers are
 /// handles as well. Where other threads have connections then, their servers see the end at once
@@ -87,11 +92,13 @@ pub struct Client {
 /// Closes the client when it is dropped.
 struct Handle {
     shared: Arc<ClientShared>,
+    async_routes: AsyncRoutes,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close();
+        self.async_routes.close();
         thread::forget_closed_clients();
     }
 }
@@ -136,7 +143,7 @@ impl Client {
             let reactor = Rc::clone(event_loop.reactor());
             thread::add_core(&ClientCore::new(&shared, Some(reactor)));
         }
-        Self { handle: Arc::new(Handle { shared }) }
+        Self { handle: Arc::new(Handle { shared, async_routes: AsyncRoutes::default() }) }
     }
 
     /// Calls a server of the same loop over its mechanism as well, to measure or to test it. For
@@ -177,12 +184,18 @@ impl Client {
             Some((_, own)) => ConnectionInfo { thread: info.thread, ..own.clone() },
             None => info,
         })
+        .chain(self.handle.async_routes.connections())
         .collect()
     }
 
     /// Returns this thread's part of the client.
     pub(crate) fn core(&self) -> Result<Rc<ClientCore>, Status> {
         thread::core_of(self.shared())
+    }
+
+    /// Returns the way to an address for calls that are futures.
+    pub(crate) fn async_route(&self, address: &Address) -> Arc<AsyncRoute> {
+        self.handle.async_routes.route(&self.handle.shared, address)
     }
 
     pub(crate) fn shared(&self) -> &Arc<ClientShared> {

@@ -385,6 +385,22 @@ impl<H: Host> Connection<H> {
         ))
     }
 
+    /// Returns what drives the connection.
+    pub(crate) fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Returns the buffers that messages are received into.
+    pub(crate) fn buffers(&self) -> &BufferPool {
+        &self.buffers
+    }
+
+    /// Returns how many calls of this end are open, and how many more may be.
+    #[inline]
+    pub(crate) fn outgoing_calls(&self) -> (usize, usize) {
+        self.inner.borrow().protocol.outgoing_calls()
+    }
+
     /// Uses the channel itself, for what only the loop needs of it.
     pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)

@@ -77,6 +77,7 @@
 mod acceptor;
 mod address;
 mod async_call;
+mod async_connection;
 mod async_service;
 mod blocking;
 mod borrowed;

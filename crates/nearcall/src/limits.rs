@@ -205,6 +205,15 @@ pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 /// then.
 pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Looks for a reply of a task that calls while its shared connection is locked: about a
+/// microsecond, so that another task that calls meanwhile waits no longer than for a call that is
+/// marshalled.
+pub(crate) const ASYNC_LOOKS_PER_LOCK: u32 = 16;
+
+/// Messages that are received while a shared connection is locked: some 20 us, after which tasks
+/// that call have their turn.
+pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
+
 /// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
 /// takes milliseconds.
 pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);

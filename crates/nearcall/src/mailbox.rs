@@ -102,9 +102,9 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client of
-    /// the loop's thread may still wait for it. One with a client of a server is not: its connection
-    /// closes, and does not wait in a mailbox.
+    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client
+    /// of the loop's thread may still wait for it. One with a client of a server is not: its
+    /// connection closes, and does not wait in a mailbox.
     pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
         let mut posts = self.lock();
         let is_wanted_later =

@@ -70,8 +70,8 @@ impl CallOptions {
         self
     }
 
-    /// The call has no deadline of its own, whatever the method and the client have: it waits for as
-    /// long as the server lives.
+    /// The call has no deadline of its own, whatever the method and the client have: it waits for
+    /// as long as the server lives.
     #[must_use]
     pub fn no_deadline(mut self) -> Self {
         self.limit = Limit::None;

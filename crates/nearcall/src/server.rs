@@ -16,6 +16,7 @@ use nearcall_channel::Listener;
 use crate::acceptor::Acceptor;
 use crate::address::{Address, At};
 use crate::census::Census;
+use crate::client::forget_stale;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
@@ -138,6 +139,7 @@ impl Server {
         // The end of a service may call this server.
         let removed = self.core.objects.remove(name);
         self.core.reactor.services.registry.note_change();
+        forget_stale();
         removed.is_some()
     }
 
@@ -195,6 +197,7 @@ impl Drop for ServerCore {
         self.reactor.services.registry.note_change();
         // The end of a service may make calls.
         drop(objects);
+        forget_stale();
     }
 }
 

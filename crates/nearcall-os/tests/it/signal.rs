@@ -63,15 +63,6 @@ fn wait_to_be_interrupted() {
 }
 
 #[test]
-fn a_thread_of_a_library_leaves_all_signals_but_faults() {
-    let set = SignalSet::asynchronous();
-    let left = [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD, Signal::USR1, Signal::URG];
-    assert!(left.iter().all(|signal| set.contains(*signal)));
-    let kept = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::ABORT, Signal::PROF];
-    assert!(!kept.iter().any(|signal| set.contains(*signal)));
-}
-
-#[test]
 fn the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills() {
     if partner::role().is_some() {
         return wait_to_be_terminated();

@@ -80,6 +80,11 @@ impl<T: Default> Outgoing<T> {
         self.open
     }
 
+    /// How many more calls may be open at once.
+    pub(crate) fn left(&self) -> usize {
+        usize::from(self.calls_max).saturating_sub(self.open)
+    }
+
     /// The earliest deadline of an open call.
     pub(crate) fn next_deadline(&self) -> Time {
         self.deadlines.next()

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
-use super::{ObjectRef, unregistered};
+use super::ObjectRef;
 use crate::client::{Binding, ReconnectPolicy, Target};
 use crate::codec::Message;
 use crate::connection::{Connection, LoanPauses, Need, NotSent, Outgoing, SendMode};
@@ -69,9 +69,9 @@ impl ObjectRef {
         let policy = self.reconnect_policy(options);
         // When attempts to connect end, once there was one.
         let mut end = None;
-        let mut binding = Rc::clone(binding);
+        let Target::Remote(connection) = &binding.target else { return Err(why.status) };
+        let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         loop {
-            let Target::Remote(connection) = &binding.target else { return Err(unregistered()) };
             if connection.is_closed() || !connection.is_open() {
                 match (end, policy) {
                     (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
@@ -84,16 +84,19 @@ impl ObjectRef {
                     }
                 }
                 binding = self.resolve(policy, deadline)?;
+                // It was not for a server of this thread.
+                let Target::Remote(other) = &binding.target else { return Err(why.status) };
+                connection = Rc::clone(other);
             } else {
-                wait_for(&binding, connection, why, deadline, mode)?;
+                wait_for(&binding, &connection, why, deadline, mode)?;
             }
-            let Target::Remote(connection) = &binding.target else { return Err(unregistered()) };
-            why = match send(connection) {
-                Ok(sent) => return Ok((Rc::clone(&binding), Rc::clone(connection), sent)),
+            why = match send(&connection) {
+                Ok(sent) => return Ok((binding, connection, sent)),
                 Err(why) => why,
             };
         }
     }
+
     /// Returns memory to lend, once there is some.
     pub(super) fn loan_until(
         &self,

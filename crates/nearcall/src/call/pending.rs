@@ -20,11 +20,12 @@ use crate::status::Status;
 
 /// Marks what stays in the thread that made it, such as a [`PendingCall`].
 ///
-/// A started call belongs to the connection of one thread, so it is not `Send`. To use many threads,
-/// give each a clone of the caller, or share the caller by reference, and start and take the call in
-/// one thread: `std::thread::spawn(move || caller.set_target(&request))`. To have calls under way in
-/// tasks that move between threads, use the generated async caller (`ThermostatAsyncCaller`), whose
-/// futures are `Send`: `tokio::spawn(async move { caller.set_target(&request).await })`.
+/// A started call belongs to the connection of one thread, so it is not `Send`. To use many
+/// threads, give each a clone of the caller, or share the caller by reference, and start and take
+/// the call in one thread: `std::thread::spawn(move || caller.set_target(&request))`. To have calls
+/// under way in tasks that move between threads, use the generated async caller
+/// (`ThermostatAsyncCaller`), whose futures are `Send`:
+/// `tokio::spawn(async move { caller.set_target(&request).await })`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BelongsToItsThread(PhantomData<*const ()>);
 
@@ -47,12 +48,9 @@ pub struct BelongsToItsThread(PhantomData<*const ()>);
 /// # let address = serve_elsewhere("started");
 /// # let client = nearcall::Client::new();
 /// # let thermostat = ThermostatCaller::new(&client, &address)?;
-/// use nearcall::CallOptions;
-///
-/// let options = CallOptions::new();
-/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 }, &options);
-/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 }, &options);
-/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 }, &options);
+/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 });
+/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 });
+/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 });
 /// // All three are under way. Their ends may be taken in any order.
 /// assert_eq!(second.wait()?.celsius_before, 20.0);
 /// first.wait()?;

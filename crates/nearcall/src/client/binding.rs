@@ -4,7 +4,7 @@
 //! what a thread still holds for an object that is gone is never taken for another's.
 //! **Not here:** the table of a thread (`client/thread.rs`), finding the object (`call.rs`).
 
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::core::ClientCore;
@@ -86,7 +86,7 @@ pub(crate) struct Binding {
 pub(crate) enum Target {
     Remote(Rc<Connection>),
     /// In this thread, unless what it serves has changed since this epoch.
-    Local(Weak<Registered>, u64),
+    Local(Rc<Registered>, u64),
 }
 
 impl Binding {

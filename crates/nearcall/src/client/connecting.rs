@@ -61,10 +61,7 @@ impl ClientCore {
         let Some(reason) = draining.or(ended.map(|(_, reason)| reason)) else {
             return self.connect(address, deadline);
         };
-        Err(Status::unavailable(format!(
-            "{}; this client connects once (`ReconnectPolicy::Never`): make another one",
-            reason.message()
-        )))
+        Err(connects_once(&reason))
     }
 
     /// Connects as soon as a server listens, until `deadline` at most.
@@ -236,14 +233,22 @@ impl ClientCore {
 }
 
 impl Route {
-    fn new(address: &Address) -> Self {
+    pub(super) fn new(address: &Address) -> Self {
         let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
         Self { at: address.at.clone(), mechanism, wait, trust }
     }
 }
 
+/// Returns the status of a call for which no second connection is made.
+pub(super) fn connects_once(reason: &Status) -> Status {
+    Status::unavailable(format!(
+        "{}; this client connects once (`ReconnectPolicy::Never`): make another one",
+        reason.message()
+    ))
+}
+
 /// Returns whether a later attempt to connect may end in another way.
-fn may_change(status: &Status) -> bool {
+pub(crate) fn may_change(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
 }
 
@@ -264,7 +269,7 @@ fn connect_in_loop(
     Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
 }
 
-fn no_listener(at: &At) -> Status {
+pub(super) fn no_listener(at: &At) -> Status {
     Status::unavailable(match at {
         At::InProcess(_) => format!(
             "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
@@ -284,7 +289,7 @@ fn no_listener(at: &At) -> Status {
     })
 }
 
-fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
+pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
     match error {
         HandshakeError::NoListener(_) => no_listener(at),
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {

@@ -53,7 +53,8 @@ struct Accounts {
 /// What is known of one connection outside of its thread.
 struct Account {
     number: u64,
-    thread: ThreadInfo,
+    /// None: tasks of any thread share it.
+    thread: Option<ThreadInfo>,
     usage: Arc<Usage>,
     /// None: its handshake is under way.
     opened: Option<Opened>,
@@ -124,7 +125,8 @@ impl ClientShared {
             .accounts()
             .open
             .iter()
-            .filter(|it| it.thread.tid != tid && it.usage.pending.load(Ordering::Relaxed) == 0)
+            .filter(|it| it.thread.as_ref().is_some_and(|thread| thread.tid != tid))
+            .filter(|it| it.usage.pending.load(Ordering::Relaxed) == 0)
             .filter_map(|it| Some(it.opened.as_ref()?.hang_up.clone()))
             .collect();
         ended.iter().for_each(HangUp::hang_up);
@@ -136,6 +138,23 @@ impl ClientShared {
     ///
     /// `RESOURCE_EXHAUSTED`: there are as many as it may have.
     pub(super) fn reserve(self: &Arc<Self>, usage: &Arc<Usage>) -> Result<Reservation, Status> {
+        self.reserve_for(Some(ThreadInfo::current()), usage)
+    }
+
+    /// Takes a place for a connection that tasks of any thread share.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub(super) fn reserve_shared(self: &Arc<Self>) -> Result<Reservation, Status> {
+        self.reserve_for(None, &Arc::default())
+    }
+
+    fn reserve_for(
+        self: &Arc<Self>,
+        thread: Option<ThreadInfo>,
+        usage: &Arc<Usage>,
+    ) -> Result<Reservation, Status> {
         let max = self.settings.limits.client_connections_max;
         let mut accounts = self.accounts();
         let open = accounts.open.len();
@@ -149,7 +168,7 @@ impl ClientShared {
         }
         accounts.last += 1;
         let number = accounts.last;
-        let (thread, usage) = (ThreadInfo::current(), Arc::clone(usage));
+        let usage = Arc::clone(usage);
         accounts.open.push(Account { number, thread, usage, opened: None });
         drop(accounts);
         Ok(Reservation { shared: Arc::clone(self), number })
@@ -160,7 +179,7 @@ impl ClientShared {
         let accounts = self.accounts();
         let opened = accounts.open.iter().filter_map(|account| {
             let info = account.opened.as_ref()?.info.clone();
-            let thread = Some(account.thread.clone());
+            let thread = account.thread.clone();
             let (slots_lent, slots_borrowed) = (None, None);
             let info = ConnectionInfo { thread, slots_lent, slots_borrowed, ..info };
             Some((account.number, info))

@@ -121,9 +121,9 @@ pub(super) fn forget_closed_clients() {
 }
 
 /// Drops what this thread has of clients that were closed, and what it knows of connections that
-/// have ended.
+/// have ended and of objects that may be gone.
 #[cold]
-pub(super) fn forget_stale() {
+pub(crate) fn forget_stale() {
     let stale = TABLE.try_with(|table| {
         let is_stale = |entry: &mut Entry| {
             entry.binding.core.shared.is_closed() || !entry.binding.is_current()

@@ -125,8 +125,8 @@ impl ClientCore {
         })
     }
 
-    /// Waits until `done`, which is asked after everything that happens, or until the connection has
-    /// ended: in a loop, the loop goes on serving. Returns false at `deadline`.
+    /// Waits until `done`, which is asked after everything that happens, or until the connection
+    /// has ended: in a loop, the loop goes on serving. Returns false at `deadline`.
     pub(crate) fn wait_until(
         &self,
         connection: &Rc<Connection>,

@@ -93,14 +93,16 @@ impl<H: Host> Connection<H> {
 
     /// Registers the waker of the task that awaits the end of a call.
     pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
-        let waker = Some(waker.clone());
         let mut inner = self.inner.borrow_mut();
         let before = match inner.protocol.value_mut(call) {
-            Some(CallState::Waiting(slot)) => std::mem::replace(slot, waker),
-            _ => waker,
+            Some(CallState::Waiting(Some(known))) if known.will_wake(waker) => return,
+            Some(CallState::Waiting(slot)) => slot.replace(waker.clone()),
+            _ => None,
         };
         drop(inner);
-        drop(before);
+        if let Some(waker) = before {
+            self.host.retire(waker);
+        }
     }
 
     /// Gives a call up: informs the peer, and drops the outcome if it has come.
@@ -119,7 +121,10 @@ impl<H: Host> Connection<H> {
         if let Some(outcome) = released {
             self.discard(outcome);
         }
-        if cancelled.is_ok() {
+        if let Ok(state) = cancelled {
+            if let CallState::Waiting(Some(waker)) = state {
+                self.host.retire(waker);
+            }
             self.send_control(Deadline::NOW);
         }
     }

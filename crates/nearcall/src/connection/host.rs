@@ -29,6 +29,9 @@ pub(crate) trait Host: Sized {
 
     /// Wakes the task that awaits the end of a call.
     fn wake(&self, waker: Waker);
+
+    /// Drops the waker of a task that awaits nothing any more, which may drop the task.
+    fn retire(&self, waker: Waker);
 }
 
 /// The host of a connection that belongs to one thread: its loop, or a caller that blocks.
@@ -82,5 +85,9 @@ impl Host for LoopHost {
     #[inline]
     fn wake(&self, waker: Waker) {
         waker.wake();
+    }
+
+    fn retire(&self, waker: Waker) {
+        drop(waker);
     }
 }

@@ -165,7 +165,7 @@ impl<H: Host> Connection<H> {
         let need = match unsent {
             Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
             // One that waits in the channel has waited.
-            Unsent::Full if mode == SendMode::Keep => Some(Need::Room),
+            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => Some(Need::Room),
             _ => None,
         };
         NotSent { status: self.why_not_started(unsent, deadline), need }

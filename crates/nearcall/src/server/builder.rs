@@ -11,7 +11,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 use nearcall_channel::Listener;
-use nearcall_os::signal::{self, SignalSet};
 
 use super::errors::{ListenError, StartError};
 use super::group::{Group, Listening, thread_name};
@@ -140,7 +139,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the loops, then listens.
+    /// Starts the loops, then listens. Their threads block the signals that this thread blocks.
     ///
     /// # Errors
     ///
@@ -164,7 +163,6 @@ impl ServerBuilder {
         // If anything fails from here on, the drop of the server ends the threads.
         let (ready, is_ready) = mpsc::channel();
         let objects: Arc<[Object]> = objects.into();
-        let with_signals_blocked = SignalsBlocked::new().map_err(StartError::Os)?;
         for loop_index in 0..threads {
             let (objects, ready) = (Arc::clone(&objects), ready.clone());
             let (give, orders) = mpsc::channel();
@@ -173,7 +171,7 @@ impl ServerBuilder {
             let thread = start_thread(setup).map_err(StartError::Os)?;
             server.add_loop(give, thread);
         }
-        drop((with_signals_blocked, objects, ready));
+        drop((objects, ready));
         for _ in 0..threads {
             match is_ready.recv() {
                 Ok(outcome) => outcome?,
@@ -223,19 +221,4 @@ fn start_thread(setup: LoopSetup) -> io::Result<JoinHandle<()>> {
     let thread = Builder::new().name(thread_name(loop_index));
     let started = thread.spawn(move || loop_thread::run(setup));
     started.inspect_err(|_| group.note_end(loop_index, None))
-}
-
-/// Threads that are started meanwhile leave signals to the threads of the program.
-struct SignalsBlocked(SignalSet);
-
-impl SignalsBlocked {
-    fn new() -> io::Result<Self> {
-        signal::block(&SignalSet::asynchronous()).map(Self)
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        let _ = signal::set_mask(&self.0);
-    }
 }

@@ -179,8 +179,8 @@ impl RunningServer {
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,
-    /// and which signals they block; the loops of the server block all signals. A method that runs
-    /// for longer than the limit is cut off by the end of the program.
+    /// and which signals they block. A method that runs for longer than the limit is cut off by the
+    /// end of the program.
     ///
     /// # Errors
     ///

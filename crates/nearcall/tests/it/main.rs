@@ -1,6 +1,7 @@
 //! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod async_client;
 mod backpressure;
 mod bad_input;
 mod busy;

@@ -16,7 +16,6 @@ use nearcall::{
 };
 use nearcall_channel::{HandshakeError, Options, connect_over};
 use nearcall_os::process::raise_descriptor_limit;
-use nearcall_os::signal::Signal;
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
@@ -486,25 +485,4 @@ fn objects_and_addresses_may_be_several() {
             assert_eq!(plus.say(&words(1)).unwrap().number, 2);
         }
     });
-}
-
-#[test]
-fn the_loops_leave_signals_to_the_threads_of_the_program() {
-    let server = start(2, shared_echo());
-    let mut loops = 0;
-    for task in std::fs::read_dir("/proc/self/task").unwrap() {
-        let path = task.unwrap().path();
-        let Ok(status) = std::fs::read_to_string(path.join("status")) else { continue };
-        if !status.starts_with("Name:\tnearcall-loop") {
-            continue;
-        }
-        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
-        let blocked = u64::from_str_radix(blocked, 16).unwrap();
-        let bit = |signal: i32| blocked & 1 << (signal - 1) != 0;
-        assert!(bit(Signal::TERM.as_raw()) && bit(Signal::INT.as_raw()), "{blocked:x}");
-        assert!(bit(Signal::CHILD.as_raw()) && !bit(Signal::SEGV.as_raw()), "{blocked:x}");
-        loops += 1;
-    }
-    assert!(loops >= 2, "{loops}");
-    drop(server);
 }
