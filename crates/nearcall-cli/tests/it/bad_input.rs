@@ -55,7 +55,7 @@ fn usage_errors_end_with_2_and_name_what_is_accepted() {
             2,
             &["unknown mechanism `pip`", "did you mean `pipe`"],
         ),
-        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, same-loop"]),
+        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, async, same-loop"]),
         (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
         (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),

@@ -75,7 +75,7 @@ fn calls_as_json_stand_beside_the_bare_channel() {
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(document["schema"], "nearcall.run/1");
     let cells = document["cells"].as_array().unwrap();
-    let callers = ["blocking", "loop", "same-loop", "typed", "bytes"];
+    let callers = ["blocking", "loop", "async", "same-loop", "typed", "bytes"];
     for caller in callers {
         assert!(cells.iter().any(|cell| cell["call"]["caller"] == caller), "{caller}");
     }
