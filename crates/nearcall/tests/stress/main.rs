@@ -5,7 +5,7 @@
 //! `cargo xtask stress` runs it for minutes. Clients are processes: this program itself.
 //! **Invariants:** what a client knows to have arrived was served exactly once and in order; what
 //! it does not know was served once at most; each round ends; at the end the server has neither
-//! more descriptors nor more threads than after the first round.
+//! more descriptors nor more threads than after one client of each way to connect.
 //! **Not here:** the mix (`client.rs`), the server (`service.rs`), the accounts (`books.rs`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so does it")]
@@ -41,6 +41,8 @@ const LOOPS: usize = 2;
 const CLIENTS: usize = 3;
 /// How long clients work in one round before they end by themselves.
 const ROUND: Duration = Duration::from_millis(500);
+/// How long a client works that is only there to connect.
+const WARM_UP: Duration = Duration::from_millis(50);
 /// What a round may take on a busy machine. Longer, something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The ways in which clients connect, one by chance.
@@ -62,13 +64,13 @@ fn both_sides_agree_whatever_clients_do() {
     eprintln!("stress: {seconds} s from seed {seed} ({SEED}={seed} repeats the mix)");
     let until = Deadline::after(Duration::from_secs(seconds));
     let mut stress = Stress::start(seed);
-    stress.round();
-    let after_first = Resources::of_this_process();
+    stress.warm_up();
+    let before = Resources::of_this_process();
     while !until.has_passed() {
         stress.round();
     }
     let Stress { server, total, rounds, kills, .. } = stress;
-    assert_eq!(Resources::of_this_process(), after_first, "seed {seed}: leaked in {rounds} rounds");
+    assert_eq!(Resources::of_this_process(), before, "seed {seed}: leaked in {rounds} rounds");
     assert_eq!(server.protocol_violations(), [], "seed {seed}");
     server.stop().unwrap();
     println!("stress: seed {seed}, {rounds} rounds, {kills} kills, of survivors {total:?}");
@@ -83,6 +85,8 @@ struct Stress {
     address: String,
     rounds: u64,
     kills: u64,
+    /// Processes that were started.
+    clients: u64,
     total: Books,
 }
 
@@ -98,15 +102,30 @@ impl Stress {
             .start()
             .unwrap();
         let random = fastrand::Rng::with_seed(seed);
-        let (rounds, kills, total) = (0, 0, Books::default());
-        Self { seed, random, service, server, address, rounds, kills, total }
+        let (rounds, kills, clients, total) = (0, 0, 0, Books::default());
+        Self { seed, random, service, server, address, rounds, kills, clients, total }
+    }
+
+    /// Lets a client of each way to connect work, so that what a process keeps of a mechanism, such
+    /// as a thread that watches peers, is there.
+    fn warm_up(&mut self) {
+        let deadline = Deadline::after(PATIENCE);
+        for via in VIA {
+            let client = self.client(via, WARM_UP);
+            self.compare(client.finish(deadline, self.seed));
+        }
+        self.wait_until_all_are_gone(deadline);
     }
 
     /// Lets some clients work, kills some of them, and compares the books of the others.
     fn round(&mut self) {
         self.rounds += 1;
         let deadline = Deadline::after(ROUND + PATIENCE);
-        let mut clients: Vec<ClientProcess> = (0..CLIENTS as u64).map(|n| self.client(n)).collect();
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let via = VIA[self.random.usize(0..VIA.len())];
+            clients.push(self.client(via, ROUND));
+        }
         let victims = self.random.usize(0..CLIENTS);
         for victim in &mut clients[..victims] {
             clock::pause(ROUND.mul_f64(self.random.f64() / victims as f64));
@@ -122,11 +141,10 @@ impl Stress {
         assert!(faults.is_empty(), "seed {}, round {}: {faults:?}", self.seed, self.rounds);
     }
 
-    fn client(&mut self, number: u64) -> ClientProcess {
-        let via = VIA[self.random.usize(0..VIA.len())];
-        let first_worker = (self.rounds * CLIENTS as u64 + number) << 32;
+    fn client(&mut self, via: &str, time: Duration) -> ClientProcess {
+        self.clients += 1;
         let address = format!("{}{via}", self.address);
-        ClientProcess::start(&address, self.random.u64(..), first_worker)
+        ClientProcess::start(&address, time, self.random.u64(..), self.clients << 32)
     }
 
     fn compare(&mut self, accounts: Vec<Account>) {
@@ -157,10 +175,10 @@ struct ClientProcess {
 }
 
 impl ClientProcess {
-    fn start(address: &str, seed: u64, first_worker: u64) -> Self {
+    fn start(address: &str, time: Duration, seed: u64, first_worker: u64) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["client_entry", "--exact", "--nocapture", "--test-threads=1"]);
-        client::describe(&mut command, address, ROUND, seed, first_worker);
+        client::describe(&mut command, address, time, seed, first_worker);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = Child::spawn(&mut command).unwrap();
         let mut stdout = child.pipes().stdout.take().unwrap();
