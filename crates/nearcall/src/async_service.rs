@@ -19,12 +19,12 @@ impl Incoming<'_> {
         R: Message + 'static,
         F: Future<Output = Result<R, Status>> + Send + 'static,
     {
-        let (context, sink) = (&self.context, self.context.sink());
+        let context = &self.context;
         let request = match codec::decode(self.body) {
             Ok(request) => request,
-            Err(status) => return sink.fail(&bad_request(status)),
+            Err(status) => return context.fail(&bad_request(status)),
         };
-        let (call, deadline) = (sink.detach(), context.deadline_moment());
+        let (call, deadline) = (context.detach(), context.deadline_moment());
         let responder = Responder::new(call.sink.clone(), deadline);
         let future = serve(CallContext::new(context, &call), request);
         let answer = async move { responder.finish_in_task(future.await) };

@@ -44,6 +44,11 @@ impl BorrowedSegments {
         Self { parts, parts_bytes: self.parts_bytes, rest: self.rest.clone() }
     }
 
+    /// Returns the length of all parts together.
+    pub(crate) fn parts_bytes(&self) -> usize {
+        self.parts_bytes
+    }
+
     /// Lets go of all parts.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();

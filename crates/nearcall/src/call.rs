@@ -4,7 +4,7 @@
 //! are of one build, through bytes where they are not (`call/local.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
-//! waiting until a request may be sent (`call/backpressure.rs`).
+//! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
 
 use std::fmt;
 use std::rc::Rc;
@@ -21,6 +21,7 @@ use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatcher::Registered;
+use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
@@ -28,6 +29,7 @@ use crate::status::Status;
 
 mod backpressure;
 mod local;
+mod observed;
 mod pending;
 
 pub use self::pending::{BelongsToItsThread, PendingCall};
@@ -44,6 +46,8 @@ struct Object {
     number: u64,
     /// The client's, where a call finds it at once.
     default_deadline: Option<Duration>,
+    /// The client's as well.
+    interceptors: Chain,
     name: Arc<ObjectName>,
     client: Client,
 }
@@ -72,6 +76,7 @@ impl ObjectRef {
             slot: Slot::new(),
             number: object_id(&name.object()),
             default_deadline: client.shared().settings.default_deadline,
+            interceptors: client.shared().settings.interceptors.clone(),
             name: Arc::new(name),
             client: client.clone(),
         };
@@ -95,6 +100,22 @@ impl ObjectRef {
     // compiled for the default options. The compiler's own choice depends on code elsewhere.
     #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        if !self.object.interceptors.is_empty() {
+            let call = |options: &CallOptions| self.call_by(method, request, options, serve);
+            return self
+                .observe(method, request, options, call, |reply| codec::encoded_bytes(reply));
+        }
+        self.call_by(method, request, options, serve)
+    }
+
+    #[inline(always)]
+    fn call_by<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
@@ -185,6 +206,20 @@ impl ObjectRef {
         options: &CallOptions,
         mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
+        if !self.object.interceptors.is_empty() {
+            let start = |options: &CallOptions| self.start_plain(method, request, options, mode);
+            return self.observe_start(method, request, options, start);
+        }
+        self.start_plain(method, request, options, mode)
+    }
+
+    fn start_plain<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<PendingCall<R>, Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
         match &binding.target {
@@ -216,6 +251,19 @@ impl ObjectRef {
     /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large),
     /// `DEADLINE_EXCEEDED` (no room in time; in a loop it may still arrive).
     pub fn send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.send_plain(method, request, options)
+    }
+
+    fn send_plain<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
@@ -255,6 +303,19 @@ impl ObjectRef {
     /// The message was not sent: `RESOURCE_EXHAUSTED` where [`send`](Self::send) would wait,
     /// otherwise as there.
     pub fn try_send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.try_send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.try_send_plain(method, request, options)
+    }
+
+    fn try_send_plain<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,

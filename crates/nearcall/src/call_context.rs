@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::detached_sink::DetachedCall;
 use crate::interface::Interface;
-use crate::metadata::Metadata;
+use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 
 /// The call that an async service serves: its deadline, its caller, what came beside the request.
@@ -99,6 +99,31 @@ impl CallContext {
     /// Returns what the caller sent beside the request.
     pub fn metadata(&self) -> Metadata<'_> {
         Metadata::new(&self.metadata)
+    }
+
+    /// Sends an entry with the reply, or with the error: a key of lower-case letters, digits and
+    /// `-_.`, and printable ASCII, as
+    /// [`Context::add_reply_metadata`](crate::Context::add_reply_metadata) does. After the answer
+    /// it goes nowhere.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata(&self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        self.add_entry(key, value.as_bytes())
+    }
+
+    /// Sends an entry with bytes for its value with the reply; the key ends in `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata_bin(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.add_entry(key, value)
+    }
+
+    fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.cancellation.extras.change(|extras| extras.metadata.add(key, value))
     }
 
     /// Returns the name of the method, as in the `.proto` file.

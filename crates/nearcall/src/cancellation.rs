@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::reply_extras::SharedExtras;
+
 /// Shared by the loop that learns of the end of a call and by the code that answers it.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellation {
     has_ended: AtomicBool,
+    /// What goes with the answer.
+    pub(crate) extras: SharedExtras,
     waiting: Mutex<Waiting>,
 }
 

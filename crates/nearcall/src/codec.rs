@@ -58,6 +58,11 @@ impl<'a> Body<'a> {
     pub(crate) fn borrowed(rest: &'a [u8], borrowed: &'a BorrowedSegments) -> Self {
         Self { rest, whole: None, borrowed: Some(borrowed) }
     }
+
+    /// Returns the length of the message, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len() + self.borrowed.map_or(0, BorrowedSegments::parts_bytes)
+    }
 }
 
 impl Buf for Body<'_> {

@@ -100,6 +100,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     own_message_bytes_max: u32,
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
+    /// The longest metadata that both ends agreed on, once the peer has greeted.
+    metadata_bytes_max: Cell<u16>,
     lending: Lending,
     watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
@@ -195,6 +197,7 @@ impl<H: Host> Connection<H> {
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
+            metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
             watched_calls: WatchedCalls::default(),
             is_trusted,

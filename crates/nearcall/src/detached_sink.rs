@@ -12,11 +12,13 @@ use std::sync::Arc;
 use nearcall_wire::IncomingCall;
 
 use crate::cancellation::Cancellation;
-use crate::codec::{Encoded, Message};
+use crate::codec::{self, Encoded, Message};
 use crate::connection::{Activity, Connection};
-use crate::local_reply::LocalAnswer;
+use crate::local_reply::{LocalAnswer, LocalResult};
 use crate::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
+use crate::metadata::BadMetadata;
 use crate::peer::Peer;
+use crate::reply_extras::ReplyExtras;
 use crate::service_task::ServiceTask;
 use crate::status::Status;
 
@@ -78,15 +80,57 @@ impl DetachedSink {
         Self { to, mailbox: mailbox.cloned(), cancellation }
     }
 
+    /// Adds what goes with the answer.
+    pub(crate) fn add_extras(&self, extras: Box<ReplyExtras>) {
+        self.cancellation.extras.add(extras);
+    }
+
+    /// Adds metadata to the answer, as they travel.
+    pub(crate) fn add_metadata(&self, metadata: &[u8]) {
+        if !metadata.is_empty() {
+            self.cancellation.extras.change(|extras| extras.metadata.append(metadata));
+        }
+    }
+
+    /// Adds an entry to the metadata of the answer.
+    pub(crate) fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.cancellation.extras.change(|extras| extras.metadata.add(key, value))
+    }
+
     /// Ends the call. If its caller does not wait any more, nothing happens.
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
-        if self.is_cancelled() {
-            return;
+        match self.cancellation.extras.take() {
+            Some(extras) => self.finish_with(*extras, answer),
+            None if self.is_cancelled() => {}
+            None => self.send(&[], answer),
         }
+    }
+
+    #[cold]
+    fn finish_with(&self, mut extras: ReplyExtras, answer: Result<&impl Message, &Status>) {
+        if self.is_cancelled() {
+            return extras.end_given_up();
+        }
+        let metadata = std::mem::take(&mut extras.metadata);
+        match answer {
+            Ok(_) => self.send(metadata.as_bytes(), answer),
+            Err(status) => {
+                let status = status.clone().with_entries(metadata);
+                self.send(&[], Err::<&(), _>(&status));
+            }
+        }
+        match answer {
+            Ok(result) => extras.end(None, codec::encoded_bytes(result)),
+            Err(status) => extras.end(Some(status), 0),
+        }
+    }
+
+    fn send(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) {
         match &self.to {
-            To::Connection(key, call) => self.finish_remote(*key, *call, answer),
+            To::Connection(key, call) => self.send_remote(*key, *call, metadata, answer),
             To::Local(reply) => {
-                reply.end(answer.map(Message::encode_to_vec).map_err(Status::clone));
+                let answer = answer.map(|result| LocalResult::new(metadata, result));
+                reply.end(answer.map_err(Status::clone));
                 // The caller may sleep in the loop.
                 if let Some(mailbox) = &self.mailbox {
                     mailbox.wake();
@@ -102,21 +146,24 @@ impl DetachedSink {
         self.finish(Err::<&(), _>(status));
     }
 
-    fn finish_remote(
+    fn send_remote(
         &self,
         key: ConnectionKey,
         call: IncomingCall,
+        metadata: &[u8],
         answer: Result<&impl Message, &Status>,
     ) {
         let Some(mailbox) = &self.mailbox else { return };
         if let Some(activity) = Activity::of_thread(mailbox) {
             if let Some(connection) = activity.connection(key) {
-                connection.reply_detached(call, answer);
+                connection.reply_detached(call, metadata, answer);
             }
         } else {
             let answer = answer.map(Encoded::new).map_err(Status::clone);
+            let metadata = metadata.to_vec();
             // A loop that has closed has ended its calls.
-            let _ = mailbox.post(Post::Reply(PostedReply { connection: key, call, answer }));
+            let _ =
+                mailbox.post(Post::Reply(PostedReply { connection: key, call, metadata, answer }));
         }
     }
 

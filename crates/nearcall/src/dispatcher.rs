@@ -79,28 +79,28 @@ impl Incoming<'_> {
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
-        let sink = self.context.sink();
+        let context = &self.context;
         let answer = codec::decode(self.body).map_err(bad_request);
-        match answer.and_then(|request: Q| serve(&self.context, &request)) {
-            Ok(_) if self.context.deadline_moment().has_passed() => {
-                sink.fail(&Status::answered_late());
+        match answer.and_then(|request: Q| serve(context, &request)) {
+            Ok(_) if context.deadline_moment().has_passed() => {
+                context.fail(&Status::answered_late());
             }
-            Ok(result) => sink.reply(&result),
-            Err(_) if self.context.is_detached() => {}
-            Err(status) => sink.fail(&status),
+            Ok(result) => context.reply(&result),
+            Err(_) if context.is_detached() => {}
+            Err(status) => context.fail(&status),
         }
     }
 
     /// Runs a one-way method. What cannot be unmarshalled is dropped.
     pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
-        let sink = self.context.sink();
+        let context = &self.context;
         match codec::decode(self.body) {
             Ok(request) => {
-                serve(&self.context, &request);
+                serve(context, &request);
                 // It may have been called as if it had a reply.
-                sink.reply(&());
+                context.reply(&());
             }
-            Err(status) => sink.fail(&bad_request(status)),
+            Err(status) => context.fail(&bad_request(status)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Incoming<'_> {
         let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
-        self.context.sink().fail(&status);
+        self.context.fail(&status);
     }
 }
 

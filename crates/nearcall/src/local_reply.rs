@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::cancellation::Cancellation;
+use crate::codec::Message;
 use crate::status::Status;
 
 /// The caller's hold on an answer. The call is given up when it is dropped.
@@ -20,9 +21,21 @@ pub(crate) struct LocalReply(Arc<LocalAnswer>);
 #[derive(Default)]
 pub(crate) struct LocalAnswer(Mutex<Answer>);
 
+/// The result of a call as bytes, with what the service sent beside it.
+pub(crate) struct LocalResult {
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl LocalResult {
+    pub(crate) fn new(metadata: &[u8], result: &impl Message) -> Self {
+        Self { metadata: metadata.to_vec(), body: result.encode_to_vec() }
+    }
+}
+
 #[derive(Default)]
 struct Answer {
-    answer: Option<Result<Vec<u8>, Status>>,
+    answer: Option<Result<LocalResult, Status>>,
     waker: Option<Waker>,
     /// Shared with a service that answers later.
     cancellation: Option<Arc<Cancellation>>,
@@ -30,7 +43,7 @@ struct Answer {
 
 impl LocalAnswer {
     /// Gives the answer, unless there was one: a service may panic after it has answered.
-    pub(crate) fn end(&self, answer: Result<Vec<u8>, Status>) {
+    pub(crate) fn end(&self, answer: Result<LocalResult, Status>) {
         self.lock().answer.get_or_insert(answer);
         self.wake();
     }
@@ -40,7 +53,7 @@ impl LocalAnswer {
     }
 
     /// Takes the answer, if it has come.
-    pub(crate) fn take(&self) -> Option<Result<Vec<u8>, Status>> {
+    pub(crate) fn take(&self) -> Option<Result<LocalResult, Status>> {
         self.lock().answer.take()
     }
 

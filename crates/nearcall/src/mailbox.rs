@@ -47,6 +47,8 @@ pub(crate) struct Handshaked {
 pub(crate) struct PostedReply {
     pub(crate) connection: ConnectionKey,
     pub(crate) call: IncomingCall,
+    /// Those of a result, as they travel; an error has its own.
+    pub(crate) metadata: Vec<u8>,
     pub(crate) answer: Result<Encoded, Status>,
 }
 

@@ -106,6 +106,15 @@ impl CallOptions {
         Ok(self)
     }
 
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.metadata
+    }
+
+    /// Returns the same with this deadline and these metadata.
+    pub(crate) fn with(&self, deadline: Deadline, metadata: Entries) -> Self {
+        Self { limit: Limit::At(deadline), metadata, ..self.clone() }
+    }
+
     pub(crate) fn metadata_bytes(&self) -> &[u8] {
         self.metadata.as_bytes()
     }

@@ -39,7 +39,7 @@ impl OwnedCall {
             metadata: context.metadata().as_bytes().to_vec(),
             deadline: context.deadline_moment(),
             interface: context.interface(),
-            call: context.sink().detach(),
+            call: context.detach(),
         }
     }
 

@@ -108,6 +108,13 @@ impl ObjectTable {
         }
     }
 
+    /// Replaces the dispatchers of all objects.
+    pub(crate) fn replace_all(&self, replace: impl Fn(Rc<Registered>) -> Rc<Registered>) {
+        for object in &mut *self.objects.borrow_mut() {
+            object.dispatcher = replace(Rc::clone(&object.dispatcher));
+        }
+    }
+
     /// Takes an object out. Drop it where nothing is borrowed: the end of a service may make calls.
     pub(crate) fn remove(&self, name: &str) -> Option<Rc<Registered>> {
         let mut objects = self.objects.borrow_mut();

@@ -17,7 +17,7 @@ use crate::codec::Message;
 use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::detached_sink::{DetachedCall, DetachedSink};
-use crate::local_reply::{LocalAnswer, LocalReply};
+use crate::local_reply::{LocalAnswer, LocalReply, LocalResult};
 use crate::peer::Peer;
 use crate::status::Status;
 
@@ -70,13 +70,16 @@ impl<'a> ReplySink<'a> {
         Self(Sink::Detached(call))
     }
 
-    /// Replies to the call.
+    /// Replies to the call, with metadata as they travel.
     #[inline]
-    pub(crate) fn reply(self, result: &impl Message) {
+    pub(crate) fn reply(self, metadata: &[u8], result: &impl Message) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.reply(call, result),
-            Sink::LocalBytes(reply, _) => reply.end(Ok(result.encode_to_vec())),
-            Sink::Detached(call) => call.sink.finish(Ok(result)),
+            Sink::Connection(connection, Some(call)) => connection.reply(call, metadata, result),
+            Sink::LocalBytes(reply, _) => reply.end(Ok(LocalResult::new(metadata, result))),
+            Sink::Detached(call) => {
+                call.sink.add_metadata(metadata);
+                call.sink.finish(Ok(result));
+            }
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::detached_sink::DetachedSink;
+use crate::metadata::BadMetadata;
 use crate::status::Status;
 
 /// Answers one call, now or later, from any thread: it is `Send`.
@@ -93,6 +94,25 @@ impl<R: Message> Responder<R> {
             sink.cancellation().forget_task();
         }
         self.finish(answer);
+    }
+
+    /// Sends an entry with the answer: a key of lower-case letters, digits and `-_.`, and printable
+    /// ASCII, as [`Context::add_reply_metadata`](crate::Context::add_reply_metadata) does.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata(&mut self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        self.sink.as_ref().map_or(Ok(()), |sink| sink.add_entry(key, value.as_bytes()))
+    }
+
+    /// Sends an entry with bytes for its value with the answer; the key ends in `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata_bin(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.sink.as_ref().map_or(Ok(()), |sink| sink.add_entry(key, value))
     }
 
     /// Returns whether the caller does not wait any more: after a cancellation, the deadline, or

@@ -20,6 +20,8 @@ use crate::client::forget_stale;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
+use crate::intercepted::{Intercepted, SharedChain};
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 use crate::mailbox::Mailbox;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
@@ -75,6 +77,7 @@ struct ServerCore {
     acceptor: Rc<Acceptor>,
     limits: Limits,
     listeners: RefCell<Vec<ListenerId>>,
+    interceptors: SharedChain,
 }
 
 impl Server {
@@ -106,8 +109,9 @@ impl Server {
         let objects = reactor.services.registry.add_server(instance);
         let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);
-        let listeners = RefCell::default();
-        Self { core: Rc::new(ServerCore { reactor, objects, acceptor, limits, listeners }) }
+        let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
+        let core = ServerCore { reactor, objects, acceptor, limits, listeners, interceptors };
+        Self { core: Rc::new(core) }
     }
 
     /// Serves `dispatcher` as the object with the name of its interface.
@@ -141,6 +145,16 @@ impl Server {
         self.core.reactor.services.registry.note_change();
         forget_stale();
         removed.is_some()
+    }
+
+    /// Has an interceptor see the calls of all objects of this server, also of those that were
+    /// registered before, after the interceptors that were added before. Add it before the server
+    /// listens, so that it sees all calls.
+    ///
+    /// Calls from the same thread go through interceptors as well, and then as bytes.
+    pub fn add_interceptor(&self, interceptor: impl Interceptor) {
+        let chain = self.core.interceptors.borrow().with(Arc::new(interceptor));
+        self.core.set_interceptors(chain);
     }
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
@@ -202,12 +216,24 @@ impl Drop for ServerCore {
 }
 
 impl ServerCore {
+    fn set_interceptors(&self, chain: Chain) {
+        let is_first = !chain.is_empty() && self.interceptors.replace(chain).is_empty();
+        if is_first {
+            self.objects.replace_all(|object| Intercepted::register(object, &self.interceptors));
+        }
+        self.reactor.services.registry.note_change();
+    }
+
     fn register(
         &self,
         instance: Option<&str>,
         dispatcher: Rc<Registered>,
     ) -> Result<(), RegisterError> {
         let name = dispatcher.interface().object_name(instance);
+        let dispatcher = match self.interceptors.borrow().is_empty() {
+            true => dispatcher,
+            false => Intercepted::register(dispatcher, &self.interceptors),
+        };
         match self.objects.add(&name, dispatcher) {
             Ok(()) => {
                 self.reactor.services.registry.note_change();

@@ -15,7 +15,7 @@ use crate::deadline::Deadline;
 use crate::dispatch;
 use crate::dispatcher::{Dispatcher, Incoming, Registered};
 use crate::interface::Method;
-use crate::local_reply::LocalReply;
+use crate::local_reply::{LocalReply, LocalResult};
 use crate::metadata::Metadata;
 use crate::nesting::{self, NestingGuard};
 use crate::options::CallOptions;
@@ -46,10 +46,11 @@ impl Binding {
         match outcome {
             Ok(Err(status)) if context.is_detached() => self.wait_later(later, status, deadline),
             Ok(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
+            Ok(Err(status)) => Err(context.with_extras(status)),
             Ok(result) => result,
             // The first answer counts: it may have panicked after it has answered.
             Err(_) => match later.take().and_then(|reply| reply.take()) {
-                Some(answer) => codec::decode(Body::copied(&answer?)),
+                Some(answer) => codec::decode(Body::copied(&answer?.body)),
                 None => Err(Status::panicked()),
             },
         }
@@ -134,14 +135,20 @@ impl Binding {
         reply: &LocalReply,
         deadline: Deadline,
     ) -> Result<R, Status> {
+        codec::decode(Body::copied(&self.take_local(reply, deadline)?.body))
+    }
+
+    /// Waits for a reply as bytes.
+    pub(super) fn take_local(
+        &self,
+        reply: &LocalReply,
+        deadline: Deadline,
+    ) -> Result<LocalResult, Status> {
         if !reply.has_ended() {
             self.core.run_until(deadline, || reply.has_ended())?;
         }
         // A reply was judged when it was given, and may be taken late.
-        match reply.take() {
-            Some(answer) => codec::decode(Body::copied(&answer?)),
-            None => Err(Status::not_answered_in_time()),
-        }
+        reply.take().unwrap_or_else(|| Err(Status::not_answered_in_time()))
     }
 
     /// Returns a one-way message to this thread.

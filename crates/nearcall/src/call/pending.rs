@@ -12,10 +12,12 @@ use std::task::{Context, Poll};
 use nearcall_wire::OutgoingCall;
 
 use crate::client::{Binding, InUse};
-use crate::codec::Message;
+use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
 use crate::local_reply::LocalReply;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
 
 /// Marks what stays in the thread that made it, such as a [`PendingCall`].
@@ -62,6 +64,8 @@ pub struct PendingCall<R> {
     _thread: BelongsToItsThread,
     deadline: Deadline,
     state: State,
+    /// If the client has interceptors.
+    observed: Option<Box<ObservedCall>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -93,7 +97,13 @@ impl<R: Message + Default> PendingCall<R> {
 
     fn new(state: State, deadline: Deadline) -> Self {
         let _thread = BelongsToItsThread::default();
-        Self { _thread, deadline, state, result: PhantomData }
+        Self { _thread, deadline, state, observed: None, result: PhantomData }
+    }
+
+    /// Has the interceptors see the end of the call.
+    pub(super) fn observed_by(mut self, observed: ObservedCall) -> Self {
+        self.observed = Some(Box::new(observed));
+        self
     }
 
     /// Waits for the end of the call.
@@ -102,17 +112,48 @@ impl<R: Message + Default> PendingCall<R> {
     ///
     /// The status that the service gave, or the reason why there is no answer.
     pub fn wait(mut self) -> Result<R, Status> {
-        self.take()
+        self.take(|_| {})
     }
 
-    fn take(&mut self) -> Result<R, Status> {
+    /// Waits for the end of the call, and returns what the service sent beside it as well: with a
+    /// result or with an error ([`Status::metadata`]).
+    pub fn wait_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
+        let mut metadata = Entries::default();
+        let result = self.take(|bytes| metadata = Entries::from_peer(bytes));
+        if let Err(status) = &result {
+            metadata = Entries::from_peer(status.metadata().as_bytes());
+        }
+        (result, ReplyMetadata::new(metadata))
+    }
+
+    /// Waits for the end of the call. `read_metadata` gets the metadata of a result.
+    fn take(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
+        let result = self.take_result(read_metadata);
+        match self.observed.take() {
+            None => result,
+            Some(observed) => {
+                observed
+                    .end(result.as_ref().err(), result.as_ref().map_or(0, Message::encoded_len));
+                result
+            }
+        }
+    }
+
+    fn take_result(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Remote(used, connection, call) => {
                 let binding = used.binding();
                 let outcome = binding.core.wait(&connection, call, self.deadline);
+                if let Ok(reply) = &outcome {
+                    read_metadata(reply.metadata());
+                }
                 binding.read_outcome(outcome)
             }
-            State::Local(used, reply) => used.binding().wait_local(&reply, self.deadline),
+            State::Local(used, reply) => {
+                let result = used.binding().take_local(&reply, self.deadline)?;
+                read_metadata(&result.metadata);
+                codec::decode(Body::copied(&result.body))
+            }
             State::Failed(status) => Err(status),
             State::Taken => Err(Status::failed_precondition("the result was taken before")),
         }
@@ -159,10 +200,13 @@ impl<R: Message + Default> Future for PendingCall<R> {
         {
             let status = not_in_a_loop(used.binding());
             self.give_up();
+            if let Some(observed) = self.observed.take() {
+                observed.end(Some(&status), 0);
+            }
             return Poll::Ready(Err(status));
         }
         if self.is_done() {
-            return Poll::Ready(self.take());
+            return Poll::Ready(self.take(|_| {}));
         }
         match &self.state {
             State::Remote(_, connection, call) => connection.set_waker(*call, context.waker()),

@@ -14,6 +14,7 @@ use crate::connection::{Connection, Outcome, Reply};
 use crate::dispatcher::Registered;
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
+use crate::metadata::Entries;
 use crate::status::Status;
 
 /// The place of one object in the tables of all threads: dense, and given back when it is dropped.
@@ -71,7 +72,8 @@ impl ObjectName {
             return status;
         }
         let text = format!("{} at {}: {}", self.object(), self.address.at, status.message());
-        Status::new(status.code(), text)
+        let metadata = Entries::from_peer(status.metadata().as_bytes());
+        Status::new(status.code(), text).with_entries(metadata)
     }
 }
 

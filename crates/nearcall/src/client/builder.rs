@@ -3,10 +3,12 @@
 //! **Not here:** what the settings mean to a call (`call.rs`, `options.rs`).
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, ReconnectPolicy, Settings};
 use crate::event_loop::EventLoop;
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 
 /// Makes a [`Client`].
@@ -32,6 +34,7 @@ pub struct ClientBuilder<'a> {
     limits: Limits,
     default_deadline: Option<Duration>,
     reconnect: ReconnectPolicy,
+    interceptors: Chain,
 }
 
 impl<'a> ClientBuilder<'a> {
@@ -63,21 +66,29 @@ impl<'a> ClientBuilder<'a> {
         self
     }
 
+    /// Has an interceptor see all calls of the client, after those that were added before.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors = self.interceptors.with(Arc::new(interceptor));
+        self
+    }
+
     /// Makes the client. Nothing is connected yet.
     pub fn build(self) -> Client {
-        let Self { event_loop, limits, default_deadline, reconnect } = self;
-        Client::build(Settings { limits, default_deadline, reconnect }, event_loop)
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
+        let settings = Settings { limits, default_deadline, reconnect, interceptors };
+        Client::build(settings, event_loop)
     }
 }
 
 impl fmt::Debug for ClientBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { event_loop, limits, default_deadline, reconnect } = self;
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
         f.debug_struct("ClientBuilder")
             .field("in_loop", &event_loop.is_some())
             .field("limits", limits)
             .field("default_deadline", default_deadline)
             .field("reconnect", reconnect)
+            .field("interceptors", interceptors)
             .finish()
     }
 }

@@ -13,6 +13,7 @@ use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
 use crate::connection_info::{ConnectionInfo, ThreadInfo};
+use crate::interceptor::Chain;
 use crate::limits::Limits;
 use crate::status::Status;
 
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     /// The deadline of calls whose method and options give none.
     pub(crate) default_deadline: Option<Duration>,
     pub(crate) reconnect: ReconnectPolicy,
+    pub(crate) interceptors: Chain,
 }
 
 /// The part of a client that all threads share.

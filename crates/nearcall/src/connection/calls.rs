@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::task::Waker;
 
-use nearcall_wire::OutgoingCall;
+use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
 use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
@@ -28,6 +28,13 @@ pub(crate) struct Reply {
     pub(crate) body: Range<usize>,
     /// The part of the result that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
+}
+
+impl Reply {
+    /// Returns the metadata, as they travel.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        self.buffer.get(HEADER_BYTES..self.body.start).unwrap_or_default()
+    }
 }
 
 /// The state of a call. A waker is dropped where nothing is borrowed: its end may run a task's.

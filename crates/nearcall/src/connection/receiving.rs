@@ -280,6 +280,7 @@ impl<H: Host> Connection<H> {
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));
                 self.message_bytes_max.set(peer.message_bytes_max);
+                self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),

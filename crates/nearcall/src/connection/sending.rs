@@ -21,7 +21,7 @@ use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
-use crate::status::{Code, Detail, Status};
+use crate::status::{Detail, Status};
 
 /// The target of the call, and the data beside the message.
 pub(crate) struct Outgoing<'a> {
@@ -179,15 +179,9 @@ impl<H: Host> Connection<H> {
             Unsent::Protocol(StartError::TooLarge { message_bytes, .. }) => {
                 self.too_large("request", message_bytes)
             }
-            Unsent::Protocol(StartError::MetadataTooLarge {
-                metadata_bytes,
-                metadata_bytes_max,
-            }) => Status::resource_exhausted(format!(
-                "the metadata of {metadata_bytes} bytes are above the limit of \
-                 {metadata_bytes_max} bytes agreed on with {}; raise \
-                 `Limits::metadata_bytes_max` at both ends",
-                self.name
-            )),
+            Unsent::Protocol(StartError::MetadataTooLarge { metadata_bytes, .. }) => {
+                self.metadata_too_large(metadata_bytes)
+            }
             Unsent::Protocol(error) => {
                 Status::new(error.status(), format!("{error}, on the way to {}", self.name))
             }
@@ -214,19 +208,21 @@ impl<H: Host> Connection<H> {
         ))
     }
 
-    /// Replies to a call of the peer. Never waits: what finds no room is kept and sent later.
+    /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
+    /// is kept and sent later.
     #[inline]
-    pub(crate) fn reply(&self, call: IncomingCall, result: &impl Message) {
+    pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) {
         let lent = match self.lending.may_lend() {
-            true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
+            true => self
+                .lend_with(metadata, result, |result| self.reply_of(call, metadata, result, true)),
             false => None,
         };
-        let sent = lent.unwrap_or_else(|| self.reply_of(call, result, false));
+        let sent = lent.unwrap_or_else(|| self.reply_of(call, metadata, result, false));
         match sent {
             Ok(()) => self.touch(Deadline::NEVER),
             Err(unsent) => {
-                let reply_bytes = HEADER_BYTES + codec::encoded_bytes(result);
-                self.not_replied(call, unsent, reply_bytes);
+                let reply_bytes = HEADER_BYTES + metadata.len() + codec::encoded_bytes(result);
+                self.not_replied(call, unsent, metadata.len(), reply_bytes);
             }
         }
     }
@@ -235,21 +231,33 @@ impl<H: Host> Connection<H> {
     fn reply_of(
         &self,
         call: IncomingCall,
+        metadata: &[u8],
         result: &impl Message,
         lends: bool,
     ) -> Result<(), Unsent<ReplyError>> {
-        let payload = Payload::new(0, codec::encoded_bytes(result));
+        let payload = Payload::new(metadata.len(), codec::encoded_bytes(result));
         let payload = payload.ok_or(Unsent::TooLarge(usize::MAX))?;
         let message = NewReply { call, payload: Payload { references: lends, ..payload } };
-        self.inner.borrow_mut().send(&message, &[], result, SendMode::Keep)
+        self.inner.borrow_mut().send(&message, metadata, result, SendMode::Keep)
     }
 
     #[cold]
-    fn not_replied(&self, call: IncomingCall, unsent: Unsent<ReplyError>, reply_bytes: usize) {
+    fn not_replied(
+        &self,
+        call: IncomingCall,
+        unsent: Unsent<ReplyError>,
+        metadata_bytes: usize,
+        reply_bytes: usize,
+    ) {
         // As `not_started`: such as for a long reply to a call that was cancelled.
         self.touch(Deadline::NEVER);
         match unsent {
             Unsent::Protocol(ReplyError::Ended) => {}
+            Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_)
+                if metadata_bytes > usize::from(self.metadata_bytes_max.get()) =>
+            {
+                self.fail(call, &self.metadata_too_large(metadata_bytes));
+            }
             Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_) => {
                 self.fail(call, &self.too_large("reply", reply_bytes));
             }
@@ -264,9 +272,7 @@ impl<H: Host> Connection<H> {
 
     /// Replies to a call of the peer with an error. Never waits.
     pub(crate) fn fail(&self, call: IncomingCall, status: &Status) {
-        let text = status.message().as_bytes();
-        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
-        let sent = self.inner.borrow_mut().send_error(call, status.code(), status.detail(), text);
+        let sent = self.inner.borrow_mut().send_error(call, status);
         match sent {
             Ok(()) => self.touch(Deadline::NEVER),
             // Something of the protocol's own may have left before.
@@ -283,6 +289,17 @@ impl<H: Host> Connection<H> {
     pub(super) fn disconnect_slow_reader(&self) {
         let why = format!("{} does not read its replies and was disconnected", self.name);
         self.abort(Status::resource_exhausted(why));
+    }
+
+    /// Returns the status of metadata above the limit.
+    #[cold]
+    fn metadata_too_large(&self, metadata_bytes: usize) -> Status {
+        Status::resource_exhausted(format!(
+            "the metadata of {metadata_bytes} bytes are above the limit of {} bytes agreed on \
+             with {}; raise `Limits::metadata_bytes_max` at both ends",
+            self.metadata_bytes_max.get(),
+            self.name
+        ))
     }
 
     /// Returns the status of a message above the limit, which names the end whose limit it is.
@@ -463,16 +480,17 @@ impl Inner {
     fn send_error(
         &mut self,
         call: IncomingCall,
-        code: Code,
-        detail: Option<Detail>,
-        text: &[u8],
+        status: &Status,
     ) -> Result<(), Unsent<ReplyError>> {
         self.send_control(Deadline::NOW).map_err(Unsent::Channel)?;
-        let metadata = detail.map_or(&[][..], Detail::metadata);
+        let text = status.message().as_bytes();
+        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
+        let detail = status.detail().map_or(&[][..], Detail::metadata);
+        let all = [detail, status.metadata().as_bytes()].concat();
         // A connection for tiny messages gets less, in the end the code alone.
-        for (metadata, text) in [(metadata, text), (&[], text), (&[], &[])] {
+        for (metadata, text) in [(&all[..], text), (detail, text), (&[], text), (&[], &[])] {
             let payload = Payload::new(metadata.len(), text.len()).unwrap_or(Payload::EMPTY);
-            match self.protocol.fail(call, code, payload) {
+            match self.protocol.fail(call, status.code(), payload) {
                 Err(ReplyError::TooLarge) => {}
                 head => {
                     let head = head.map_err(Unsent::Protocol)?;

@@ -57,10 +57,11 @@ impl<H: Host> Connection<H> {
     pub(crate) fn reply_detached(
         &self,
         call: IncomingCall,
+        metadata: &[u8],
         answer: Result<&impl Message, &Status>,
     ) {
         match answer {
-            Ok(result) => self.reply(call, result),
+            Ok(result) => self.reply(call, metadata, result),
             Err(status) => self.fail(call, status),
         }
         self.note_cancelled(call);

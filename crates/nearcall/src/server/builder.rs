@@ -18,6 +18,7 @@ use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
 use crate::dispatcher::{Dispatcher, Registered};
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
@@ -83,6 +84,7 @@ use crate::limits::{Limits, SERVER_THREADS_MAX};
 pub struct ServerBuilder {
     threads: usize,
     limits: Limits,
+    interceptors: Chain,
     objects: Vec<Object>,
     addresses: Vec<String>,
 }
@@ -90,7 +92,8 @@ pub struct ServerBuilder {
 impl ServerBuilder {
     pub(super) fn new() -> Self {
         let (objects, addresses) = (Vec::new(), Vec::new());
-        Self { threads: 1, limits: Limits::default(), objects, addresses }
+        let (limits, interceptors) = (Limits::default(), Chain::default());
+        Self { threads: 1, limits, interceptors, objects, addresses }
     }
 
     /// Sets the number of event loops, each in a thread of its own: 1 by default, and at most 1024.
@@ -103,6 +106,12 @@ impl ServerBuilder {
     /// Sets limits that differ from the defaults. They hold for all loops together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Has an interceptor see the calls of all objects, after those that were added before.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors = self.interceptors.with(Arc::new(interceptor));
         self
     }
 
@@ -151,7 +160,7 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self { threads, limits, objects, addresses } = self;
+        let Self { threads, limits, interceptors, objects, addresses } = self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
@@ -167,7 +176,8 @@ impl ServerBuilder {
             let (objects, ready) = (Arc::clone(&objects), ready.clone());
             let (give, orders) = mpsc::channel();
             let group = Arc::clone(&group);
-            let setup = LoopSetup { group, loop_index, objects, orders, ready };
+            let interceptors = interceptors.clone();
+            let setup = LoopSetup { group, loop_index, interceptors, objects, orders, ready };
             let thread = start_thread(setup).map_err(StartError::Os)?;
             server.add_loop(give, thread);
         }

@@ -17,6 +17,7 @@ use super::group::{Group, Order, OrderBook};
 use crate::deadline::Deadline;
 use crate::dispatcher::Registered;
 use crate::event_loop::EventLoop;
+use crate::interceptor::Chain;
 
 /// An object that every loop of a server serves.
 pub(super) struct Object {
@@ -29,6 +30,7 @@ pub(super) struct Object {
 pub(super) struct LoopSetup {
     pub(super) group: Arc<Group>,
     pub(super) loop_index: usize,
+    pub(super) interceptors: Chain,
     pub(super) objects: Arc<[Object]>,
     pub(super) orders: OrderBook,
     /// Reports that the loop serves, or why it does not.
@@ -48,8 +50,8 @@ pub(super) fn run(setup: LoopSetup) {
 }
 
 fn serve(setup: LoopSetup) -> std::io::Result<()> {
-    let LoopSetup { group, loop_index, objects, orders, ready } = setup;
-    let parts = start(&group, loop_index, &objects);
+    let LoopSetup { group, loop_index, interceptors, objects, orders, ready } = setup;
+    let parts = start(&group, loop_index, interceptors, &objects);
     // The last loop to end drops the services, and this list is not one.
     drop(objects);
     let (event_loop, server) = match parts {
@@ -104,12 +106,14 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
 fn start(
     group: &Arc<Group>,
     loop_index: usize,
+    interceptors: Chain,
     objects: &[Object],
 ) -> Result<(EventLoop, Server), StartError> {
     let mailbox = Arc::clone(&group.mailboxes[loop_index]);
     let event_loop = EventLoop::with_mailbox(mailbox).map_err(StartError::Os)?;
     let census = Arc::clone(&group.census);
     let server = Server::in_loop(&event_loop, group.limits, census, loop_index);
+    server.core.set_interceptors(interceptors);
     let register = |object: &Object| -> Result<(), RegisterError> {
         server.core.register(object.instance.as_deref(), (object.make)())
     };
