@@ -31,8 +31,13 @@ mod backpressure;
 mod local;
 mod observed;
 mod pending;
+mod reply_stream;
+mod request_stream;
+mod streaming;
 
 pub use self::pending::{BelongsToItsThread, PendingCall};
+pub use self::reply_stream::ReplyStream;
+pub use self::request_stream::RequestStream;
 
 /// An object at an address, for all threads. Each connects with its first call.
 #[derive(Clone)]
