@@ -43,8 +43,8 @@ pub use self::request_stream::AsyncRequestStream;
 ///
 /// When as many calls are in flight as [`Limits::calls_max`](crate::Limits::calls_max) allows, or
 /// the channel is full, a call waits until it is its turn, in the order of their first polls.
-/// Dropping a call cancels it. A server of the same thread is not called directly: the short circuit
-/// is for [`ObjectRef`](crate::ObjectRef).
+/// Dropping a call cancels it. A server of the same thread is not called directly: the short
+/// circuit is for [`ObjectRef`](crate::ObjectRef).
 #[derive(Clone)]
 pub struct AsyncObjectRef {
     object: Arc<Object>,
@@ -89,8 +89,8 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`: the
-    /// mechanism has no descriptor to wait for.
+    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`:
+    /// the mechanism has no descriptor to wait for.
     #[inline]
     pub fn call<'a, Q: Message, R: Message + Default>(
         &'a self,

@@ -30,7 +30,7 @@ mod thread;
 mod waiting;
 
 use self::async_routes::AsyncRoutes;
-pub(crate) use self::async_routes::{AsyncRoute, Connected, Opening};
+pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
 pub(crate) use self::connecting::may_change;

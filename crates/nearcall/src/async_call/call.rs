@@ -1,7 +1,7 @@
 //! A call as a future.
 //!
 //! **Invariants:** nothing is sent before it is polled; a call that was sent ends once, by its end
-//! or by the drop of its future, of which the server hears.
+//! or by the drop of its future, which cancels it at the server.
 //! **Not here:** sending (`async_call/sending.rs`), the shared connection (`async_connection.rs`).
 
 use std::fmt;
@@ -13,7 +13,7 @@ use nearcall_wire::OutgoingCall;
 
 use super::AsyncObjectRef;
 use super::sending::Sending;
-use crate::async_connection::Started;
+use crate::async_connection::StartedCall;
 use crate::codec::{self, Message};
 use crate::interface::Method;
 use crate::options::CallOptions;
@@ -68,11 +68,11 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
                         connection.start_call(places, waker, outgoing, request)
                     }));
                 match sent {
-                    Ok(Started::Waits(call)) => {
+                    Ok(StartedCall::Waits(call)) => {
                         this.state = State::Waiting(call);
                         return Poll::Pending;
                     }
-                    Ok(Started::Ended(outcome)) => outcome,
+                    Ok(StartedCall::Ended(outcome)) => outcome,
                     Err(status) => Err(status),
                 }
             }

@@ -91,8 +91,8 @@ impl<'a> Sending<'a> {
         Ok(())
     }
 
-    /// Shows the interceptors of the client the end of the call, if there are any. They see one that
-    /// is dropped before as given up.
+    /// Shows the interceptors of the client the end of the call, if there are any. They see one
+    /// that is dropped before as given up.
     #[inline]
     pub(crate) fn end<T>(&mut self, outcome: &Result<T, Status>, reply_bytes: fn(&T) -> usize) {
         if let Some(observed) = self.observed.take() {

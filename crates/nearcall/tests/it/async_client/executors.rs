@@ -179,7 +179,7 @@ fn what_tasks_need_can_be_sent() {
     is_send::<AsyncCall<'_, Words, Words>>();
     is_send::<AsyncSend<'_, Words>>();
     let client = Client::new();
-    let hunt = client.hunt_async("nobody", Duration::ZERO);
+    let hunt = client.hunt_async("absent", Duration::ZERO);
     fn takes_send(_: impl Send) {}
     takes_send(hunt);
 }
