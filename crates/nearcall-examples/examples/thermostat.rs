@@ -12,14 +12,20 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::Cell;
+use std::env;
 use std::error::Error;
-use std::process::ExitCode;
+use std::fmt;
+use std::io::Write;
+use std::process::{self, Command, ExitCode};
 
-use nearcall::{Client, Context, EventLoop, ListenError, Server, Status};
-use nearcall_examples::home::v1::{
-    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
-};
-use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+use nearcall::event_loop::Interest;
+use nearcall::{Client, Context, Deadline, Event, EventLoop, ListenError, Server, Status};
+
+use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 const USAGE: &str = "usage: thermostat [serve [ADDRESS] | set CELSIUS [ADDRESS]]";
 /// A name in the runtime directory: any process of the same user can connect to it.
