@@ -2,5 +2,8 @@
 #![forbid(unsafe_code)]
 
 fn main() -> Result<(), nearcall_build::BuildError> {
-    nearcall_build::Builder::new().file("proto/thermostat.proto").file("proto/house.proto").compile()
+    nearcall_build::Builder::new()
+        .file("proto/thermostat.proto")
+        .file("proto/house.proto")
+        .compile()
 }

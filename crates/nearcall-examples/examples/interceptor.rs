@@ -80,7 +80,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     ThermostatCaller::new(&client, &address)?.set_target(&wanted)?;
 
     server.stop();
-    let (served, refused) = (check.served.load(Ordering::Relaxed), check.refused.load(Ordering::Relaxed));
+    let (served, refused) =
+        (check.served.load(Ordering::Relaxed), check.refused.load(Ordering::Relaxed));
     println!("served {served}, refused {refused}");
     Ok(())
 }

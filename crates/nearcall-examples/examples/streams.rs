@@ -39,7 +39,8 @@ impl Brewer for Machine {
         // The work takes a while, so another thread does it, and ends the call.
         context.answer_later(|responder| {
             thread::spawn(move || {
-                let sent = (1..=4).try_for_each(|step| items.send(&Progress { percent: step * 25 }));
+                let sent =
+                    (1..=4).try_for_each(|step| items.send(&Progress { percent: step * 25 }));
                 responder.finish(sent);
             });
         })

@@ -44,9 +44,9 @@ async fn call(address: &str) -> Result<(), Box<dyn Error>> {
     let mut tasks = JoinSet::new();
     for number in 0..TASKS {
         let thermostat = thermostat.clone();
-        tasks.spawn(async move {
-            thermostat.set_target(&Temperature { celsius: number.into() }).await
-        });
+        tasks.spawn(
+            async move { thermostat.set_target(&Temperature { celsius: number.into() }).await },
+        );
     }
     let mut sum = 0.0;
     while let Some(reply) = tasks.join_next().await {

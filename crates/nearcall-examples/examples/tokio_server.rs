@@ -46,9 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::builder().register(dispatcher).listen(&address).start()?;
 
     let thermostat = ThermostatCaller::new(&Client::new(), &address)?;
-    let start = |number: u32| {
-        thermostat.start_set_target(&Temperature { celsius: number.into() })
-    };
+    let start = |number: u32| thermostat.start_set_target(&Temperature { celsius: number.into() });
     let calls: Vec<_> = (0..CALLS).map(start).collect();
     let mut sum = 0.0;
     for call in calls {
