@@ -19,6 +19,9 @@ const LONG_FUNCTIONS: &[LongFunction] = &[];
 /// What checks each rule of measuring.
 const MEASURING: &str = "docs/measuring.md";
 
+/// What happens at each bound.
+const BACKPRESSURE: &str = "docs/backpressure.md";
+
 #[test]
 fn every_rust_file_keeps_the_rules() {
     let files = rust_files();
@@ -91,6 +94,11 @@ fn every_rule_of_measuring_has_checks_that_exist() {
     let text = read(MEASURING);
     report(document::unknown_tests(MEASURING, &text, &rust_files()));
     report(document::rules_without_a_row(MEASURING, &text));
+}
+
+#[test]
+fn every_bound_of_the_table_and_its_forms_exist() {
+    report(document::unknown_names(BACKPRESSURE, &read(BACKPRESSURE), &rust_files()));
 }
 
 #[test]

@@ -41,10 +41,48 @@ impl Builder {
         self
     }
 
-    /// Generates this method so that the service may reply after it has returned, through a
-    /// `Responder`. `path` is the full name with dots: `home.v1.Thermostat.Watch`.
-    pub fn answer_later(mut self, path: impl Into<String>) -> Self {
-        self.options.answer_later.insert(path.into());
+    /// Writes another file, `name`, that includes all the generated ones, each in the module of
+    /// its package. Packages that import each other need this tree. Include it at the root of the
+    /// program, or in any module: `nearcall::include_proto!("interfaces")` for `interfaces.rs`.
+    pub fn include_file(mut self, name: impl Into<String>) -> Self {
+        self.options.include_file = Some(name.into());
+        self
+    }
+
+    /// Gives a service or method another name in Rust. `path` is its full name in the `.proto`
+    /// file: `home.v1.Thermostat` or `home.v1.Thermostat.Scan`. `name` is written in the style of
+    /// the file: `ScanRooms` becomes `scan_rooms`, `start_scan_rooms` and so on. Other programs
+    /// need not know: the name on the wire stays.
+    pub fn rename(mut self, path: impl Into<String>, name: impl Into<String>) -> Self {
+        self.options.renames.insert(path.into(), name.into());
+        self
+    }
+
+    /// Adds an attribute, such as `#[derive(serde::Serialize)]`, to the messages, enums and oneofs
+    /// that `path` matches: `.` for all, `.home.v1` for a package, `.home.v1.Room` or `Room` for
+    /// one, as in prost.
+    pub fn type_attribute(mut self, path: impl Into<String>, attribute: impl Into<String>) -> Self {
+        self.options.type_attributes.push((path.into(), attribute.into()));
+        self
+    }
+
+    /// Adds an attribute to the fields, variants of oneofs and values of enums that `path` matches,
+    /// such as `.home.v1.Room.name`.
+    pub fn field_attribute(
+        mut self,
+        path: impl Into<String>,
+        attribute: impl Into<String>,
+    ) -> Self {
+        self.options.field_attributes.push((path.into(), attribute.into()));
+        self
+    }
+
+    /// Uses types of another crate or module in the place of generated ones, for messages and
+    /// services alike: `.extern_path(".common.v1", "::common::v1")` for a package, or
+    /// `(".common.v1.Id", "::common::Id")` for one type, which must implement
+    /// `nearcall::prost::Message`. Services below `path` are not generated.
+    pub fn extern_path(mut self, path: impl Into<String>, rust_path: impl Into<String>) -> Self {
+        self.options.extern_paths.insert(path.into(), rust_path.into());
         self
     }
 

@@ -26,11 +26,12 @@ pub enum BuildError {
         /// The message of the parser.
         text: String,
     },
-    /// A method takes or returns a stream.
+    /// A one-way method takes or returns a stream.
     #[error(
-        "{place}: streaming methods are not supported yet: `{method}` takes or returns a stream"
+        "{place}: oneway method `{method}` takes or returns a stream, whose end is a reply; leave \
+         out `oneway` or `stream`"
     )]
-    Streaming {
+    OnewayStreams {
         /// The place of the method.
         place: Place,
         /// The name of the method.
@@ -69,7 +70,10 @@ pub enum BuildError {
         id: u32,
     },
     /// Two items would have the same name in Rust.
-    #[error("{place}: {second} and {first} need the same Rust name `{name}`; rename one of them")]
+    #[error(
+        "{place}: {second} and {first} need the same Rust name `{name}`; {}",
+        hint_at_rename(first, second)
+    )]
     NameClash {
         /// The place of the second item.
         place: Place,
@@ -80,21 +84,70 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// `answer_later` names a method that does not exist.
-    #[error("answer_later: there is no method `{path}`; {}", list_methods(known))]
-    UnknownMethod {
-        /// The path that `answer_later` names.
+    /// `rename` names a service or method that does not exist.
+    #[error("rename: there is no service or method `{path}`; {}", list_known(known))]
+    UnknownRename {
+        /// The path that `rename` names.
         path: String,
-        /// The full names of all methods.
+        /// The full names of all services and methods.
         known: Vec<String>,
     },
-    /// `answer_later` names a one-way method, which has no reply.
-    #[error("{place}: answer_later: `{method}` is oneway, so it has no reply that can come later")]
-    OnewayLater {
-        /// The place of the method.
-        place: Place,
-        /// The name of the method.
-        method: String,
+    /// `rename` gives a name that is no identifier.
+    #[error(
+        "rename: `{name}` is no name for `{path}`: use ASCII letters, digits and `_`, and begin \
+         with a letter"
+    )]
+    BadRename {
+        /// The full name of the service or method.
+        path: String,
+        /// The name that it should get.
+        name: String,
+    },
+    /// `type_attribute` or `field_attribute` gives text that is no attribute.
+    #[error(
+        "attribute of `{path}`: `{attribute}` is no attribute of Rust, such as `#[derive(Eq)]`"
+    )]
+    BadAttribute {
+        /// The path of the types or fields.
+        path: String,
+        /// The text.
+        attribute: String,
+    },
+    /// `type_attribute` or `field_attribute` has a path that no generated item has.
+    #[error(
+        "{kind}_attribute: no generated {kind} matches `{path}`; `.` is every one, \
+         `.home.v1.Room` begins at the package, `Room` is the end of a name"
+    )]
+    UnknownAttributePath {
+        /// The path.
+        path: String,
+        /// What it should match: `type` or `field`.
+        kind: &'static str,
+    },
+    /// `extern_path` gives something other than a package or type and a path of Rust.
+    #[error(
+        "extern_path: `{path}` to `{rust_path}`: give a package or type of the `.proto` file with \
+         a leading dot, and a path of Rust, such as `.common.v1` and `::common::v1`"
+    )]
+    BadExternPath {
+        /// The package or type.
+        path: String,
+        /// The path of Rust.
+        rust_path: String,
+    },
+    /// `include_file` gives a name that cannot be used.
+    #[error("include_file: `{name}` {reason}; give a file name such as `interfaces.rs`")]
+    BadIncludeFile {
+        /// The name.
+        name: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Options contradict each other.
+    #[error("options that do not fit together: {text}")]
+    Options {
+        /// The message of prost.
+        text: String,
     },
     /// Neither `out_dir` nor the variable `OUT_DIR` is set.
     #[error(
@@ -170,10 +223,20 @@ impl fmt::Display for Place {
     }
 }
 
-/// Renders the methods that `answer_later` may name.
-fn list_methods(known: &[String]) -> String {
+/// Says what can be done about two items with one name. Messages belong to prost, which renames
+/// nothing.
+fn hint_at_rename(first: &str, second: &str) -> &'static str {
+    let can_be_renamed = |what: &str| what.starts_with("service") || what.starts_with("method");
+    match can_be_renamed(first) || can_be_renamed(second) {
+        true => "give the service or method another Rust name with `rename`",
+        false => "rename one of them",
+    }
+}
+
+/// Renders the services and methods that `rename` may name.
+fn list_known(known: &[String]) -> String {
     if known.is_empty() {
-        "there are no methods at all".to_owned()
+        "there are no services at all".to_owned()
     } else {
         format!("there are: {}", known.join(", "))
     }

@@ -8,21 +8,32 @@
 //! **Not here:** reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing
 //! (`builder.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use prost_build::{Config, Module, ServiceGenerator};
 use prost_reflect::DescriptorPool;
 
 use crate::error::BuildError;
+use crate::extern_paths::ExternPaths;
 use crate::model::{self, Service};
-use crate::{caller, clashes, comments, descriptor_set, dispatcher, interface, names, polish};
+use crate::{
+    async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, include_file,
+    interface, names, polish,
+};
 
-/// The options of the generator.
+/// The options of the generator. [`Builder`](crate::Builder) has a function for each.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Methods whose service may reply after the function has returned, through a `Responder`.
-    /// Full names with dots, such as `home.v1.Thermostat.Watch`.
-    pub answer_later: BTreeSet<String>,
+    /// The name of a file that includes all others, each in the module of its package.
+    pub include_file: Option<String>,
+    /// Other names for Rust, by the full name of a service or method: `home.v1.Thermostat.Scan`.
+    pub renames: BTreeMap<String, String>,
+    /// Attributes of messages, enums and oneofs: a path as prost matches it, and the attribute.
+    pub type_attributes: Vec<(String, String)>,
+    /// Attributes of fields, variants of oneofs and values of enums.
+    pub field_attributes: Vec<(String, String)>,
+    /// Types that are not generated: a path such as `.common.v1`, and its Rust path.
+    pub extern_paths: BTreeMap<String, String>,
 }
 
 /// A generated file that is not written yet.
@@ -46,34 +57,59 @@ pub fn generate(
     pool: &DescriptorPool,
     options: &Options,
 ) -> Result<Vec<GeneratedFile>, BuildError> {
-    let services = model::check_services(pool, &options.answer_later)?;
-    clashes::check(pool, &services)?;
+    let extern_paths = ExternPaths::new(&options.extern_paths)?;
+    let is_generated = |name: &str| !extern_paths.contains(name);
+    let mut services = model::check_services(pool, &options.renames, is_generated)?;
+    clashes::assign_names(pool, &mut services, &extern_paths)?;
+    attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
+    let mut config = configure(options);
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {
         let name = names::file_name(file.package_name());
         sources.entry(name).or_default().push(file.name().to_owned());
         let mut proto = file.file_descriptor_proto().clone();
+        let full_name = |name: &str| format!("{}.{name}", file.package_name());
         comments::prepare(&mut proto);
+        proto.service.retain(|one| is_generated(full_name(one.name()).trim_start_matches('.')));
         requests.push((Module::from_protobuf_package_name(proto.package()), proto));
     }
-    let mut config = Config::new();
-    config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
-    // `Bytes`: received fields are slices of the buffer, and sent ones may be loaned.
-    config.bytes(["."]);
     config.service_generator(Box::new(Services { pool: pool.clone(), services }));
     let modules = config.generate(requests);
-    // It fails only for settings that contradict each other.
-    let modules = modules.expect("settings of prost-build that fit together");
+    let modules = modules.map_err(|error| BuildError::Options { text: error.to_string() })?;
     let mut files = Vec::new();
+    let mut packages = Vec::new();
     for (module, text) in modules {
         let name = names::module_file_name(&module);
         let from = sources.get(&name).map(|files| files.join(", ")).unwrap_or_default();
         let text = polish::format_file(&from, &text);
+        packages.push((module, name.clone()));
         files.push(GeneratedFile { name, text });
+    }
+    if let Some(name) = &options.include_file {
+        let text = include_file::generate(name, packages)?;
+        files.push(GeneratedFile { name: name.clone(), text });
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(files)
+}
+
+/// Sets prost up.
+fn configure(options: &Options) -> Config {
+    let mut config = Config::new();
+    config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
+    // `Bytes`: received fields are slices of the buffer, and sent ones may be loaned.
+    config.bytes(["."]);
+    for (path, rust_path) in &options.extern_paths {
+        config.extern_path(path, rust_path);
+    }
+    for (path, attribute) in &options.type_attributes {
+        config.type_attribute(path, attribute);
+    }
+    for (path, attribute) in &options.field_attributes {
+        config.field_attribute(path, attribute);
+    }
+    config
 }
 
 /// Adds the code of the services to the text of prost.
@@ -87,9 +123,13 @@ impl ServiceGenerator for Services {
         let is_it = |one: &&Service| one.package == types.package && one.name == types.proto_name;
         // Both come from the same pool.
         let service = self.services.iter().find(is_it).expect("a service of the pool");
-        text.push_str(&interface::text(service, &types));
+        text.push_str(&interface::sync_trait(service, &types));
+        text.push_str(&interface::async_trait(service, &types));
+        text.push_str(&interface::statics(service));
         text.push_str(&caller::text(service, &types));
-        text.push_str(&dispatcher::text(service));
+        text.push_str(&async_caller::text(service, &types));
+        text.push_str(&dispatcher::sync_dispatcher(service));
+        text.push_str(&dispatcher::async_dispatcher(service));
     }
 
     fn finalize_package(&mut self, package: &str, text: &mut String) {

@@ -1,12 +1,9 @@
-//! Generates the trait of a service, and the statics that describe the service to the runtime.
+//! Generates the traits of a service, and the statics that describe the service to the runtime.
 
 use std::iter;
 
-use prost_build::Comments;
-
-use crate::clashes::methods_module;
+use crate::docs;
 use crate::model::{Kind, Method, Service};
-use crate::names;
 
 /// The name of the constant with the descriptor set of a package.
 pub(crate) const DESCRIPTOR_SET: &str = "FILE_DESCRIPTOR_SET";
@@ -19,77 +16,134 @@ pub(crate) fn methods<'a>(
     iter::zip(&service.methods, &types.methods)
 }
 
-/// The path of the static of a service in generated code.
-pub(crate) fn interface_static(service: &Service) -> String {
-    format!("{}_INTERFACE", names::to_shouty(&service.name))
-}
-
 /// The path of the static of a method in generated code.
 pub(crate) fn method_static(service: &Service, method: &Method) -> String {
-    format!("{}::{}", methods_module(service), names::to_shouty(&method.name))
+    format!("{}::{}", service.types.methods_module, method.shouty)
 }
 
-/// Renders the comment of the `.proto` file as doc lines; empty if there is none.
-pub(crate) fn docs(comments: &Comments) -> String {
-    let mut text = String::new();
-    comments.append_with_indent(0, &mut text);
-    text
-}
-
-/// Generates the trait and the statics.
-pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
-    let Service { full_name, rust_name, .. } = service;
-    let mut text = match docs(&types.comments) {
-        docs if docs.is_empty() => format!("/// The service `{full_name}`.\n"),
-        docs => docs,
-    };
+/// Generates the trait for services of one thread.
+pub(crate) fn sync_trait(service: &Service, types: &prost_build::Service) -> String {
+    let Service { rust_name, types: names, .. } = service;
+    let about = docs::paragraph(&format!(
+        "Methods run in the thread of the server's loop, or in a pool if the service is \
+         registered so. A method may reply after it has returned: `Context::answer_later`. \
+         [`{}`] is the same interface for services whose methods are `async`.",
+        names.async_trait
+    ));
+    let mut text = docs::join(&[&summary(service, types), &about]);
     text += &format!("pub trait {rust_name}: 'static {{\n");
     for (method, types) in methods(service, types) {
-        text += &signature(method, types);
+        let errors = match method.kind {
+            Kind::Oneway => String::new(),
+            _ => docs::errors(docs::METHOD_ERRORS),
+        };
+        text += &method_docs(method, types, &errors);
+        let (arguments, result) = sync_signature(method, types);
+        let result = result.map_or(String::new(), |result| format!(" -> {result}"));
+        text += &format!(
+            "fn {}(&self, context: &::nearcall::Context<'_>, {arguments}){result};\n",
+            method.rust_name
+        );
     }
-    text += "}\n";
-    text + &statics(service)
+    text + "}\n"
 }
 
-fn signature(method: &Method, types: &prost_build::Method) -> String {
-    let Method { name, rust_name, kind, deadline_ms, .. } = method;
-    let mut text = docs(&types.comments);
-    if text.is_empty() {
-        text = format!("/// Handles `{name}`.\n");
-    }
-    text += match kind {
-        Kind::Answer => "",
-        Kind::AnswerLater => {
-            "///\n/// The reply goes through `responder`, now or after this function returns.\n"
-        }
-        Kind::Oneway => "///\n/// One-way: there is no reply, and the caller does not wait.\n",
-    };
-    if let Some(deadline) = deadline_ms {
-        text +=
-            &format!("///\n/// Default deadline: {deadline} ms. The caller may set another one.\n");
-    }
-    if *kind == Kind::Answer {
-        text += "///\n/// # Errors\n///\n/// The caller gets the returned status.\n";
-    }
-    let (input, output) = (&types.input_type, &types.output_type);
-    text += &format!("fn {rust_name}(&self, context: &::nearcall::Context<'_>, request: &{input}");
-    text += &match kind {
-        Kind::Answer => {
-            format!(") -> ::core::result::Result<{output}, ::nearcall::Status>;\n")
-        }
-        Kind::AnswerLater => format!(", responder: ::nearcall::Responder<{output}>);\n"),
-        Kind::Oneway => ");\n".to_owned(),
-    };
-    text
-}
-
-fn statics(service: &Service) -> String {
-    let module = methods_module(service);
-    let mut text = format!(
-        "/// The descriptions of the methods of `{}` for the runtime.\nmod {module} {{\n",
-        { &service.full_name }
+/// Generates the trait for services whose methods are `async`.
+pub(crate) fn async_trait(service: &Service, types: &prost_build::Service) -> String {
+    let Service { rust_name, types: names, .. } = service;
+    let about = docs::paragraph(&format!(
+        "The methods of [`{rust_name}`] for a service that is shared by threads. Write them as \
+         `async fn`: their futures run on the executor of the server's loop, or where \
+         `{}::spawn_on` puts them. The future of a call that is cancelled, whose deadline has \
+         passed or whose caller is gone is dropped.",
+        names.async_dispatcher
+    ));
+    let mut text = docs::join(&[&summary(service, types), &about, &names.async_trait.note()]);
+    text += &format!(
+        "pub trait {}: ::core::marker::Send + ::core::marker::Sync + 'static {{\n",
+        names.async_trait
     );
-    for Method { name, id, kind, deadline_ms, .. } in &service.methods {
+    for (method, types) in methods(service, types) {
+        let errors = match method.kind {
+            Kind::Oneway => String::new(),
+            _ => docs::errors(docs::METHOD_ERRORS),
+        };
+        text += &method_docs(method, types, &errors);
+        let (arguments, output) = async_signature(method, types);
+        text += &format!(
+            "fn {}(&self, context: ::nearcall::CallContext, {arguments}) \
+             -> impl ::core::future::Future<Output = {output}> + ::core::marker::Send;\n",
+            method.rust_name
+        );
+    }
+    text + "}\n"
+}
+
+fn summary(service: &Service, types: &prost_build::Service) -> String {
+    match docs::comment(&types.comments) {
+        docs if docs.is_empty() => format!("/// The service `{}`.\n", service.full_name),
+        docs => docs,
+    }
+}
+
+fn method_docs(method: &Method, types: &prost_build::Method, errors: &str) -> String {
+    let mut comment = docs::comment(&types.comments);
+    if comment.is_empty() {
+        comment = format!("/// Handles `{}`.\n", method.name);
+    }
+    docs::join(&[&comment, &docs::shape(method.kind), &docs::deadline(method), errors])
+}
+
+/// The arguments after the context, and the result.
+fn sync_signature(method: &Method, types: &prost_build::Method) -> (String, Option<String>) {
+    let (input, output) = (&types.input_type, &types.output_type);
+    let items = format!("items: ::nearcall::ItemReceiver<{input}>");
+    let ends = status_result("()");
+    match method.kind {
+        Kind::Unary => (format!("request: &{input}"), Some(status_result(output))),
+        Kind::Oneway => (format!("request: &{input}"), None),
+        Kind::ReplyStream => {
+            (format!("request: &{input}, items: ::nearcall::ItemSender<{output}>"), Some(ends))
+        }
+        Kind::RequestStream => (items, Some(status_result(output))),
+        Kind::BothStreams => {
+            (format!("{items}, replies: ::nearcall::ItemSender<{output}>"), Some(ends))
+        }
+    }
+}
+
+/// The arguments after the context, and the output of the future.
+fn async_signature(method: &Method, types: &prost_build::Method) -> (String, String) {
+    let (input, output) = (&types.input_type, &types.output_type);
+    let request = format!("request: {input}");
+    let items = format!("items: ::nearcall::AsyncItemReceiver<{input}>");
+    let ends = status_result("()");
+    match method.kind {
+        Kind::Unary => (request, status_result(output)),
+        Kind::Oneway => (request, "()".to_owned()),
+        Kind::ReplyStream => {
+            (format!("{request}, items: ::nearcall::AsyncItemSender<{output}>"), ends)
+        }
+        Kind::RequestStream => (items, status_result(output)),
+        Kind::BothStreams => {
+            (format!("{items}, replies: ::nearcall::AsyncItemSender<{output}>"), ends)
+        }
+    }
+}
+
+/// The type of a result with the error of a call.
+pub(crate) fn status_result(value: &str) -> String {
+    format!("::core::result::Result<{value}, ::nearcall::Status>")
+}
+
+/// Generates the statics that describe the service and its methods.
+pub(crate) fn statics(service: &Service) -> String {
+    let Service { full_name, types, interface, .. } = service;
+    let mut text =
+        format!("/// The descriptions of the methods of `{full_name}` for the runtime.\n");
+    text = docs::join(&[&text, &types.methods_module.note()]);
+    text += &format!("mod {} {{\n", types.methods_module);
+    for Method { name, shouty, id, kind, deadline_ms, .. } in &service.methods {
         let deadline = match deadline_ms {
             Some(deadline) => format!(
                 "::core::option::Option::Some(::core::time::Duration::from_millis({deadline}))"
@@ -97,19 +151,15 @@ fn statics(service: &Service) -> String {
             None => "::core::option::Option::None".to_owned(),
         };
         text += &format!(
-            "pub(super) static {}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
-             name: {name:?}, oneway: {}, deadline: {deadline} }};\n",
-            names::to_shouty(name),
+            "pub(super) static {shouty}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
+             name: {name:?}, kind: ::nearcall::MethodKind::{kind:?}, deadline: {deadline} }};\n",
             id_literal(*id),
-            *kind == Kind::Oneway,
         );
     }
     let methods = service.methods.iter().map(|one| format!("&{}, ", method_static(service, one)));
     text += &format!(
-        "}}\nstatic {}: ::nearcall::Interface = ::nearcall::Interface {{ name: {:?}, \
-         methods: &[{}], descriptor_set: {DESCRIPTOR_SET} }};\n",
-        interface_static(service),
-        service.full_name,
+        "}}\nstatic {interface}: ::nearcall::Interface = ::nearcall::Interface {{ \
+         name: {full_name:?}, methods: &[{}], descriptor_set: {DESCRIPTOR_SET} }};\n",
         methods.collect::<String>(),
     );
     text

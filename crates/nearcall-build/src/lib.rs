@@ -1,5 +1,5 @@
-//! Generates Rust from `.proto` files: messages, and a trait, a caller (client stub) and a
-//! dispatcher (server skeleton) for each service.
+//! Generates Rust from `.proto` files: messages, and for each service traits to implement, callers
+//! (client stubs) and dispatchers (server skeletons).
 //!
 //! A build script gets one file for each package in `OUT_DIR`:
 //!
@@ -9,7 +9,6 @@
 //!     nearcall_build::Builder::new()
 //!         .file("proto/home/v1/thermostat.proto")
 //!         .include("proto")
-//!         .answer_later("home.v1.Thermostat.Watch")
 //!         .compile()
 //! }
 //! ```
@@ -18,21 +17,46 @@
 //! package:
 //!
 //! ```text
-//! pub mod home { pub mod v1 { include!(concat!(env!("OUT_DIR"), "/home.v1.rs")); } }
+//! pub mod home { pub mod v1 { nearcall::include_proto!("home.v1"); } }
 //! ```
+//!
+//! or all of them by one file, which has these modules ([`Builder::include_file`]). Packages that
+//! import each other need exactly this tree, since they find each other by `super`.
 //!
 //! For `service Thermostat { rpc SetTarget(Temperature) returns (Temperature); }` the file has
 //!
 //! - `trait Thermostat` with `set_target(&self, &Context, &Temperature) -> Result<Temperature,
-//!   Status>`, to implement. A method that is named by [`Builder::answer_later`] gets a
-//!   `Responder<Temperature>` instead of returning, and may reply from a timer or another call;
-//! - `ThermostatDispatcher::new(service)`, for `Server::register`;
-//! - `ThermostatCaller::new(&client, address)` with `set_target(&request)`,
-//!   `set_target_with(&request, &CallOptions)` and `start_set_target(..)`, which returns a
-//!   `PendingCall`;
+//!   Status>`, to implement, and `ThermostatDispatcher::new(service)`, for `Server::register`;
+//! - `trait ThermostatAsync` with the same methods as `async fn`, and `ThermostatAsyncDispatcher`;
+//! - `ThermostatCaller::new(&client, address)`, which waits, and `ThermostatAsyncCaller`, which
+//!   returns futures;
 //! - a struct for each message: `string` is `String`, `bytes` is `nearcall::Bytes`.
 //!
-//! `cargo doc` of the program documents them with the comments of the `.proto` file.
+//! How a method replies (at once, later, from a pool of threads, by `async`) is chosen where the
+//! service is implemented. The functions of the callers are
+//!
+//! | method | `ThermostatCaller` | `ThermostatAsyncCaller`, awaited |
+//! |---|---|---|
+//! | `rpc Get(Q) returns (R)` | `get(&q)`, `start_get(&q)`, `try_start_get(&q)` | `get(&q)` |
+//! | with `oneway` | `note(&q)`, `try_note(&q)` | `note(&q)` |
+//! | `returns (stream R)` | `watch(&q)`: `ReplyStream<R>` | `AsyncReplyStream<R>` |
+//! | `(stream Q)` | `upload()`: `RequestStream<Q, R>` | `AsyncRequestStream<Q, R>` |
+//! | both | `chat()`: a pair of them | a pair of them |
+//! | none | `loan(bytes)`, `try_loan(bytes)`, `new` | `loan(bytes)`, `new` |
+//!
+//! and each but `new` and `try_loan` again with options: `get_with(&q, &CallOptions)`.
+//!
+//! `cargo doc` of the program documents all of it with the comments of the `.proto` file.
+//!
+//! # Names that clash
+//!
+//! Names of the interface stay as they are. A name that is made here and that the interface takes
+//! ends in `_`, and so do the others of its group: beside a method `StartScan` the started call of
+//! `Scan` is `start_scan_`, with options `start_scan_with_`; beside a method `New` the caller is
+//! made by `new_`. The docs of the function say so. [`Builder::rename`] gives a service or method
+//! any other name, also where two names of the interface are the same in Rust.
+//!
+//! # `.proto` files
 //!
 //! `protoc` is not needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
 //! without an include directory. A method may have `option (nearcall.oneway) = true;` or
@@ -40,20 +64,26 @@
 //!
 //! # Invariants
 //!
-//! - Generated text depends on the descriptors alone.
+//! - Generated text depends on the descriptors and the options alone.
 //! - A file that would not change is not written, so nothing is compiled again.
 //!
 //! **Not here:** the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
+mod async_caller;
+mod attributes;
 mod builder;
 mod caller;
 mod clashes;
 mod comments;
+mod derived_names;
 mod descriptor_set;
 mod dispatcher;
+mod docs;
 mod error;
+mod extern_paths;
 mod generate;
+mod include_file;
 mod interface;
 mod method_id;
 mod model;

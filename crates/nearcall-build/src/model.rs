@@ -7,10 +7,11 @@
 //!
 //! **Not here:** types and comments, which prost resolves (`generate.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 
+use crate::derived_names::{CallerNames, MethodNames, TypeNames};
 use crate::error::{BuildError, Place};
 use crate::method_id::method_id;
 use crate::{names, options};
@@ -26,6 +27,10 @@ pub(crate) struct Service {
     pub(crate) rust_name: String,
     /// The stem of derived names: `thermostat`.
     pub(crate) snake: String,
+    /// The name of the static that describes the service.
+    pub(crate) interface: String,
+    pub(crate) types: TypeNames,
+    pub(crate) caller: CallerNames,
     pub(crate) package: String,
     pub(crate) methods: Vec<Method>,
     pub(crate) place: Place,
@@ -40,50 +45,59 @@ pub(crate) struct Method {
     pub(crate) rust_name: String,
     /// The stem of derived names: the same without the escape.
     pub(crate) snake: String,
+    /// The name of the static that describes the method.
+    pub(crate) shouty: String,
+    pub(crate) names: MethodNames,
     pub(crate) id: u32,
     pub(crate) kind: Kind,
     pub(crate) deadline_ms: Option<u32>,
     pub(crate) place: Place,
 }
 
-/// The way in which a method replies.
+/// The shape of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The function returns the reply.
-    Answer,
-    /// The service replies through a `Responder`, possibly later.
-    AnswerLater,
-    /// There is no reply.
+    /// One request, one reply.
+    Unary,
+    /// One request, no reply.
     Oneway,
+    /// One request, a stream of replies.
+    ReplyStream,
+    /// A stream of requests, one reply.
+    RequestStream,
+    /// A stream of requests and a stream of replies.
+    BothStreams,
 }
 
-/// Checks every service of the pool, in the order of the files. `answer_later` holds full method
-/// names with dots: `home.v1.Thermostat.Watch`.
+/// Other names for Rust, by the full names of methods and services in the `.proto` file.
+pub(crate) type Renames = BTreeMap<String, String>;
+
+/// Checks every service of the pool that `is_generated` selects by its full name, in the order of
+/// the files.
 pub(crate) fn check_services(
     pool: &DescriptorPool,
-    answer_later: &BTreeSet<String>,
+    renames: &Renames,
+    is_generated: impl Fn(&str) -> bool,
 ) -> Result<Vec<Service>, BuildError> {
+    let services = pool.services().filter(|service| is_generated(service.full_name()));
     let services: Result<Vec<Service>, BuildError> =
-        pool.services().map(|service| check_service(&service, answer_later)).collect();
+        services.map(|service| check_service(&service, renames)).collect();
     let services = services?;
     let paths = |service: &Service| {
         let start = service.full_name.clone();
-        let paths = service.methods.iter().map(move |method| format!("{start}.{}", method.name));
-        paths.collect::<Vec<_>>()
+        let methods = service.methods.iter().map(|method| format!("{start}.{}", method.name));
+        [vec![start.clone()], methods.collect()].concat()
     };
     let known: Vec<String> = services.iter().flat_map(paths).collect();
-    match answer_later.iter().find(|path| !known.contains(path)) {
-        Some(path) => Err(BuildError::UnknownMethod { path: path.clone(), known }),
+    match renames.keys().find(|path| !known.contains(path)) {
+        Some(path) => Err(BuildError::UnknownRename { path: path.clone(), known }),
         None => Ok(services),
     }
 }
 
-fn check_service(
-    service: &ServiceDescriptor,
-    answer_later: &BTreeSet<String>,
-) -> Result<Service, BuildError> {
+fn check_service(service: &ServiceDescriptor, renames: &Renames) -> Result<Service, BuildError> {
     let methods: Result<Vec<Method>, BuildError> =
-        service.methods().map(|method| check_method(&method, answer_later)).collect();
+        service.methods().map(|method| check_method(&method, renames)).collect();
     let methods = methods?;
     let mut by_id: BTreeMap<u32, &Method> = BTreeMap::new();
     for method in &methods {
@@ -96,50 +110,62 @@ fn check_service(
             });
         }
     }
+    let base = rename(renames, service.full_name(), service.name())?;
     Ok(Service {
         full_name: service.full_name().to_owned(),
         name: service.name().to_owned(),
-        rust_name: names::to_upper_camel(service.name()),
-        snake: names::to_plain_snake(service.name()),
+        rust_name: names::to_upper_camel(base),
+        snake: names::to_plain_snake(base),
+        interface: format!("{}_INTERFACE", names::to_shouty(base)),
+        types: TypeNames::default(),
+        caller: CallerNames::default(),
         package: service.package_name().to_owned(),
         methods,
         place: Place::from_item(&service.parent_file(), service.path()),
     })
 }
 
-fn check_method(
-    method: &MethodDescriptor,
-    answer_later: &BTreeSet<String>,
-) -> Result<Method, BuildError> {
+fn check_method(method: &MethodDescriptor, renames: &Renames) -> Result<Method, BuildError> {
     let service = method.parent_service();
     let options = options::read(method);
     let place = Place::from_item(&service.parent_file(), method.path());
     let name = method.name().to_owned();
-    if method.is_client_streaming() || method.is_server_streaming() {
-        return Err(BuildError::Streaming { place, method: name });
-    }
-    if options.oneway && method.output().full_name() != EMPTY {
+    let kind = match (options.oneway, method.is_client_streaming(), method.is_server_streaming()) {
+        (true, false, false) => Kind::Oneway,
+        (true, ..) => return Err(BuildError::OnewayStreams { place, method: name }),
+        (false, false, false) => Kind::Unary,
+        (false, false, true) => Kind::ReplyStream,
+        (false, true, false) => Kind::RequestStream,
+        (false, true, true) => Kind::BothStreams,
+    };
+    if kind == Kind::Oneway && method.output().full_name() != EMPTY {
         let output = method.output().full_name().to_owned();
         return Err(BuildError::OnewayAnswers { place, method: name, output });
     }
     if options.deadline_ms == Some(0) {
         return Err(BuildError::ZeroDeadline { place, method: name });
     }
-    let kind = match (options.oneway, answer_later.contains(method.full_name())) {
-        (true, true) => return Err(BuildError::OnewayLater { place, method: name }),
-        (true, false) => Kind::Oneway,
-        (false, true) => Kind::AnswerLater,
-        (false, false) => Kind::Answer,
-    };
+    let base = rename(renames, method.full_name(), &name)?;
     Ok(Method {
-        rust_name: names::to_snake(&name),
-        snake: names::to_plain_snake(&name),
+        rust_name: names::to_snake(base),
+        snake: names::to_plain_snake(base),
+        shouty: names::to_shouty(base),
+        names: MethodNames::default(),
         id: method_id(service.full_name(), &name),
         kind,
         deadline_ms: options.deadline_ms,
         place,
         name,
     })
+}
+
+/// Returns the name from which the Rust names of `path` are made: the one in the file, or another.
+fn rename<'a>(renames: &'a Renames, path: &str, name: &'a str) -> Result<&'a str, BuildError> {
+    match renames.get(path) {
+        None => Ok(name),
+        Some(other) if names::is_proto_name(other) => Ok(other),
+        Some(other) => Err(BuildError::BadRename { path: path.to_owned(), name: other.to_owned() }),
+    }
 }
 
 /// The type that a method without a result returns.

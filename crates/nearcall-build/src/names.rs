@@ -36,6 +36,12 @@ pub(crate) fn module_file_name(module: &Module) -> String {
     module.to_file_name_or(NO_PACKAGE)
 }
 
+/// Returns whether the name could be one of a `.proto` file, which every rule here can convert.
+pub(crate) fn is_proto_name(name: &str) -> bool {
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    name.starts_with(|char: char| char.is_ascii_alphabetic()) && name.chars().all(is_part)
+}
+
 fn escape(name: String) -> String {
     match name.as_str() {
         "_" | "super" | "self" | "Self" | "extern" | "crate" => name + "_",

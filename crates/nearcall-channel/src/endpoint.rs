@@ -12,6 +12,7 @@ use nearcall_os::region::SharedBytes;
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
 use crate::settings::{Peer, Settings};
@@ -333,6 +334,17 @@ impl Endpoint {
     /// control line, or over `tcp://` the stream. Wait for the hang-up only.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
+    }
+
+    /// Returns how many descriptors this end holds open, without those of loans.
+    pub fn descriptors(&self) -> usize {
+        let control = 1 + usize::from(self.settings.peer.pidfd().is_some());
+        control + self.mechanism.descriptors()
+    }
+
+    /// Returns a handle that ends this connection from any thread.
+    pub fn hang_up_handle(&self) -> HangUp {
+        HangUp::new(&self.control, self.channel.transport().socket())
     }
 }
 

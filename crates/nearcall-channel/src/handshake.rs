@@ -17,6 +17,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearcall_os::socket;
 
@@ -38,6 +39,8 @@ mod remote;
 pub struct Listener {
     socket: OwnedFd,
     address: Address,
+    /// Its socket may have a file, which was not removed yet.
+    has_file: AtomicBool,
 }
 
 impl Listener {
@@ -56,12 +59,22 @@ impl Listener {
             io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
             _ => HandshakeError::Os(error),
         })?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, has_file: AtomicBool::new(true) })
     }
 
     /// Returns the address; for port 0, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Removes the file of the socket, if it has one, so that no client finds the listener any
+    /// more. Clients that have found it are still accepted. Dropping the listener does the same;
+    /// this is for a program that ends while another thread has the listener.
+    pub fn unlink(&self) {
+        // Once only: another server may have made a file of the same name since.
+        if self.has_file.swap(false, Ordering::AcqRel) {
+            self.address.unlink();
+        }
     }
 
     /// Waits for a client until `deadline` and opens the mechanism that it asks for.
@@ -147,7 +160,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.address.unlink();
+        self.unlink();
     }
 }
 

@@ -16,6 +16,7 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod handshake;
+mod hang_up;
 pub mod interrupt;
 mod kernel;
 pub mod limits;
@@ -30,6 +31,7 @@ pub mod spin;
 mod sync;
 mod transport;
 pub mod wait;
+mod wake_flags;
 mod watcher;
 
 pub use address::{Address, BadAddress};
@@ -38,6 +40,7 @@ pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Viola
 pub use handshake::{
     BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
 };
+pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use packet::{Refusal, VERSION, Version};
@@ -45,3 +48,4 @@ pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
+pub use wake_flags::WakeFlags;

@@ -96,7 +96,9 @@ pub struct Capabilities {
     pub needs_spinning: bool,
     /// Makes progress when both ends share one CPU.
     pub same_cpu_safe: bool,
-    /// Descriptors can be passed beside the messages (over the control line).
+    /// Descriptors can be passed beside the messages, over the control line, which sets connections
+    /// up in the same way: [`Endpoint::pass_descriptors`](crate::Endpoint::pass_descriptors). A
+    /// capability of the channel alone: calls and streams of the runtime carry none.
     pub descriptor_passing: bool,
     /// A message larger than the room of the channel passes, in parts.
     pub survives_oversized: bool,
@@ -128,6 +130,8 @@ pub(crate) struct Row {
     pub(crate) wake_up: &'static str,
     pub(crate) waits: &'static [WaitPolicy],
     pub(crate) capabilities: Capabilities,
+    /// Descriptors that one end of a connection holds open, beside the control line.
+    pub(crate) descriptors: usize,
     /// Tries whether this kernel can do it now.
     pub(crate) probe: fn() -> Result<(), Unsupported>,
     pub(crate) offer: OfferFn,
@@ -168,6 +172,12 @@ impl Mechanism {
     /// The wait policies that it can be opened with, the usual one first.
     pub fn waits(self) -> &'static [WaitPolicy] {
         self.row().waits
+    }
+
+    /// Returns how many descriptors one end of a connection holds open for it, beside the control
+    /// line.
+    pub(crate) fn descriptors(self) -> usize {
+        self.row().descriptors
     }
 
     /// Returns the capabilities of the mechanism.

@@ -718,6 +718,10 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
     }
 
+    fn socket(&self) -> Option<&Arc<OwnedFd>> {
+        self.doorbell.socket()
+    }
+
     fn arm(&mut self, interest: Interest) -> bool {
         if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
             // The flags of our memory file state that we never sleep.

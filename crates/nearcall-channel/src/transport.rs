@@ -7,6 +7,9 @@
 //! fragment is reserved and at most one is being read.
 //! **Not here:** which fragments belong together (`channel.rs`), what headers mean (`fragment.rs`).
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, SendError};
@@ -103,6 +106,11 @@ pub(crate) trait Transport: Send {
 
     /// Returns the descriptor that an event loop waits on, if the mechanism has one.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;
+
+    /// Returns the socket whose hang-up the other end takes for our death, beside the control line.
+    fn socket(&self) -> Option<&Arc<OwnedFd>> {
+        None
+    }
 
     /// Announces a sleep on [`readiness`](Transport::readiness). False: do not sleep, try again
     /// first.

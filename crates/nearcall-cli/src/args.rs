@@ -238,9 +238,25 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
 
-    /// A method that answers later, as package.Service.Method; repeatable
-    #[arg(long, value_name = "METHOD")]
-    pub(crate) answer_later: Vec<String>,
+    /// Another Rust name for a service or method; repeatable
+    #[arg(long, value_name = "PACKAGE.SERVICE[.METHOD]=NAME", value_parser = pair)]
+    pub(crate) rename: Vec<(String, String)>,
+
+    /// Types of another crate or module, such as .common.v1=::common::v1; repeatable
+    #[arg(long, value_name = ".PACKAGE[.TYPE]=PATH", value_parser = pair)]
+    pub(crate) extern_path: Vec<(String, String)>,
+
+    /// An attribute of types, such as '.home.v1=#[derive(Eq)]'; repeatable
+    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
+    pub(crate) type_attribute: Vec<(String, String)>,
+
+    /// An attribute of fields; repeatable
+    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
+    pub(crate) field_attribute: Vec<(String, String)>,
+
+    /// Also write this file, which includes the others in the modules of their packages
+    #[arg(long, value_name = "NAME.rs", help_heading = OUTPUT)]
+    pub(crate) include_file: Option<String>,
 
     /// Directory of the generated files; created if it is missing
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
@@ -248,6 +264,12 @@ pub(crate) struct GenArgs {
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
+}
+
+/// Parses `KEY=VALUE`; the key has no `=`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARCALL_COMMIT"), ")");
@@ -297,7 +319,8 @@ const GEN_EXAMPLES: &str = "\
 Examples:
   nearcall gen thermostat.proto --out-dir src/generated
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
-  nearcall gen thermostat.proto --out-dir src --answer-later home.v1.Home.Watch";
+  nearcall gen shop.proto --include proto --out-dir src/generated --include-file all.rs
+  nearcall gen thermostat.proto --out-dir src --rename home.v1.Thermostat.Scan=ScanRooms";
 
 /// Headings of options in the help.
 const WORKLOAD: &str = "Workload";

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "rustix has no signal masks, signalfd, tgkill or handlers")]
 
 mod caught;
+mod termination;
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use caught::Caught;
 pub use rustix::process::Signal;
+pub use termination::Termination;
 
 use crate::deadline::Deadline;
 

@@ -1,100 +1,31 @@
-//! Calls that are open: their ids, and until when.
+//! Calls that are open: how far they are, and until when.
 //!
-//! A call id is a slot and a generation. The caller chooses a free slot and the slot's next
-//! generation, so that a reply that comes late differs from that of the slot's next call. Both ends
-//! have a table of slots, indexed by the number from the id: no search, no hashing, and the size of
-//! the table is the bound.
+//! Both ends have a table of slots, indexed by the number from the id: no search, no hashing, and
+//! the size of the table is the bound.
 //! **Invariants:** generations of a slot only grow, and a slot whose generations are used up is
 //! never used again. As messages keep their order, each end recognizes every impossible id.
-//! **Not here:** messages (`protocol.rs`); the tables are in `call_table/outgoing.rs` and
-//! `call_table/incoming.rs`, what they share in `call_table/deadlines.rs`.
+//! **Not here:** the ids (`call_id.rs`), messages (`protocol.rs`); the tables are in
+//! `call_table/outgoing.rs` and `call_table/incoming.rs`, what they share in
+//! `call_table/deadlines.rs` and `call_table/streams.rs`.
 
 mod deadlines;
 mod incoming;
 mod outgoing;
+mod streams;
 
 pub(crate) use incoming::Incoming;
 pub(crate) use outgoing::{Answer, Outgoing};
+pub(crate) use streams::{Stream, StreamSetup};
 
-/// A call's number on the wire: slot in the lower 16 bits, generation in the upper 48.
-///
-/// At a million calls a second, all on one slot, the generations of that slot last nine years.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-impl CallId {
-    /// From the wire. Any number is an id; whether it is the one of a call, the tables know.
-    #[must_use]
-    pub const fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-
-    /// For the wire.
-    #[must_use]
-    pub const fn word(self) -> u64 {
-        self.0
-    }
-
-    /// Index in the table, below the limit of open calls for calls of a [`CallProtocol`].
-    ///
-    /// [`CallProtocol`]: crate::CallProtocol
-    #[must_use]
-    pub const fn slot(self) -> u16 {
-        let [low, high, ..] = self.0.to_le_bytes();
-        u16::from_le_bytes([low, high])
-    }
-
-    const fn new(slot: u16, generation: u64) -> Self {
-        Self(generation << GENERATION_SHIFT | slot as u64)
-    }
-
-    const fn generation(self) -> u64 {
-        self.0 >> GENERATION_SHIFT
-    }
+/// What the id of an item, a half-close or a credit is to the table of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The call is open.
+    Open,
+    /// This end has ended the call, and the peer may not know that yet.
+    Crossing,
+    /// The peer has ended the call: no correct peer sends more for it.
+    Ended,
+    /// There was never such a call.
+    Unknown,
 }
-
-/// A call that we made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OutgoingCall(pub(crate) CallId);
-
-impl OutgoingCall {
-    /// The id on the wire.
-    #[must_use]
-    pub const fn id(self) -> CallId {
-        self.0
-    }
-
-    /// Index of the call in the table: below [`Peer::calls_out_max`], and only one open call has it
-    /// at a time.
-    ///
-    /// [`Peer::calls_out_max`]: crate::Peer::calls_out_max
-    #[must_use]
-    pub const fn slot(self) -> u16 {
-        self.0.slot()
-    }
-}
-
-/// A call that the peer made, to be answered once by us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IncomingCall(pub(crate) CallId);
-
-impl IncomingCall {
-    /// The id on the wire.
-    #[must_use]
-    pub const fn id(self) -> CallId {
-        self.0
-    }
-
-    /// Index of the call in the table: below [`Limits::calls_in_max`], and only one open call has
-    /// it at a time.
-    ///
-    /// [`Limits::calls_in_max`]: crate::Limits::calls_in_max
-    #[must_use]
-    pub const fn slot(self) -> u16 {
-        self.0.slot()
-    }
-}
-
-const GENERATION_SHIFT: u32 = 16;
-/// The last generation of a slot.
-const GENERATION_MAX: u64 = u64::MAX >> GENERATION_SHIFT;

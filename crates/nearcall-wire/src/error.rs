@@ -100,6 +100,33 @@ pub enum ProtocolError {
     PongWithoutPing,
     /// The peer announced twice that it takes no more calls.
     SecondGoAway,
+    /// An item, an end or a credit for a call that does not stream in that direction.
+    NotAStream {
+        /// Number of the kind.
+        kind: u8,
+    },
+    /// An item of a call that was never made.
+    ItemOfUnknownCall,
+    /// An item after the half-close, after a cancel, or after the reply or error of its call.
+    ItemAfterEnd,
+    /// An item while no credit was left.
+    ItemWithoutCredit {
+        /// Length of its message.
+        message_bytes: usize,
+    },
+    /// A half-close of a call that was never made, or that the peer itself had cancelled.
+    EndOfUnknownCall,
+    /// A second half-close of one call.
+    SecondEnd,
+    /// A credit for a call that was never made, or that the peer itself had ended.
+    CreditOfUnknownCall,
+    /// Credit above the window of the end that gives it.
+    CreditOverflow {
+        /// What it would have added, in bytes.
+        bytes: u64,
+    },
+    /// A credit of nothing.
+    EmptyCredit,
 }
 
 impl ProtocolError {
@@ -132,6 +159,15 @@ impl ProtocolError {
             Self::PingTooSoon => "ping-too-soon",
             Self::PongWithoutPing => "pong-without-ping",
             Self::SecondGoAway => "second-go-away",
+            Self::NotAStream { .. } => "not-a-stream",
+            Self::ItemOfUnknownCall => "item-of-unknown-call",
+            Self::ItemAfterEnd => "item-after-end",
+            Self::ItemWithoutCredit { .. } => "item-without-credit",
+            Self::EndOfUnknownCall => "end-of-unknown-call",
+            Self::SecondEnd => "second-end",
+            Self::CreditOfUnknownCall => "credit-of-unknown-call",
+            Self::CreditOverflow { .. } => "credit-overflow",
+            Self::EmptyCredit => "empty-credit",
         }
     }
 }
@@ -180,6 +216,21 @@ impl fmt::Display for ProtocolError {
             Self::PingTooSoon => f.write_str("sent a ping before the answer to its last one"),
             Self::PongWithoutPing => f.write_str("answered a ping that was not sent"),
             Self::SecondGoAway => f.write_str("sent GOAWAY twice"),
+            Self::NotAStream { kind } => {
+                write!(f, "sent a frame of kind {kind} for a call that does not stream this way")
+            }
+            Self::ItemOfUnknownCall => f.write_str("sent an item of a call that was never made"),
+            Self::ItemAfterEnd => f.write_str("sent an item after the end of its stream"),
+            Self::ItemWithoutCredit { message_bytes } => {
+                write!(f, "sent an item of {message_bytes} bytes without credit")
+            }
+            Self::EndOfUnknownCall => f.write_str("half-closed a call that it does not make"),
+            Self::SecondEnd => f.write_str("half-closed one call twice"),
+            Self::CreditOfUnknownCall => f.write_str("gave credit to a call that does not exist"),
+            Self::CreditOverflow { bytes } => {
+                write!(f, "gave {bytes} bytes of credit, above the window that it announced")
+            }
+            Self::EmptyCredit => f.write_str("gave a credit of 0 bytes"),
         }
     }
 }
@@ -210,6 +261,8 @@ pub enum StartError {
     },
     /// No time is left.
     DeadlineExceeded,
+    /// One of the ends takes part in no streams. Make a call without one.
+    NoStreams,
     /// One of the ends takes no more calls. Connect again, or elsewhere.
     Draining,
     /// The connection is closed. Connect again.
@@ -225,6 +278,7 @@ impl StartError {
             Self::TransmitFirst | Self::Busy => Code::ResourceExhausted,
             Self::TooLarge { .. } | Self::MetadataTooLarge { .. } => Code::ResourceExhausted,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::NoStreams => Code::Unimplemented,
         }
     }
 }
@@ -244,6 +298,7 @@ impl fmt::Display for StartError {
                 "{metadata_bytes} bytes of metadata are above the limit of {metadata_bytes_max}"
             ),
             Self::DeadlineExceeded => f.write_str("no time is left"),
+            Self::NoStreams => f.write_str("one of the ends has a stream window of 0 bytes"),
             Self::Draining => f.write_str("the connection takes no more calls"),
             Self::Closed => f.write_str("the connection is closed"),
         }
@@ -271,6 +326,37 @@ impl fmt::Display for ReplyError {
             Self::TransmitFirst => "other messages have to be sent first",
             Self::TooLarge => "the reply is above the limit of the connection",
         })
+    }
+}
+
+/// Why an item or a half-close was not taken. Nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemError {
+    /// The call has ended, or this end has half-closed its stream. Send no more.
+    Ended,
+    /// This end does not send items in this call.
+    NotAStream,
+    /// No credit is left. Try again after [`Event::Credit`](crate::Event::Credit).
+    NoCredit,
+    /// The message is above the limit. Send less.
+    TooLarge {
+        /// Its length.
+        message_bytes: usize,
+        /// The limit.
+        message_bytes_max: usize,
+    },
+}
+
+impl fmt::Display for ItemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the stream has ended"),
+            Self::NotAStream => f.write_str("this end of the call sends no items"),
+            Self::NoCredit => f.write_str("the receiver has to read earlier items first"),
+            Self::TooLarge { message_bytes, message_bytes_max } => {
+                write!(f, "item of {message_bytes} bytes is above the limit of {message_bytes_max}")
+            }
+        }
     }
 }
 
@@ -308,5 +394,6 @@ impl fmt::Display for PingError {
 impl Error for ProtocolError {}
 impl Error for StartError {}
 impl Error for ReplyError {}
+impl Error for ItemError {}
 impl Error for Ended {}
 impl Error for PingError {}

@@ -1,22 +1,25 @@
 //! The frame header of version 1, which opens every message but the greeting.
 //!
 //! ```text
-//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bit 0 REFERENCES, the rest 0
+//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bits 0 to 3, the rest 0
 //!  4 metadata_bytes: u16 | 6 status: u16 | 8 body_bytes: u32 | 12 method: u32
 //! 16 call id: u64 (of a ping: its number)
-//! 24 object: u64
+//! 24 object: u64 (of a credit: bytes)
 //! 32 timeout: u64, nanoseconds that are left, 0 for no deadline
 //! 40 metadata, then body
 //! ```
 //!
-//! With REFERENCES the body names memory outside of it (`references.rs`); calls, one-way messages
-//! and replies may have it. Little endian. Fields that a kind does not use are zero.
+//! Bit 0, REFERENCES: the body names memory outside of it (`references.rs`); calls, one-way
+//! messages and replies may have it. Bits 1 and 2, CALLER_STREAMS and CALLEE_STREAMS: the side
+//! sends items under the id of this call. Bit 3, TO_CALLER: an item or a credit goes to the caller
+//! of the call, so the id is one of the receiver's. Little endian. Fields that a kind does not use
+//! are zero.
 //! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
 //! message.
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
 //! (`hello.rs`).
 
-use crate::call_table::CallId;
+use crate::call_id::CallId;
 use crate::error::ProtocolError;
 use crate::limits::TIMEOUT_NS_MAX;
 use crate::status::Code;
@@ -52,12 +55,56 @@ pub enum Kind {
     Pong = 7,
     /// The sender starts and takes no more calls.
     GoAway = 8,
-    /// Reserved: an item of a stream.
+    /// An item of a stream.
     Item = 9,
-    /// Reserved: the end of a stream.
+    /// The caller sends no more items.
     End = 10,
-    /// Reserved: room for more items.
+    /// The receiver of a stream has room for more items.
     Credit = 11,
+}
+
+/// Which ends of a call send items beside its request and its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[repr(u8)]
+pub enum Shape {
+    /// Neither: one request, one reply.
+    #[default]
+    Unary = 0,
+    /// The caller: items up to its half-close, then one reply.
+    CallerStreams = 1,
+    /// The callee: items up to its reply, whose body is empty.
+    CalleeStreams = 2,
+    /// Both, independently of each other.
+    BothStream = 3,
+}
+
+impl Shape {
+    /// Returns whether the caller sends items.
+    #[must_use]
+    #[inline]
+    pub const fn caller_streams(self) -> bool {
+        self as u8 & 1 != 0
+    }
+
+    /// Returns whether the callee sends items.
+    #[must_use]
+    #[inline]
+    pub const fn callee_streams(self) -> bool {
+        self as u8 & 2 != 0
+    }
+
+    const fn flags(self) -> u16 {
+        (self as u16) << 1
+    }
+
+    const fn from_flags(flags: u16) -> Self {
+        match flags >> 1 & 3 {
+            0 => Self::Unary,
+            1 => Self::CallerStreams,
+            2 => Self::CalleeStreams,
+            _ => Self::BothStream,
+        }
+    }
 }
 
 /// Lengths of what follows a header.
@@ -107,6 +154,8 @@ pub enum Frame {
         timeout_ns: u64,
         /// Metadata and arguments.
         payload: Payload,
+        /// Which ends send items.
+        shape: Shape,
     },
     /// See [`Kind::Oneway`].
     Oneway {
@@ -152,6 +201,29 @@ pub enum Frame {
     },
     /// See [`Kind::GoAway`].
     GoAway,
+    /// See [`Kind::Item`].
+    Item {
+        /// The call's.
+        id: CallId,
+        /// It goes from the callee to the caller.
+        to_caller: bool,
+        /// The item; no metadata.
+        payload: Payload,
+    },
+    /// See [`Kind::End`].
+    End {
+        /// The call's.
+        id: CallId,
+    },
+    /// See [`Kind::Credit`].
+    Credit {
+        /// The call's.
+        id: CallId,
+        /// It goes from the callee to the caller, for items that go the other way.
+        to_caller: bool,
+        /// So many more bytes of items; not 0.
+        bytes: u64,
+    },
 }
 
 impl Frame {
@@ -161,8 +233,9 @@ impl Frame {
     pub fn encode(&self) -> Head {
         let zero = Fields::ZERO;
         let fields = match *self {
-            Self::Call { id, object, method, timeout_ns, payload } => {
-                Fields { id: id.word(), object, method, timeout_ns, payload, ..zero }
+            Self::Call { id, object, method, timeout_ns, payload, shape } => {
+                let (id, flags) = (id.word(), shape.flags());
+                Fields { id, flags, object, method, timeout_ns, payload, ..zero }
             }
             Self::Oneway { object, method, timeout_ns, payload } => {
                 Fields { object, method, timeout_ns, payload, ..zero }
@@ -171,7 +244,13 @@ impl Frame {
             Self::Error { id, status, payload } => {
                 Fields { id: id.word(), status: status.number().into(), payload, ..zero }
             }
-            Self::Cancel { id } => Fields { id: id.word(), ..zero },
+            Self::Cancel { id } | Self::End { id } => Fields { id: id.word(), ..zero },
+            Self::Item { id, to_caller, payload } => {
+                Fields { id: id.word(), flags: direction(to_caller), payload, ..zero }
+            }
+            Self::Credit { id, to_caller, bytes } => {
+                Fields { id: id.word(), flags: direction(to_caller), object: bytes, ..zero }
+            }
             Self::Ping { number } | Self::Pong { number } => Fields { id: number, ..zero },
             Self::GoAway => zero,
         };
@@ -213,6 +292,9 @@ impl Frame {
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
             Self::GoAway => Kind::GoAway,
+            Self::Item { .. } => Kind::Item,
+            Self::End { .. } => Kind::End,
+            Self::Credit { .. } => Kind::Credit,
         }
     }
 
@@ -224,10 +306,10 @@ impl Frame {
             Self::Call { payload, .. }
             | Self::Oneway { payload, .. }
             | Self::Reply { payload, .. }
-            | Self::Error { payload, .. } => payload,
-            Self::Cancel { .. } | Self::Ping { .. } | Self::Pong { .. } | Self::GoAway => {
-                Payload::EMPTY
-            }
+            | Self::Error { payload, .. }
+            | Self::Item { payload, .. } => payload,
+            Self::Cancel { .. } | Self::Ping { .. } | Self::Pong { .. } => Payload::EMPTY,
+            Self::End { .. } | Self::Credit { .. } | Self::GoAway => Payload::EMPTY,
         }
     }
 }
@@ -238,6 +320,8 @@ impl Frame {
 /// they have left the processor's store buffer.
 struct Fields {
     payload: Payload,
+    /// Without [`REFERENCES`], which the payload has.
+    flags: u16,
     status: u16,
     method: u32,
     id: u64,
@@ -247,15 +331,22 @@ struct Fields {
 }
 
 impl Fields {
-    const ZERO: Self =
-        Self { payload: Payload::EMPTY, status: 0, method: 0, id: 0, object: 0, timeout_ns: 0 };
+    const ZERO: Self = Self {
+        payload: Payload::EMPTY,
+        flags: 0,
+        status: 0,
+        method: 0,
+        id: 0,
+        object: 0,
+        timeout_ns: 0,
+    };
 
     #[inline(always)]
     fn write(&self, kind: Kind) -> Head {
         let Payload { metadata_bytes, body_bytes, references } = self.payload;
         let first = u64::from(VERSION)
             | u64::from(kind as u8) << 8
-            | u64::from(references) << 16
+            | u64::from(u16::from(references) | self.flags) << 16
             | u64::from(metadata_bytes) << 32
             | u64::from(self.status) << 48;
         let second = u64::from(body_bytes) | u64::from(self.method) << 32;
@@ -276,7 +367,7 @@ impl Fields {
             return Err(ProtocolError::WrongVersion { version });
         }
         let flags = u16::from_le_bytes(flags);
-        if flags & !REFERENCES != 0 {
+        if flags & !(REFERENCES | STREAMS | TO_CALLER) != 0 {
             return Err(ProtocolError::ReservedBits { flags });
         }
         let timeout_ns = word_at(head, 32);
@@ -288,8 +379,9 @@ impl Fields {
             payload: Payload {
                 metadata_bytes: u16::from_le_bytes([metadata_low, metadata_high]),
                 body_bytes: low(second),
-                references: flags == REFERENCES,
+                references: flags & REFERENCES != 0,
             },
+            flags: flags & !REFERENCES,
             status: u16::from_le_bytes([status_low, status_high]),
             method: low(second >> 32),
             id: word_at(head, 16),
@@ -309,18 +401,26 @@ impl Fields {
         const PING: u8 = Kind::Ping as u8;
         const PONG: u8 = Kind::Pong as u8;
         const GO_AWAY: u8 = Kind::GoAway as u8;
-        let Self { payload, status, method, id: word, object, timeout_ns } = self;
+        const ITEM: u8 = Kind::Item as u8;
+        const END: u8 = Kind::End as u8;
+        const CREDIT: u8 = Kind::Credit as u8;
+        let Self { payload, flags, status, method, id: word, object, timeout_ns } = self;
         let id = CallId::from_word(word);
         // Groups of fields that some kinds do not use, zero if none of them is filled.
         let target = u64::from(method) | object | timeout_ns;
         let payload_word = u64::from(payload.metadata_bytes) | u64::from(payload.body_bytes);
         let status_word = u64::from(status);
         let bare = target | payload_word | status_word;
-        if payload.references && !matches!(kind, CALL | ONEWAY | REPLY) {
-            return Err(ProtocolError::ReservedBits { flags: REFERENCES });
+        let all_flags = flags | u16::from(payload.references);
+        if all_flags != 0 && all_flags & !flags_of(kind) != 0 {
+            return Err(ProtocolError::ReservedBits { flags: all_flags });
         }
+        let to_caller = flags & TO_CALLER != 0;
         Ok(match kind {
-            CALL if status_word == 0 => Frame::Call { id, object, method, timeout_ns, payload },
+            CALL if status_word == 0 => {
+                let shape = Shape::from_flags(flags);
+                Frame::Call { id, object, method, timeout_ns, payload, shape }
+            }
             ONEWAY if status_word | word == 0 => {
                 Frame::Oneway { object, method, timeout_ns, payload }
             }
@@ -334,7 +434,15 @@ impl Fields {
             PING if bare == 0 => Frame::Ping { number: word },
             PONG if bare == 0 => Frame::Pong { number: word },
             GO_AWAY if bare | word == 0 => Frame::GoAway,
-            CALL..=GO_AWAY => return Err(ProtocolError::UnusedField { kind }),
+            ITEM if target | status_word | u64::from(payload.metadata_bytes) == 0 => {
+                Frame::Item { id, to_caller, payload }
+            }
+            END if bare == 0 => Frame::End { id },
+            CREDIT if object == 0 => return Err(ProtocolError::EmptyCredit),
+            CREDIT if u64::from(method) | timeout_ns | payload_word | status_word == 0 => {
+                Frame::Credit { id, to_caller, bytes: object }
+            }
+            CALL..=CREDIT => return Err(ProtocolError::UnusedField { kind }),
             _ => return Err(ProtocolError::UnknownKind { kind }),
         })
     }
@@ -342,6 +450,29 @@ impl Fields {
 
 /// The flag of a body that names memory outside of it.
 const REFERENCES: u16 = 1;
+/// The flags of a call whose ends send items.
+const STREAMS: u16 = 6;
+/// The flag of an item or a credit that goes to the caller of its call.
+const TO_CALLER: u16 = 8;
+
+const fn direction(to_caller: bool) -> u16 {
+    if to_caller { TO_CALLER } else { 0 }
+}
+
+/// The flags that a frame of this kind may have.
+const fn flags_of(kind: u8) -> u16 {
+    const CALL: u8 = Kind::Call as u8;
+    const ONEWAY: u8 = Kind::Oneway as u8;
+    const REPLY: u8 = Kind::Reply as u8;
+    const ITEM: u8 = Kind::Item as u8;
+    const CREDIT: u8 = Kind::Credit as u8;
+    match kind {
+        CALL => REFERENCES | STREAMS,
+        ONEWAY | REPLY => REFERENCES,
+        ITEM | CREDIT => TO_CALLER,
+        _ => 0,
+    }
+}
 
 /// Returns what is left of a deadline as it travels: 0 for no deadline, else at least 1.
 #[must_use]

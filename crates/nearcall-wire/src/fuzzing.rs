@@ -4,11 +4,12 @@
 //! committed there. Not for any other use.
 //! **Not here:** the channel's fuzz targets (`nearcall-channel`).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
-use crate::call_table::{IncomingCall, OutgoingCall};
-use crate::error::ReplyError;
-use crate::frame::{HEADER_BYTES, Head, Payload, needs_time};
+use crate::call_id::{IncomingCall, OutgoingCall, StreamCall};
+use crate::error::{ItemError, ReplyError};
+use crate::frame::{HEADER_BYTES, Head, Payload, Shape, needs_time};
 use crate::hello::Hello;
 use crate::limits::Limits;
 use crate::protocol::{CallProtocol, Event, Request};
@@ -23,7 +24,9 @@ use crate::time::Time;
 /// `0 head:40` receives a message as long as its head announces; `1 length:u32 bytes:u8 head` one
 /// of that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
-/// lets time pass, `9` pings, `10` drains. Numbers are little-endian. At the end the channel goes.
+/// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
+/// sends an item in the calls that are open, `13` half-closes one, `14 bytes:u16` consumes items of
+/// each. Numbers are little-endian. At the end the channel goes.
 ///
 /// # Panics
 ///
@@ -88,6 +91,8 @@ struct End {
     now: Time,
     open: BTreeSet<OutgoingCall>,
     serving: BTreeSet<IncomingCall>,
+    /// Open calls in which the peer sends items, with the bytes that were not consumed.
+    held_bytes: BTreeMap<StreamCall, u64>,
     is_drained: bool,
 }
 
@@ -99,6 +104,7 @@ impl End {
             now: Time::from_ns(0),
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
+            held_bytes: BTreeMap::new(),
             is_drained: false,
         };
         end.connection.poll_transmit();
@@ -108,11 +114,12 @@ impl End {
             message_bytes_max: LIMITS.message_bytes_max,
             metadata_bytes_max: LIMITS.metadata_bytes_max,
             calls_in_max: LIMITS.calls_in_max,
+            stream_window_bytes: LIMITS.stream_window_bytes,
             instance: [2; 16],
         };
         end.receive(&hello.encode(), HEADER_BYTES);
         assert!(end.connection.is_open());
-        end.start(None);
+        end.start(None, Shape::Unary);
         end
     }
 
@@ -133,10 +140,11 @@ impl End {
                 let [head_bytes] = steps.take()?;
                 self.receive(steps.slice(head_bytes.into())?, message_bytes);
             }
-            2 => self.start(None),
-            3 => self.start(Some(steps.span_ns()?)),
+            2 => self.start(None, Shape::Unary),
+            3 => self.start(Some(steps.span_ns()?), Shape::Unary),
             4 => {
                 if let Some(call) = self.open.pop_first() {
+                    self.held_bytes.remove(&call.into());
                     assert!(self.connection.cancel(call).is_ok());
                 }
             }
@@ -151,6 +159,26 @@ impl End {
             }
             9 => drop(self.connection.ping(self.now)),
             10 => self.connection.drain(),
+            11 => {
+                const SHAPES: [Shape; 3] =
+                    [Shape::CallerStreams, Shape::CalleeStreams, Shape::BothStream];
+                let [shape] = steps.take()?;
+                self.start(None, SHAPES[usize::from(shape) % SHAPES.len()]);
+            }
+            12 => self.send_items(u16::from_le_bytes(steps.take()?)),
+            13 => {
+                if let Some(&call) = self.open.first() {
+                    let first = self.connection.half_close(call);
+                    assert!(self.connection.half_close(call).is_err(), "{first:?}");
+                }
+            }
+            14 => {
+                let bytes = u64::from(u16::from_le_bytes(steps.take()?));
+                for (&call, held) in &mut self.held_bytes {
+                    self.connection.consume(call, bytes.min(*held));
+                    *held -= bytes.min(*held);
+                }
+            }
             _ => {}
         }
         Some(())
@@ -163,12 +191,32 @@ impl End {
         }
     }
 
-    fn start(&mut self, span_ns: Option<u64>) {
+    /// Sends an item in each open call that may.
+    fn send_items(&mut self, body_bytes: u16) {
+        let payload = Payload { body_bytes: body_bytes.into(), ..Payload::EMPTY };
+        let ours = self.open.iter().map(|&call| StreamCall::from(call));
+        let calls: Vec<_> = ours.chain(self.serving.iter().map(|&call| call.into())).collect();
+        for call in calls {
+            let credit = self.connection.credit_left(call);
+            assert!(credit.is_none_or(|left| left <= LIMITS.stream_window_bytes.into()));
+            match self.connection.send_item(call, payload) {
+                Ok(_) => assert!(credit.is_some_and(|left| left > 0)),
+                Err(ItemError::NoCredit) => assert_eq!(credit, Some(0)),
+                Err(ItemError::TooLarge { .. }) => assert!(!payload_fits(payload)),
+                Err(ItemError::Ended | ItemError::NotAStream) => assert_eq!(credit, None),
+            }
+        }
+    }
+
+    fn start(&mut self, span_ns: Option<u64>, shape: Shape) {
         let deadline = span_ns.map_or(Time::NEVER, |ns| self.now.after_ns(ns));
-        let request = Request { object: 7, method: 3, deadline, payload: Payload::EMPTY };
+        let request = Request { object: 7, method: 3, deadline, payload: Payload::EMPTY, shape };
         if let Ok((call, _)) = self.connection.start_call(self.now, &request) {
             assert!(call.slot() < LIMITS.calls_out_max);
             assert!(self.open.insert(call), "{call:?} was given out twice");
+            if shape.callee_streams() {
+                self.held_bytes.insert(call.into(), 0);
+            }
         }
     }
 
@@ -180,7 +228,10 @@ impl End {
             false => self.connection.fail(call, Code::Aborted, Payload::EMPTY),
         };
         match head {
-            Ok(_) => assert!(self.serving.remove(&call)),
+            Ok(_) => {
+                assert!(self.serving.remove(&call));
+                self.held_bytes.remove(&call.into());
+            }
             Err(error) => assert_eq!(error, ReplyError::TransmitFirst),
         }
     }
@@ -193,19 +244,46 @@ impl End {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::Call { call, payload, .. } => {
+            Event::Call { call, payload, shape, .. } => {
+                if shape.caller_streams() {
+                    self.held_bytes.insert(call.into(), 0);
+                }
                 assert!(call.slot() < LIMITS.calls_in_max && payload_fits(payload));
                 assert!(self.serving.insert(call), "{call:?} came twice");
             }
-            Event::Cancelled { call, .. } => assert!(self.serving.remove(&call), "ended before"),
+            Event::Cancelled { call, .. } => {
+                assert!(self.serving.remove(&call), "ended before");
+                self.held_bytes.remove(&call.into());
+            }
             Event::Ended { call, .. } => {
                 assert!(self.open.remove(&call), "ended before");
+                self.held_bytes.remove(&call.into());
                 assert!(self.connection.release(call).is_some(), "released before");
             }
             Event::Drained => assert!(!core::mem::replace(&mut self.is_drained, true)),
             Event::Oneway { payload, .. } => assert!(payload_fits(payload)),
+            Event::Item { call, payload } => {
+                let held = self.held_bytes.get_mut(&call);
+                let held = held.expect("an item of a call that is open and streams this way");
+                *held += payload.message_bytes() as u64;
+                let most = LIMITS.stream_window_bytes + LIMITS.message_bytes_max;
+                assert!(*held < most.into(), "{held} bytes without credit");
+            }
+            Event::HalfClosed { call } => assert!(self.held_bytes.contains_key(&call.into())),
+            Event::Credit { call } => {
+                assert!(self.connection.credit_left(call) > Some(0) || self.is_silent(call));
+            }
             Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains => {}
         }
+    }
+
+    /// Whether this end has half-closed the call.
+    fn is_silent(&mut self, call: StreamCall) -> bool {
+        let is_open = match call {
+            StreamCall::Outgoing(call) => self.open.contains(&call),
+            StreamCall::Incoming(call) => self.serving.contains(&call),
+        };
+        is_open && self.connection.credit_left(call).is_none()
     }
 
     fn check_books(&self) {
@@ -227,6 +305,7 @@ const LIMITS: Limits = Limits {
     metadata_bytes_max: 64,
     calls_in_max: 3,
     calls_out_max: 3,
+    stream_window_bytes: 300,
     references: true,
 };
 
@@ -234,12 +313,11 @@ const LIMITS: Limits = Limits {
 mod tests {
     extern crate std;
 
-    use alloc::vec::Vec;
     use std::fs;
     use std::path::Path;
 
     use super::*;
-    use crate::call_table::CallId;
+    use crate::call_id::CallId;
     use crate::frame::Frame;
 
     #[test]
@@ -258,7 +336,7 @@ mod tests {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut steps = Vec::new();
             for _ in 0..60 {
-                let choice = rng.u8(0..11);
+                let choice = rng.u8(0..15);
                 steps.push(choice);
                 match choice {
                     0 => steps.extend(any_frame(&mut rng).encode()),
@@ -268,7 +346,8 @@ mod tests {
                         steps.push(head_bytes);
                         steps.extend(&any_frame(&mut rng).encode()[..head_bytes.into()]);
                     }
-                    3 | 8 => steps.extend(rng.u16(0..100).to_le_bytes()),
+                    11 => steps.push(rng.u8(0..3)),
+                    3 | 8 | 12 | 14 => steps.extend(rng.u16(0..100).to_le_bytes()),
                     _ => {}
                 }
             }
@@ -281,14 +360,22 @@ mod tests {
         let id = CallId::from_word(rng.u64(1..4) << 16 | rng.u64(0..3));
         let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
-        match rng.u8(0..12) {
-            0..6 => Frame::Call { id, object: 7, method: 3, timeout_ns, payload },
+        let to_caller = rng.bool();
+        match rng.u8(0..18) {
+            0..6 => {
+                let (object, method) = (7, 3);
+                let shape = if rng.bool() { Shape::Unary } else { Shape::BothStream };
+                Frame::Call { id, object, method, timeout_ns, payload, shape }
+            }
             6 => Frame::Oneway { object: 7, method: 3, timeout_ns, payload },
             7 => Frame::Reply { id, payload },
             8 => Frame::Error { id, status: Code::Internal, payload },
             9 => Frame::Cancel { id },
             10 => Frame::Ping { number: 1 },
-            _ => Frame::GoAway,
+            11 => Frame::GoAway,
+            12 => Frame::End { id },
+            13 => Frame::Credit { id, to_caller, bytes: rng.u64(1..100) },
+            _ => Frame::Item { id, to_caller, payload },
         }
     }
 }

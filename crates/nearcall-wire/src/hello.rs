@@ -3,7 +3,7 @@
 //! ```text
 //!  0 "nearcall" | 8 version_min: u16 | 10 version_max: u16
 //! 12 message_bytes_max: u32 | 16 metadata_bytes_max: u16 | 18 calls_in_max: u16
-//! 20 reserved: u32, zero when sent and not looked at | 24 instance: 16 bytes
+//! 20 stream_window_bytes: u32, 0 of an end that takes no streams | 24 instance: 16 bytes
 //! ```
 //!
 //! Little endian. A later version may add to the end; what we do not know is not looked at. It
@@ -30,6 +30,8 @@ pub struct Hello {
     pub metadata_bytes_max: u16,
     /// Calls that it takes at once.
     pub calls_in_max: u16,
+    /// Bytes of items that each stream to it may have under way; 0 if it takes no streams.
+    pub stream_window_bytes: u32,
     /// Which process it is.
     pub instance: InstanceId,
 }
@@ -45,6 +47,7 @@ impl Hello {
         bytes[12..16].copy_from_slice(&self.message_bytes_max.to_le_bytes());
         bytes[16..18].copy_from_slice(&self.metadata_bytes_max.to_le_bytes());
         bytes[18..20].copy_from_slice(&self.calls_in_max.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.stream_window_bytes.to_le_bytes());
         bytes[24..].copy_from_slice(&self.instance);
         bytes
     }
@@ -67,14 +70,16 @@ impl Hello {
             return Err(ProtocolError::MessageTooLarge { message_bytes });
         }
         let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let long = |at: usize| u32::from(number(at)) | u32::from(number(at + 2)) << 16;
         let mut instance = InstanceId::default();
         instance.copy_from_slice(&head[24..]);
         Ok(Self {
             version_min: number(8),
             version_max: number(10),
-            message_bytes_max: u32::from(number(12)) | u32::from(number(14)) << 16,
+            message_bytes_max: long(12),
             metadata_bytes_max: number(16),
             calls_in_max: number(18),
+            stream_window_bytes: long(20),
             instance,
         })
     }

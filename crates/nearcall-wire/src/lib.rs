@@ -1,4 +1,5 @@
-//! The call protocol of nearcall: frames, open calls, deadlines, cancelling, greeting and draining.
+//! The call protocol of nearcall: frames, open calls, streams, deadlines, cancelling, greeting and
+//! draining.
 //!
 //! Messages and time come in as arguments (`handle_*`, `start_*`, `reply`, ...), and what follows
 //! is asked for (`poll_*`).
@@ -25,14 +26,17 @@
 //! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
 //!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it
 //!    returns, metadata and body. If the claim fails, nothing has happened here.
-//! 6. **Release.** When a call of this end has ended and its value is not needed any more, call
+//! 6. **Stream.** In a call whose [`Shape`] says so, send items by [`CallProtocol::send_item`]
+//!    while credit is left, and report what was consumed to [`CallProtocol::consume`]. The caller
+//!    ends its items by [`CallProtocol::half_close`], the callee by its reply.
+//! 7. **Release.** When a call of this end has ended and its value is not needed any more, call
 //!    [`CallProtocol::release`]: it keeps its place until then.
-//! 7. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
+//! 8. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
 //!
 //! # Examples
 //!
 //! ```
-//! use nearcall_wire::{CallProtocol, Event, Limits, Payload, Request, Time};
+//! use nearcall_wire::{CallProtocol, Event, Limits, Payload, Request, Shape, Time};
 //!
 //! let now = Time::from_ns(0);
 //! let mut client = CallProtocol::new([1; 16], Limits::default());
@@ -46,6 +50,7 @@
 //!     method: 3,
 //!     deadline: Time::from_ns(5_000_000),
 //!     payload: Payload { body_bytes: 100, ..Payload::EMPTY },
+//!     shape: Shape::Unary,
 //! };
 //! let (_call, header) = client.start_call(now, &request).unwrap();
 //! let event = server.handle_message(now, &header, request.payload.message_bytes()).unwrap();
@@ -59,6 +64,7 @@
 
 extern crate alloc;
 
+mod call_id;
 mod call_table;
 mod error;
 mod frame;
@@ -71,9 +77,11 @@ mod references;
 mod status;
 mod time;
 
-pub use call_table::{CallId, IncomingCall, OutgoingCall};
-pub use error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-pub use frame::{Frame, HEADER_BYTES, Head, Kind, Payload, VERSION, has_references, needs_time};
+pub use call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
+pub use error::{Ended, ItemError, PingError, ProtocolError, ReplyError, StartError};
+pub use frame::{
+    Frame, HEADER_BYTES, Head, Kind, Payload, Shape, VERSION, has_references, needs_time,
+};
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;
 pub use protocol::{

@@ -21,6 +21,13 @@ pub const METADATA_BYTES_MAX_DEFAULT: u16 = 8 << 10;
 /// directions together, once so many calls were open at once.
 pub const CALLS_MAX_DEFAULT: u16 = 256;
 
+/// Bytes of items that one direction of one stream may have sent and not consumed, with headers.
+///
+/// 2 MiB: two items of 1 MiB, one being read while the other is under way. As an item may be sent
+/// while any credit is left, a receiver keeps up to one message more than this for each direction
+/// of each stream.
+pub const STREAM_WINDOW_BYTES_DEFAULT: u32 = 2 << 20;
+
 /// Longest greeting that is read, in bytes. A later version may add fields.
 pub const GREETING_BYTES_MAX: usize = 1024;
 
@@ -39,6 +46,9 @@ pub struct Limits {
     pub calls_in_max: u16,
     /// Calls that we may have open at the peer, if it allows as many.
     pub calls_out_max: u16,
+    /// Bytes of items that the peer may have sent here on each stream beyond what was consumed. 0:
+    /// this end takes part in no stream.
+    pub stream_window_bytes: u32,
     /// The channel can hand over memory outside of its messages, and both ends know it. Without it
     /// the peer breaks the rules by a message with references.
     pub references: bool,
@@ -51,6 +61,7 @@ impl Default for Limits {
             metadata_bytes_max: METADATA_BYTES_MAX_DEFAULT,
             calls_in_max: CALLS_MAX_DEFAULT,
             calls_out_max: CALLS_MAX_DEFAULT,
+            stream_window_bytes: STREAM_WINDOW_BYTES_DEFAULT,
             references: false,
         }
     }

@@ -14,6 +14,7 @@ mod event;
 mod greeting;
 mod open;
 mod session;
+mod streaming;
 mod transmits;
 
 pub use event::{CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request};
@@ -23,7 +24,8 @@ use self::draining::Draining;
 use self::greeting::Greeting;
 use self::open::Open;
 use self::session::Session;
-use crate::call_table::{IncomingCall, Outgoing, OutgoingCall};
+use crate::call_id::{IncomingCall, OutgoingCall};
+use crate::call_table::Outgoing;
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{Head, Payload};
 use crate::hello::InstanceId;
@@ -238,6 +240,20 @@ impl<T: Default> CallProtocol<T> {
         self.calls()?.release(call)
     }
 
+    /// Frees the places of all calls that have ended and were not released, and gives their values
+    /// to `keep`, which gives back what is to stay. So results that are not taken yet hold up no
+    /// new call, if the driver has room for them.
+    pub fn release_ended(&mut self, keep: impl FnMut(OutgoingCall, T) -> Option<T>) {
+        if let Some(calls) = self.calls() {
+            calls.release_ended(keep);
+        }
+    }
+
+    /// Returns whether a call that is started now finds a place.
+    pub fn has_free_slot(&mut self) -> bool {
+        self.calls().is_some_and(|calls| calls.has_free_slot())
+    }
+
     /// Ends and releases a call, without an event, and informs the peer in the next transmit.
     /// Returns its value.
     ///
@@ -371,6 +387,18 @@ impl<T: Default> CallProtocol<T> {
                 Some(session.next_deadline()).filter(|&time| time != Time::NEVER)
             }
             State::Greeting(_) | State::Closed(_) => None,
+        }
+    }
+
+    /// Returns how many calls of this end are open, and how many more may be at once. One that has
+    /// ended counts as neither, although its place is taken until it is released.
+    #[must_use]
+    #[inline]
+    pub fn outgoing_calls(&self) -> (usize, usize) {
+        match &self.state {
+            State::Open(Open { session }) => (session.outgoing.open(), session.outgoing.left()),
+            State::Draining(Draining { session, .. }) => (session.outgoing.open(), 0),
+            State::Greeting(_) | State::Closed(_) => (0, 0),
         }
     }
 

@@ -49,14 +49,6 @@ pub struct BadAddress {
     why: String,
 }
 
-impl BadAddress {
-    /// Returns the error of a server that would trust every client.
-    pub(crate) fn trusts_every_client(text: &str) -> Self {
-        let why = "a server trusts `no` client, or those of the `same-user`";
-        Self { text: text.to_owned(), why: why.to_owned() }
-    }
-}
-
 impl fmt::Display for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bad address `{}`: {}", self.text.escape_debug(), self.why)
@@ -83,6 +75,38 @@ impl Address {
     /// The mechanism that is used where an address of this machine names none: shared memory,
     /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
+
+    /// Parses the address of a listener.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be parsed, or a part of it is for clients only.
+    pub(crate) fn of_listener(text: &str) -> Result<Self, BadAddress> {
+        let address: Self = text.parse()?;
+        let why = if let Some(via) = address.via {
+            format!(
+                "`via={via}` is for clients: a server takes every mechanism, and each client \
+                 chooses; leave it out"
+            )
+        } else if let Some(instance) = &address.instance {
+            format!(
+                "`#{instance}` is for clients: an address has all objects of its server; leave it \
+                 out, and register the object by `register_as(\"{instance}\", ..)`"
+            )
+        } else if address.trust() == Trust::Yes {
+            "a server trusts `no` client, or those of the `same-user`".to_owned()
+        } else {
+            return Ok(address);
+        };
+        Err(BadAddress { text: text.to_owned(), why })
+    }
+
+    /// Returns the error of a server whose loops have no clients of their own.
+    pub(crate) fn only_in_one_loop(&self) -> BadAddress {
+        let why = "`inproc:` is for clients of the same event loop, and the loops of \
+                   `Server::builder()` have none: use `unix:@NAME`";
+        BadAddress { text: self.to_string(), why: why.to_owned() }
+    }
 
     /// Returns the mechanism that carries the messages.
     pub fn mechanism(&self) -> Mechanism {

@@ -37,6 +37,18 @@ impl BorrowedSegments {
         self.parts.push((position, Cell::new(part)));
     }
 
+    /// Takes the parts out, to be read elsewhere.
+    pub(crate) fn take(&self) -> Self {
+        let part = |(position, part): &(usize, Cell<Bytes>)| (*position, Cell::new(part.take()));
+        let parts = self.parts.iter().map(part).collect();
+        Self { parts, parts_bytes: self.parts_bytes, rest: self.rest.clone() }
+    }
+
+    /// Returns the length of all parts together.
+    pub(crate) fn parts_bytes(&self) -> usize {
+        self.parts_bytes
+    }
+
     /// Lets go of all parts.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();

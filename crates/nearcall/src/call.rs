@@ -3,57 +3,59 @@
 //! An object of the same thread is called directly: by its own methods where caller and service
 //! are of one build, through bytes where they are not (`call/local.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
-//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`).
+//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
+//! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
 
-use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use nearcall_channel::Loan;
-use nearcall_wire::OutgoingCall;
 
 use crate::address::{Address, BadAddress};
-use crate::client::Client;
+use crate::client::{Binding, Client, ClientCore, ObjectName, ReconnectPolicy, Slot, Target, bind};
+use crate::client::{current_binding, unbind};
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, Outcome, Outgoing, Reply};
+use crate::connection::{Connection, Outgoing, SendMode};
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
+use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
-use crate::limits::SHARED_BYTES_MIN;
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
-use crate::responder::Responder;
 use crate::status::Status;
 
+mod backpressure;
 mod local;
+mod observed;
 mod pending;
 
-pub use self::pending::PendingCall;
+pub use self::pending::{BelongsToItsThread, PendingCall};
 
-/// An object at an address. Connects with its first call.
+/// An object at an address, for all threads. Each connects with its first call.
 #[derive(Clone)]
 pub struct ObjectRef {
+    object: Arc<Object>,
+}
+
+struct Object {
+    slot: Slot,
+    /// The number of the object on the wire.
+    number: u64,
+    /// The client's, where a call finds it at once.
+    default_deadline: Option<Duration>,
+    /// The client's as well.
+    interceptors: Chain,
+    name: Arc<ObjectName>,
     client: Client,
-    interface: &'static Interface,
-    address: Rc<Address>,
-    object: u64,
-    binding: RefCell<Binding>,
 }
 
-/// The binding of the object, as far as it is known.
-#[derive(Clone)]
-enum Binding {
-    Unresolved,
-    Remote(Rc<Connection>),
-    /// In this thread, unless what it serves has changed since this epoch.
-    Local(Rc<dyn Dispatcher>, u64),
-}
-
-/// The target of one call.
-enum Target {
-    Remote(Rc<Connection>),
-    Local(Rc<dyn Dispatcher>),
+impl Drop for Object {
+    fn drop(&mut self) {
+        unbind(&self.slot);
+    }
 }
 
 impl ObjectRef {
@@ -69,19 +71,21 @@ impl ObjectRef {
         address: &str,
     ) -> Result<Self, BadAddress> {
         let address: Address = address.parse()?;
-        let object = object_id(&interface.object_name(address.instance()));
-        Ok(Self {
+        let name = ObjectName { interface, address };
+        let object = Object {
+            slot: Slot::new(),
+            number: object_id(&name.object()),
+            default_deadline: client.shared().settings.default_deadline,
+            interceptors: client.shared().settings.interceptors.clone(),
+            name: Arc::new(name),
             client: client.clone(),
-            interface,
-            address: Rc::new(address),
-            object,
-            binding: RefCell::new(Binding::Unresolved),
-        })
+        };
+        Ok(Self { object: Arc::new(object) })
     }
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.object.name.address
     }
 
     /// Calls a method and waits for its end. An implementation `S` in this thread is called by
@@ -92,7 +96,9 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    #[inline]
+    // Inlined by force, and so is the generated `x_with`, so that a call without options is
+    // compiled for the default options. The compiler's own choice depends on code elsewhere.
+    #[inline(always)]
     pub fn call<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
@@ -100,106 +106,70 @@ impl ObjectRef {
         options: &CallOptions,
         serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        match self.target(deadline)? {
-            Target::Remote(connection) => {
-                self.call_remote(connection, method, request, options, deadline)
-            }
-            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
-                Some(service) => {
-                    self.call_local(method, options, deadline, |context| serve(service, context))
-                }
-                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
-            },
+        if !self.object.interceptors.is_empty() {
+            let call = |options: &CallOptions| self.call_by(method, request, options, serve);
+            return self
+                .observe(method, request, options, call, |reply| codec::encoded_bytes(reply));
         }
+        self.call_by(method, request, options, serve)
     }
 
-    /// Works like [`call`](Self::call), for a method that may reply later.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default + 'static>(
+    #[inline(always)]
+    fn call_by<S: 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
+        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        match self.target(deadline)? {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
             Target::Remote(connection) => {
-                self.call_remote(connection, method, request, options, deadline)
+                let outgoing = self.outgoing(method, options, deadline);
+                self.call_remote(&binding, connection, &outgoing, request, options)
             }
-            Target::Local(dispatcher) => match dispatcher.local().downcast_ref::<S>() {
+            Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
                 Some(service) => {
-                    self.call_local_later(method, options, deadline, |context, responder| {
-                        serve(service, context, responder);
-                    })
+                    let serve = |context: &Context<'_>| serve(service, context);
+                    binding.call_local(method, options, deadline, serve)
                 }
-                None => self.call_bytes(&*dispatcher, method, request, options, deadline),
+                None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
             },
         }
     }
 
     /// Calls a method over a connection and waits for its end.
-    #[inline]
+    #[inline(always)]
     fn call_remote<Q: Message, R: Message + Default>(
         &self,
-        connection: Rc<Connection>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
-    ) -> Result<R, Status> {
-        let outgoing = self.outgoing(method, options, deadline);
-        let send_deadline = self.client.send_deadline(deadline);
-        let (connection, call) = match connection.start_call(&outgoing, request, send_deadline) {
-            Ok(call) => (connection, call),
-            Err(status) => self.start_again(&connection, status, &outgoing, request)?,
-        };
-        let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = self.client.wait_inline(&connection, call, deadline, read) {
-            return result;
-        }
-        let outcome = self.client.wait(&connection, call, deadline);
-        self.read_outcome(outcome)
-    }
-
-    /// Starts a call on a new connection in the place of one that has ended or drains since the
-    /// last call, once: the call was not started there, so it cannot run twice.
-    #[cold]
-    fn start_again<Q: Message>(
-        &self,
+        binding: &Rc<Binding>,
         connection: &Rc<Connection>,
-        status: Status,
         outgoing: &Outgoing<'_>,
         request: &Q,
-    ) -> Result<(Rc<Connection>, OutgoingCall), Status> {
-        let connection = self.reconnect(connection, status, outgoing.deadline)?;
-        let send_deadline = self.client.send_deadline(outgoing.deadline);
-        let call = connection.start_call(outgoing, request, send_deadline)?;
-        Ok((connection, call))
+        options: &CallOptions,
+    ) -> Result<R, Status> {
+        let deadline = outgoing.deadline;
+        let mode = binding.core.send_mode(deadline);
+        let another;
+        let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
+            Ok(call) => (binding, connection, call),
+            Err(why) => {
+                another = self.start_again(binding, why, outgoing, request, options, mode)?;
+                (&another.0, &another.1, another.2)
+            }
+        };
+        let read = |body: &[u8]| codec::decode(Body::copied(body));
+        if let Some(result) = binding.core.wait_inline(connection, call, deadline, read) {
+            return result;
+        }
+        let outcome = binding.core.wait(connection, call, deadline);
+        binding.read_outcome(outcome)
     }
 
-    /// Replaces a connection that has ended or drains. Otherwise `status` stands.
-    fn reconnect(
-        &self,
-        connection: &Rc<Connection>,
-        status: Status,
-        deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
-        if connection.is_open() && !connection.is_closed() {
-            return Err(status);
-        }
-        drop(self.binding.replace(Binding::Unresolved));
-        match self.target(deadline)? {
-            Target::Remote(connection) => Ok(connection),
-            Target::Local(_) => Err(status),
-        }
-    }
-
-    /// Starts a call whose end is taken later.
+    /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
+    /// flight as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's
+    /// deadline at most.
     ///
     /// # Errors
     ///
@@ -210,111 +180,262 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> PendingCall<R> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let started = self.target(deadline).and_then(|target| match target {
-            Target::Remote(connection) => {
-                let outgoing = self.outgoing(method, options, deadline);
-                let send_deadline = self.client.send_deadline(deadline);
-                match connection.start_call(&outgoing, request, send_deadline) {
-                    Ok(call) => Ok((connection, call)),
-                    Err(status) => self.start_again(&connection, status, &outgoing, request),
-                }
-                .map(|(connection, call)| {
-                    PendingCall::remote(self.clone(), connection, call, deadline)
-                })
-            }
-            Target::Local(dispatcher) => self
-                .run_bytes(&*dispatcher, method, request, options, deadline)
-                .map(|reply| PendingCall::local(self.clone(), reply, deadline)),
-        });
-        started.unwrap_or_else(|status| PendingCall::failed(self.clone(), status))
+        let started = self.start_by(method, request, options, ClientCore::send_mode);
+        started.unwrap_or_else(PendingCall::failed)
     }
 
-    /// Sends a message that is never answered; returns when it is in the channel.
+    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting.
     ///
     /// # Errors
     ///
-    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large, or too
-    /// many wait already), `DEADLINE_EXCEEDED` (no room in time; it may still arrive).
+    /// The call was not started: `RESOURCE_EXHAUSTED` where [`start`](Self::start) would wait,
+    /// otherwise as [`call`](Self::call).
+    pub fn try_start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<PendingCall<R>, Status> {
+        self.start_by(method, request, options, |core, _| core.try_mode())
+    }
+
+    fn start_by<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<PendingCall<R>, Status> {
+        if !self.object.interceptors.is_empty() {
+            let start = |options: &CallOptions| self.start_plain(method, request, options, mode);
+            return self.observe_start(method, request, options, start);
+        }
+        self.start_plain(method, request, options, mode)
+    }
+
+    fn start_plain<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<PendingCall<R>, Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let mode = mode(&binding.core, deadline);
+                let (binding, connection, call) =
+                    match connection.start_call(&outgoing, request, mode) {
+                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                        Err(why) => {
+                            self.start_again(&binding, why, &outgoing, request, options, mode)?
+                        }
+                    };
+                Ok(PendingCall::remote(binding, connection, call, deadline))
+            }
+            Target::Local(dispatcher, _) => {
+                let reply =
+                    binding.run_bytes(&***dispatcher, method, request, options, deadline)?;
+                Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
+            }
+        }
+    }
+
+    /// Sends a message that is never answered; returns when it is in the channel. Waits for room
+    /// until the deadline at most, while the loop, if there is one, goes on serving.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large),
+    /// `DEADLINE_EXCEEDED` (no room in time; in a loop it may still arrive).
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        let deadline = options.deadline_for(method, inherited_deadline());
-        let mut connection = match self.target(deadline)? {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.send_plain(method, request, options)
+    }
+
+    fn send_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Local(dispatcher) => {
-                return self.send_local(dispatcher, method, request, options, deadline);
+            Target::Local(dispatcher, _) => {
+                let dispatcher = Rc::clone(dispatcher);
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                return binding.send_local(oneway, Some(deadline));
             }
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let send_deadline = self.client.send_deadline(deadline);
-        if let Err(status) = connection.send_oneway(&outgoing, request, send_deadline) {
-            connection = self.reconnect(&connection, status, deadline)?;
-            connection.send_oneway(&outgoing, request, send_deadline)?;
+        let mode = binding.core.send_mode(deadline);
+        let another;
+        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
+            Ok(()) => (&binding, connection),
+            Err(why) => {
+                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
+                (&another.0, &another.1)
+            }
+        };
+        binding.core.wait_for_room(connection, deadline)
+    }
+
+    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now.
+    ///
+    /// Without a loop a message longer than the room of the channel
+    /// ([`Limits::room_bytes`](crate::Limits)) finds none: [`send`](Self::send) it.
+    ///
+    /// # Errors
+    ///
+    /// The message was not sent: `RESOURCE_EXHAUSTED` where [`send`](Self::send) would wait,
+    /// otherwise as there.
+    pub fn try_send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        if !self.object.interceptors.is_empty() {
+            let send = |options: &CallOptions| self.try_send_plain(method, request, options);
+            return self.observe(method, request, options, send, |()| 0);
         }
-        self.client.wait_for_room(&connection, deadline)
+        self.try_send_plain(method, request, options)
+    }
+
+    fn try_send_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        match &binding.target {
+            Target::Remote(connection) => {
+                let outgoing = self.outgoing(method, options, deadline);
+                let mode = binding.core.try_mode();
+                match connection.send_oneway(&outgoing, request, mode) {
+                    Ok(()) => Ok(()),
+                    Err(why) => {
+                        self.send_again(&binding, why, &outgoing, request, options, mode).map(drop)
+                    }
+                }
+            }
+            Target::Local(dispatcher, _) => {
+                let dispatcher = Rc::clone(dispatcher);
+                let oneway =
+                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                binding.send_local(oneway, None)
+            }
+        }
     }
 
     /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
     /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
     /// connection.
     ///
+    /// While the server keeps all that may be lent, it waits until something comes back: until the
+    /// deadline of the handler that runs now, and without end if there is none
+    /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the message limit, or all that may be lent is in loans that
+    /// live in this process, which a wait would not end. `DEADLINE_EXCEEDED`: the server gave
+    /// nothing back in time. `UNAVAILABLE`: there is no server.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.loan_with(bytes, &CallOptions::new())
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, and waits for it until the deadline of the
+    /// options at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`loan`](Self::loan).
+    pub fn loan_with(&self, bytes: usize, options: &CallOptions) -> Result<Loan, Status> {
+        let default = self.object.default_deadline;
+        let deadline = options.deadline_for_loan(default, inherited_deadline());
+        self.loan_until(bytes, options, deadline)
+    }
+
+    /// Returns memory as [`loan`](Self::loan) does, if there is any now.
+    ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
     /// of what it was lent before. `UNAVAILABLE`: there is no server.
-    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        match self.target(inherited_deadline())? {
-            Target::Remote(connection) => connection.loan(bytes),
-            Target::Local(_) => Ok(Loan::plain(bytes)),
+    pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
+        let options = CallOptions::new();
+        match &self.binding(&options, inherited_deadline())?.target {
+            Target::Remote(connection) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
+            Target::Local(..) => Ok(Loan::plain(bytes)),
         }
     }
 
-    /// Returns where the object is, and connects if there is no connection.
+    /// Returns when a call ends by itself.
     #[inline]
-    fn target(&self, deadline: Deadline) -> Result<Target, Status> {
-        match &*self.binding.borrow() {
-            Binding::Remote(connection) if !connection.is_closed() => {
-                return Ok(Target::Remote(Rc::clone(connection)));
-            }
-            Binding::Local(dispatcher, epoch)
-                if *epoch == self.client.services().registry.epoch() =>
-            {
-                return Ok(Target::Local(Rc::clone(dispatcher)));
-            }
-            _ => {}
+    fn deadline(&self, method: &Method, options: &CallOptions) -> Deadline {
+        options.deadline_for(method, self.object.default_deadline, inherited_deadline())
+    }
+
+    fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {
+        options.reconnect_policy(self.object.client.shared().settings.reconnect)
+    }
+
+    /// Returns where the object is for this thread, and connects if there is no connection.
+    #[inline]
+    fn binding(&self, options: &CallOptions, deadline: Deadline) -> Result<Rc<Binding>, Status> {
+        match current_binding(&self.object.slot) {
+            Some(binding) => Ok(binding),
+            None => self.resolve(self.reconnect_policy(options), deadline),
         }
-        self.resolve(deadline)
     }
 
     #[cold]
-    fn resolve(&self, deadline: Deadline) -> Result<Target, Status> {
-        let registry = &self.client.services().registry;
-        let short_circuits = self.client.short_circuits();
-        if short_circuits && let Some(server) = registry.server_at(&self.address.at) {
-            let Some(dispatcher) = server.object(self.object) else {
-                return Err(self.explain(server.no_such_object()));
-            };
-            return Ok(self.bind_local(dispatcher));
-        }
-        let connection = self.client.connection_to(&self.address, deadline)?;
-        // The server may be one of this thread under another name.
-        let instance = connection.peer_instance().filter(|_| short_circuits);
-        let server = instance.and_then(|instance| registry.server_with(instance));
-        if let Some(dispatcher) = server.and_then(|server| server.object(self.object)) {
-            return Ok(self.bind_local(dispatcher));
-        }
-        drop(self.binding.replace(Binding::Remote(Rc::clone(&connection))));
-        Ok(Target::Remote(connection))
-    }
-
-    fn bind_local(&self, dispatcher: Rc<dyn Dispatcher>) -> Target {
-        let epoch = self.client.services().registry.epoch();
-        drop(self.binding.replace(Binding::Local(Rc::clone(&dispatcher), epoch)));
-        Target::Local(dispatcher)
+    fn resolve(&self, policy: ReconnectPolicy, deadline: Deadline) -> Result<Rc<Binding>, Status> {
+        let Object { slot, name, client, number, .. } = &*self.object;
+        let core = client.core()?;
+        let target = {
+            let registry = &core.services().registry;
+            let local = |dispatcher: Rc<Registered>| Target::Local(dispatcher, registry.epoch());
+            let short_circuits = client.shared().short_circuits();
+            let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
+            if let Some(server) = here {
+                match server.object(*number) {
+                    Some(dispatcher) => local(dispatcher),
+                    None => return Err(name.explain(server.no_such_object())),
+                }
+            } else {
+                let connection = core.connect_by(policy, &name.address, deadline)?;
+                // The server may be one of this thread under another name.
+                let instance = connection.peer_instance().filter(|_| short_circuits);
+                let server = instance.and_then(|instance| registry.server_with(instance));
+                match server.and_then(|server| server.object(*number)) {
+                    Some(dispatcher) => local(dispatcher),
+                    None => Target::Remote(connection),
+                }
+            }
+        };
+        let binding = Rc::new(Binding { core, target, name: Arc::clone(name) });
+        bind(slot, Rc::clone(&binding));
+        Ok(binding)
     }
 
     #[inline]
@@ -325,54 +446,16 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Outgoing<'a> {
         let metadata = options.metadata_bytes();
-        Outgoing { object: self.object, method: method.id, deadline, metadata }
-    }
-
-    /// Reads the result of a call from its outcome.
-    #[inline]
-    fn read_outcome<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
-        match outcome {
-            Ok(reply) => {
-                let Reply { buffer, body, borrowed } = reply;
-                let buffers = &self.client.services().buffers;
-                if let Some(segments) = borrowed {
-                    let rest = &buffer[segments.rest.clone()];
-                    let result = codec::decode(Body::borrowed(rest, &segments));
-                    buffers.give(buffer);
-                    buffers.give_segments(segments);
-                    return result;
-                }
-                if body.end >= SHARED_BYTES_MIN {
-                    let whole = buffers.share(buffer, body.end);
-                    return codec::decode(Body::sliced(&whole, body.start));
-                }
-                let result = codec::decode(Body::copied(&buffer[body]));
-                buffers.give(buffer);
-                result
-            }
-            Err(status) => Err(self.explain(status)),
-        }
-    }
-
-    /// Adds which object it was that the server lacks, or that lacks a method. What a service gave
-    /// stays as it is.
-    #[cold]
-    fn explain(&self, status: Status) -> Status {
-        if status.detail().is_none() {
-            return status;
-        }
-        let object = self.interface.object_name(self.address.instance());
-        let text = format!("{object} at {}: {}", self.address.at, status.message());
-        Status::new(status.code(), text)
+        Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
 }
 
 impl fmt::Debug for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = self.interface.object_name(self.address.instance());
+        let name = &self.object.name;
         f.debug_struct("ObjectRef")
-            .field("object", &object)
-            .field("address", &self.address)
+            .field("object", &name.object())
+            .field("address", &name.address)
             .finish_non_exhaustive()
     }
 }

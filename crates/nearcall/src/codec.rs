@@ -5,6 +5,8 @@
 //! **Not here:** frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
 
 use bytes::{Buf, BufMut, Bytes};
+use prost::DecodeError;
+use prost::encoding::{DecodeContext, WireType};
 
 pub use prost::Message;
 
@@ -56,6 +58,11 @@ impl<'a> Body<'a> {
     pub(crate) fn borrowed(rest: &'a [u8], borrowed: &'a BorrowedSegments) -> Self {
         Self { rest, whole: None, borrowed: Some(borrowed) }
     }
+
+    /// Returns the length of the message, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len() + self.borrowed.map_or(0, BorrowedSegments::parts_bytes)
+    }
 }
 
 impl Buf for Body<'_> {
@@ -87,6 +94,69 @@ impl Buf for Body<'_> {
     }
 }
 
+/// The bytes of a message, for a service in another thread.
+pub(crate) enum OwnedBody {
+    Copied(Vec<u8>),
+    Shared(Bytes),
+    Borrowed(Vec<u8>, Box<BorrowedSegments>),
+}
+
+impl Body<'_> {
+    /// Returns the same to be kept. A long message is shared and what was lent is moved, not
+    /// copied.
+    pub(crate) fn to_owned(self) -> OwnedBody {
+        match (self.whole, self.borrowed) {
+            (_, Some(borrowed)) => {
+                OwnedBody::Borrowed(self.rest.to_vec(), Box::new(borrowed.take()))
+            }
+            (Some(whole), None) => OwnedBody::Shared(whole.slice_ref(self.rest)),
+            (None, None) => OwnedBody::Copied(self.rest.to_vec()),
+        }
+    }
+}
+
+impl OwnedBody {
+    pub(crate) fn as_body(&self) -> Body<'_> {
+        match self {
+            Self::Copied(bytes) => Body::copied(bytes),
+            Self::Shared(bytes) => Body::sliced(bytes, 0),
+            Self::Borrowed(rest, borrowed) => Body::borrowed(rest, borrowed),
+        }
+    }
+}
+
+/// A message that was marshalled in another thread. Only ever sent.
+#[derive(Debug)]
+pub(crate) struct Encoded(Vec<u8>);
+
+impl Encoded {
+    pub(crate) fn new(message: &impl Message) -> Self {
+        Self(message.encode_to_vec())
+    }
+}
+
+impl Message for Encoded {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        buf.put_slice(&self.0);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, buf, context)
+    }
+
+    fn clear(&mut self) {}
+}
+
 /// Reads a message that a peer sent. Copies what the message owns, but for long `bytes` fields of
 /// a long message and for those that were lent.
 #[inline]
@@ -103,7 +173,7 @@ fn decode_borrowed<M: Message + Default>(body: BorrowedBody<'_>) -> Result<M, St
 }
 
 #[cold]
-fn bad_bytes(error: &prost::DecodeError) -> Status {
+fn bad_bytes(error: &DecodeError) -> Status {
     // The text of a deep nesting names every level.
     let mut text = error.to_string();
     if let Some((cut, _)) = text.char_indices().nth(ERROR_CHARS_MAX) {

@@ -9,9 +9,8 @@
 //! (`dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::rc::Rc;
-use std::task::Waker;
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
@@ -30,25 +29,32 @@ use crate::trust::Trust;
 mod activity;
 mod borrowing;
 mod calls;
+mod host;
 mod lending;
 mod outbound;
 mod outbox;
 mod readiness;
 mod receiving;
+mod send_mode;
 mod sending;
+mod watched_calls;
 
 pub(crate) use self::activity::Activity;
 use self::borrowing::Borrowing;
 use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
+pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
+pub(crate) use self::lending::LoanPauses;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
+pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
+use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,16 +69,13 @@ pub(crate) struct Setup<'a> {
     pub(crate) trust: Trust,
     /// Whose objects the peer may call; none on a connection that a client opened.
     pub(crate) serves: Option<ServerId>,
-    pub(crate) buffers: &'a Rc<BufferPool>,
-    /// The loop's; none for a client without a loop.
-    pub(crate) activity: Option<&'a Rc<Activity>>,
 }
 
-/// A connection.
-pub(crate) struct Connection {
+/// A connection, of one thread unless its host says otherwise.
+pub(crate) struct Connection<H: Host = LoopHost> {
     inner: RefCell<Inner>,
-    buffers: Rc<BufferPool>,
-    activity: Option<Rc<Activity>>,
+    buffers: H::Buffers,
+    host: H,
     /// Calls that came in and wait for their turn: found while a service asked whether it was
     /// cancelled, or too long for the stack.
     inbound: RefCell<VecDeque<InboundCall>>,
@@ -97,7 +100,10 @@ pub(crate) struct Connection {
     own_message_bytes_max: u32,
     /// The longest message that both ends agreed on, once the peer has greeted.
     message_bytes_max: Cell<u32>,
+    /// The longest metadata that both ends agreed on, once the peer has greeted.
+    metadata_bytes_max: Cell<u16>,
     lending: Lending,
+    watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// The readiness of the connection in its loop.
@@ -114,6 +120,8 @@ struct Inner {
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
     outbox: Outbox,
+    /// Outcomes that were not taken yet of calls that lost their places to newer ones.
+    results: HashMap<OutgoingCall, Outcome>,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
     /// The mechanism takes a small message whole, or not at all.
@@ -121,9 +129,37 @@ struct Inner {
 }
 
 impl Connection {
+    /// Creates a connection over a channel that was just opened. Sends nothing yet. `activity` is
+    /// the loop's; none for a client without a loop.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        setup: Setup<'_>,
+        buffers: &Rc<BufferPool>,
+        activity: Option<&Rc<Activity>>,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|this| {
+            let host = LoopHost::new(activity.map(Rc::clone), Weak::clone(this));
+            Self::with_host(endpoint, setup, Rc::clone(buffers), host)
+        })
+    }
+}
+
+impl Connection {
+    /// Returns what it reports to its loop; none without a loop.
+    pub(crate) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.host.activity()
+    }
+}
+
+impl<H: Host> Connection<H> {
     /// Creates a connection over a channel that was just opened. Sends nothing yet.
-    pub(crate) fn new(endpoint: Endpoint, setup: Setup<'_>) -> Rc<Self> {
-        let Setup { name, instance, limits, trust, serves, buffers, activity } = setup;
+    pub(crate) fn with_host(
+        endpoint: Endpoint,
+        setup: Setup<'_>,
+        buffers: H::Buffers,
+        host: H,
+    ) -> Self {
+        let Setup { name, instance, limits, trust, serves } = setup;
         let peer = Peer::of(&endpoint);
         let is_trusted = trust.covers(&peer);
         let (lender, borrower) = endpoint.arena().unzip();
@@ -134,7 +170,7 @@ impl Connection {
             && endpoint.fragment_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        Rc::new(Self {
+        Self {
             peer,
             mechanism: endpoint.mechanism(),
             wait: endpoint.wait_policy(),
@@ -143,11 +179,12 @@ impl Connection {
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox: Outbox::default(),
+                results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
             }),
-            buffers: Rc::clone(buffers),
-            activity: activity.map(Rc::clone),
+            buffers,
+            host,
             inbound: RefCell::default(),
             has_inbound: Cell::new(false),
             owes_events: Cell::new(false),
@@ -160,10 +197,12 @@ impl Connection {
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
+            metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
+            watched_calls: WatchedCalls::default(),
             is_trusted,
             readiness: Readiness::default(),
-        })
+        }
     }
 
     /// Returns whether it has ended.
@@ -183,6 +222,15 @@ impl Connection {
         !self.is_closed() && self.peer_instance.get().is_none()
     }
 
+    /// Returns whether no call is under way, in either direction, and nothing waits to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        let counts = self.inner.borrow().protocol.counts();
+        counts.incoming_open == 0
+            && counts.outgoing_open == 0
+            && !self.has_inbound()
+            && !self.has_pending_writes()
+    }
+
     /// Returns the peer's process, as the peer claims.
     pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
         self.peer_instance.get()
@@ -190,15 +238,19 @@ impl Connection {
 
     /// Returns what tools show of it.
     pub(crate) fn info(&self) -> ConnectionInfo {
-        let borrowed = self.inner.borrow().borrowing.as_ref().map_or(0, Borrowing::places_out);
+        let inner = self.inner.borrow();
+        let borrowed = inner.borrowing.as_ref().map_or(0, Borrowing::places_out);
         ConnectionInfo {
             name: self.name.clone(),
             peer: self.peer.clone(),
             mechanism: self.mechanism,
             wait: self.wait,
             is_trusted: self.is_trusted,
-            slots_lent: self.lending.slots_out(),
-            slots_borrowed: borrowed,
+            thread: None,
+            descriptors: inner.endpoint.descriptors(),
+            room_bytes: 2 * inner.endpoint.buffer_bytes(),
+            slots_lent: Some(self.lending.slots_out()),
+            slots_borrowed: Some(borrowed),
         }
     }
 
@@ -220,7 +272,7 @@ impl Connection {
     }
 
     /// Reads the clock, and ends the calls whose deadlines have passed.
-    pub(crate) fn handle_timeout(self: &Rc<Self>) {
+    pub(crate) fn handle_timeout(&self) {
         let now = deadline::to_wire(deadline::now());
         self.inner.borrow_mut().protocol.handle_timeout(now);
         self.handle_events();
@@ -234,29 +286,27 @@ impl Connection {
     }
 
     /// Ends the connection; all calls on it end with `reason`.
-    pub(crate) fn close(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn close(&self, reason: Status) {
         if self.is_closed.replace(true) {
             return;
         }
         *self.close_reason.borrow_mut() = Some(reason);
         self.inner.borrow_mut().protocol.handle_closed();
         self.handle_events();
-        if let Some(activity) = &self.activity {
-            activity.note_closed(self);
-        }
+        self.host.note_closed();
     }
 
     /// Ends the connection to a peer that does what no peer should, without waiting for it to read
     /// what it was sent.
     #[cold]
-    pub(crate) fn abort(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn abort(&self, reason: Status) {
         self.with_endpoint(Endpoint::discard_unsent);
         self.close(reason);
     }
 
     /// Ends a connection that the peer may not have, and sends it the reason.
     #[cold]
-    pub(crate) fn refuse(self: &Rc<Self>, reason: Status) {
+    pub(crate) fn refuse(&self, reason: Status) {
         self.with_endpoint(|endpoint| endpoint.refuse(reason.message()));
         self.close(reason);
     }
@@ -276,32 +326,26 @@ impl Connection {
     }
 
     /// Begins the end: calls under way go on, no new ones, either way.
-    pub(crate) fn drain(self: &Rc<Self>) {
+    pub(crate) fn drain(&self) {
         self.inner.borrow_mut().protocol.drain();
         self.handle_events();
         self.send_control(Deadline::NOW);
     }
 
-    /// Reports to the loop, if there is one, that the connection was used, and when its next
-    /// deadline passes.
+    /// Reports to the host that the connection was used, and when its next deadline passes.
     #[inline]
-    fn touch(self: &Rc<Self>, deadline: Deadline) {
-        if let Some(activity) = &self.activity {
-            activity.touch(self);
-            activity.note_deadline(deadline);
-        }
+    fn touch(&self, deadline: Deadline) {
+        H::touch(self, deadline);
     }
 
-    /// Has the loop look at the clock at the deadline of a call that is not answered yet.
+    /// Has the host look at the clock at the deadline of a call that is not answered yet.
     #[inline]
     pub(crate) fn note_deadline(&self, deadline: Deadline) {
-        if let Some(activity) = &self.activity {
-            activity.note_deadline(deadline);
-        }
+        self.host.note_deadline(deadline);
     }
 
     /// Handles expired deadlines and the end of the connection.
-    fn handle_events(self: &Rc<Self>) {
+    fn handle_events(&self) {
         loop {
             let Some(event) = self.inner.borrow_mut().protocol.poll_event() else { return };
             match event {
@@ -312,9 +356,13 @@ impl Connection {
                 ProtocolEvent::Cancelled {
                     call,
                     reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
-                } => self.notify_violation(call.id(), &error),
+                } => {
+                    self.notify_violation(call.id(), &error);
+                    self.note_cancelled(call);
+                }
+                ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
-                _ => {} // Services ask by themselves whether they are cancelled.
+                _ => {}
             }
         }
     }
@@ -340,71 +388,20 @@ impl Connection {
         ))
     }
 
-    /// Notes the outcome of a call of this end, and wakes the task that awaits it.
-    fn complete(&self, call: OutgoingCall, outcome: Outcome) {
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(state) => std::mem::replace(state, CallState::Done(outcome)),
-            None => CallState::Done(outcome),
-        };
-        drop(inner);
-        match before {
-            CallState::Waiting(Some(waker)) => waker.wake(),
-            CallState::Waiting(None) => {}
-            CallState::Done(outcome) => self.discard(outcome),
-        }
+    /// Returns what drives the connection.
+    pub(crate) fn host(&self) -> &H {
+        &self.host
     }
 
-    /// Takes back the buffer of a reply that is not read.
-    fn discard(&self, outcome: Outcome) {
-        if let Ok(reply) = outcome {
-            self.buffers.give(reply.buffer);
-        }
+    /// Returns the buffers that messages are received into.
+    pub(crate) fn buffers(&self) -> &BufferPool {
+        &self.buffers
     }
 
-    /// Returns whether the call has ended.
+    /// Returns how many calls of this end are open, and how many more may be.
     #[inline]
-    pub(crate) fn has_ended(&self, call: OutgoingCall) -> bool {
-        matches!(self.inner.borrow().protocol.value(call), Some(CallState::Done(_)))
-    }
-
-    /// Takes the outcome of a call and releases it, if it has ended.
-    #[inline]
-    pub(crate) fn take_outcome(&self, call: OutgoingCall) -> Option<Outcome> {
-        let protocol = &mut self.inner.borrow_mut().protocol;
-        if !matches!(protocol.value(call), Some(CallState::Done(_))) {
-            return None;
-        }
-        match protocol.release(call) {
-            Some(CallState::Done(outcome)) => Some(outcome),
-            _ => None,
-        }
-    }
-
-    /// Registers the waker of the task that awaits the end of a call.
-    pub(crate) fn set_waker(&self, call: OutgoingCall, waker: &Waker) {
-        let waker = Some(waker.clone());
-        let mut inner = self.inner.borrow_mut();
-        let before = match inner.protocol.value_mut(call) {
-            Some(CallState::Waiting(slot)) => std::mem::replace(slot, waker),
-            _ => waker,
-        };
-        drop(inner);
-        drop(before);
-    }
-
-    /// Gives a call up: informs the peer, and drops the outcome if it has come.
-    pub(crate) fn cancel(self: &Rc<Self>, call: OutgoingCall) {
-        let mut inner = self.inner.borrow_mut();
-        let cancelled = inner.protocol.cancel(call);
-        let released = if cancelled.is_err() { inner.protocol.release(call) } else { None };
-        drop(inner);
-        if let Some(CallState::Done(outcome)) = released {
-            self.discard(outcome);
-        }
-        if cancelled.is_ok() {
-            self.send_control(Deadline::NOW);
-        }
+    pub(crate) fn outgoing_calls(&self) -> (usize, usize) {
+        self.inner.borrow().protocol.outgoing_calls()
     }
 
     /// Uses the channel itself, for what only the loop needs of it.

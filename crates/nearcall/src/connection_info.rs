@@ -24,20 +24,59 @@ pub struct ConnectionInfo {
     pub wait: WaitPolicy,
     /// This end reads what it is lent where it lies, and does not copy it first.
     pub is_trusted: bool,
+    /// The thread of a client that the connection belongs to. None at a server.
+    pub thread: Option<ThreadInfo>,
+    /// Descriptors that this end holds open for it, without those of loans.
+    pub descriptors: usize,
+    /// Room for messages, both directions together, in bytes: what the connection may occupy in
+    /// memory of the kernel or of both processes, without loans.
+    pub room_bytes: usize,
     /// Slots that this end has lent: loans that live, and what the other end has not given back.
-    pub slots_lent: usize,
-    /// Messages and slices of the other end's loans that live here.
-    pub slots_borrowed: usize,
+    /// None: the connection belongs to another thread, and only that one can count them.
+    pub slots_lent: Option<usize>,
+    /// Messages and slices of the other end's loans that live here. None: as for `slots_lent`.
+    pub slots_borrowed: Option<usize>,
+}
+
+/// A thread that has connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadInfo {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its number, as `ps -T` and debuggers show it.
+    pub tid: i32,
+}
+
+impl ThreadInfo {
+    /// Returns the thread that calls.
+    pub(crate) fn current() -> Self {
+        let name = std::thread::current().name().map(str::to_owned);
+        Self { name, tid: nearcall_os::process::tid() }
+    }
+}
+
+impl fmt::Display for ThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "thread {} ({name})", self.tid),
+            None => write!(f, "thread {}", self.tid),
+        }
+    }
 }
 
 impl fmt::Display for ConnectionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, mechanism, wait, slots_lent, slots_borrowed, .. } = self;
+        let Self { name, mechanism, wait, descriptors, room_bytes, .. } = self;
         let trust = if self.is_trusted { "trusted" } else { "not trusted" };
-        write!(
-            f,
-            "{name} over {mechanism}, waits by {wait}, {trust}, {slots_lent} slots lent, \
-             {slots_borrowed} borrowed"
-        )
+        write!(f, "{name} over {mechanism}, waits by {wait}, {trust}")?;
+        if let (Some(lent), Some(borrowed)) = (self.slots_lent, self.slots_borrowed) {
+            write!(f, ", {lent} slots lent, {borrowed} borrowed")?;
+        }
+        write!(f, ", {descriptors} descriptors, room of {room_bytes} bytes")?;
+        match &self.thread {
+            Some(thread) => write!(f, ", {thread}"),
+            None => Ok(()),
+        }
     }
 }

@@ -1,18 +1,23 @@
 //! What a service may know of the call that it serves.
 //!
 //! **Invariants:** the identity of the caller comes from the kernel; everything else from the peer.
-//! **Not here:** replying later (`responder.rs`).
+//! **Not here:** replying later (`responder.rs`), what an async service sees (`call_context.rs`).
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use nearcall_channel::Loan;
 
+use crate::codec::{self, Message};
 use crate::deadline::Deadline;
+use crate::detached_sink::DetachedCall;
 use crate::interface::Interface;
-use crate::metadata::Metadata;
+use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
+use crate::reply_extras::ReplyExtras;
 use crate::reply_sink::ReplySink;
+use crate::responder::Responder;
 use crate::status::Status;
 
 /// The call that is being served: its deadline, its caller, what came beside the request.
@@ -49,6 +54,10 @@ pub struct Context<'a> {
     interface: &'static Interface,
     method: u32,
     sink: ReplySink<'a>,
+    /// A responder answers the call.
+    is_detached: Cell<bool>,
+    /// What goes with the reply.
+    extras: Cell<Option<Box<ReplyExtras>>>,
 }
 
 impl<'a> Context<'a> {
@@ -60,7 +69,8 @@ impl<'a> Context<'a> {
         method: u32,
         sink: ReplySink<'a>,
     ) -> Self {
-        Self { deadline, metadata, interface, method, sink }
+        let (is_detached, extras) = (Cell::new(false), Cell::new(None));
+        Self { deadline, metadata, interface, method, sink, is_detached, extras }
     }
 
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
@@ -73,10 +83,45 @@ impl<'a> Context<'a> {
         self.deadline.remaining()
     }
 
+    /// Answers the call after the method has returned, from this thread or any other: return what
+    /// this returns. `keep` gets the [`Responder`] that answers.
+    ///
+    /// # Errors
+    ///
+    /// Always one, which goes nowhere: the caller gets what the responder is given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use nearcall::{Context, Message, Responder, Status};
+    ///
+    /// fn answer_from_a_thread<R: Message + Default + 'static>(
+    ///     context: &Context<'_>,
+    /// ) -> Result<R, Status> {
+    ///     context.answer_later(|responder: Responder<R>| {
+    ///         std::thread::spawn(move || responder.finish(Ok(R::default())));
+    ///     })
+    /// }
+    /// ```
+    pub fn answer_later<R: Message>(&self, keep: impl FnOnce(Responder<R>)) -> Result<R, Status> {
+        if self.is_detached.replace(true) {
+            return Err(Status::internal("this call has a responder already"));
+        }
+        keep(Responder::new(self.detach().sink, self.deadline));
+        Err(Status::internal("a responder answers this call"))
+    }
+
+    /// Returns whether a responder answers the call, so that an error of the method does not.
+    #[inline]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.is_detached.get()
+    }
+
     /// Returns whether the caller does not wait any more: it gave up or is gone, or time is up.
     ///
     /// Receives what has come over the connection, so a service that works long should ask now and
-    /// then: a system call or two. Calls that it finds there are served after this one.
+    /// then: a system call or two. Calls that it finds there are served after this one. In a
+    /// [`BlockingPool`](crate::BlockingPool) the loop receives, and this is one load.
     pub fn is_cancelled(&self) -> bool {
         self.deadline.has_passed() || self.sink.look_for_cancel()
     }
@@ -95,6 +140,9 @@ impl<'a> Context<'a> {
     /// Returns memory for a `bytes` field of the reply: written, then frozen, it is passed to the
     /// caller by reference where the mechanism can (`shm`), and copied where not.
     ///
+    /// Never waits, unlike a caller's loan: a service that waited for its own caller would keep the
+    /// others of its loop waiting. Reply with bytes that are not loaned then.
+    ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or the caller has not given back enough
@@ -108,13 +156,40 @@ impl<'a> Context<'a> {
         self.metadata
     }
 
+    /// Sends an entry with the reply, or with the error: a key of lower-case letters, digits and
+    /// `-_.`, and printable ASCII. The caller reads it by
+    /// [`PendingCall::wait_with_metadata`](crate::PendingCall::wait_with_metadata) or
+    /// [`Status::metadata`]. A one-way message has no reply, and drops it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value. More than
+    /// [`Limits::metadata_bytes_max`](crate::Limits) fails the reply.
+    pub fn add_reply_metadata(&self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        self.change_extras(|extras| extras.metadata.add(key, value.as_bytes()))
+    }
+
+    /// Sends an entry like [`add_reply_metadata`](Self::add_reply_metadata) with bytes for its
+    /// value; the key ends in `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_reply_metadata`](Self::add_reply_metadata).
+    pub fn add_reply_metadata_bin(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.change_extras(|extras| extras.metadata.add(key, value))
+    }
+
     /// Returns the name of the method, as in the `.proto` file.
     pub fn method(&self) -> &'static str {
         self.interface.method(self.method).map_or("", |method| method.name)
     }
 
-    pub(crate) fn interface_name(&self) -> &'static str {
-        self.interface.name
+    pub(crate) fn method_id(&self) -> u32 {
+        self.method
+    }
+
+    pub(crate) fn interface(&self) -> &'static Interface {
+        self.interface
     }
 
     #[inline]
@@ -122,9 +197,61 @@ impl<'a> Context<'a> {
         self.deadline
     }
 
+    fn change_extras<T>(&self, change: impl FnOnce(&mut ReplyExtras) -> T) -> T {
+        let mut extras = self.extras.take().unwrap_or_default();
+        let changed = change(&mut extras);
+        self.extras.set(Some(extras));
+        changed
+    }
+
+    /// Sets what goes with the reply.
+    pub(crate) fn set_extras(&self, extras: Box<ReplyExtras>) {
+        self.extras.set(Some(extras));
+    }
+
+    /// Returns an error with the metadata of the reply.
+    pub(crate) fn with_extras(&self, status: Status) -> Status {
+        match self.extras.take() {
+            Some(extras) => status.with_entries(extras.metadata),
+            None => status,
+        }
+    }
+
+    /// Replies to the call.
     #[inline]
-    pub(crate) fn sink(&self) -> ReplySink<'a> {
-        self.sink
+    pub(crate) fn reply(&self, result: &impl Message) {
+        match self.extras.take() {
+            None => self.sink.reply(&[], result),
+            Some(extras) => self.reply_with(*extras, result),
+        }
+    }
+
+    #[cold]
+    fn reply_with(&self, extras: ReplyExtras, result: &impl Message) {
+        self.sink.reply(extras.metadata.as_bytes(), result);
+        extras.end(None, codec::encoded_bytes(result));
+    }
+
+    /// Ends the call with an error.
+    pub(crate) fn fail(&self, status: &Status) {
+        match self.extras.take() {
+            None => self.sink.fail(status),
+            Some(mut extras) => {
+                let metadata = std::mem::take(&mut extras.metadata);
+                self.sink.fail(&status.clone().with_entries(metadata));
+                extras.end(Some(status), 0);
+            }
+        }
+    }
+
+    /// Returns the same call for a reply that comes after the method has returned, or from another
+    /// thread.
+    pub(crate) fn detach(&self) -> DetachedCall {
+        let call = self.sink.detach();
+        if let Some(extras) = self.extras.take() {
+            call.sink.add_extras(extras);
+        }
+        call
     }
 }
 

@@ -140,7 +140,7 @@ impl Services {
                 None => Status::unimplemented("the peer is a client and serves no objects"),
             });
         };
-        run(&*dispatcher, sink, deadline, || {
+        run(&**dispatcher, sink, deadline, || {
             let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, sink);
             Incoming { method, body, context }

@@ -3,14 +3,15 @@
 //! **Invariants:** the request is unmarshalled before the method runs; a result that comes after
 //! the deadline is an error.
 //! **Not here:** finding the object and running it (`dispatch.rs`), replying later
-//! (`responder.rs`).
+//! (`responder.rs`), methods that return futures (`async_service.rs`), methods that run in another
+//! thread (`blocking.rs`).
 
 use std::any::Any;
+use std::ops::Deref;
 
 use crate::codec::{self, Body, Message};
 use crate::context::Context;
 use crate::interface::Interface;
-use crate::responder::Responder;
 use crate::status::{Detail, Status};
 
 /// Brings calls to an implementation. Generated code has one for each interface.
@@ -19,11 +20,43 @@ pub trait Dispatcher: 'static {
     fn interface(&self) -> &'static Interface;
 
     /// Returns the implementation as generated callers of the same build know it, for the short
-    /// circuit.
-    fn local(&self) -> &dyn Any;
+    /// circuit; asked for once, when it is registered. `None`: calls of the same thread go through
+    /// [`dispatch`](Self::dispatch), too.
+    fn local(&self) -> Option<Box<dyn Any>> {
+        None
+    }
 
     /// Unmarshals a call, runs the method, replies.
     fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// A dispatcher that serves an object, with what the short circuit calls. In a box of its own, so
+/// that the short circuit finds its part at a place that the compiler knows.
+pub(crate) struct Registered {
+    local: Option<Box<dyn Any>>,
+    dispatcher: Box<dyn Dispatcher>,
+}
+
+impl Registered {
+    pub(crate) fn new(dispatcher: impl Dispatcher) -> Self {
+        Self { local: dispatcher.local(), dispatcher: Box::new(dispatcher) }
+    }
+
+    /// Returns the implementation, if a caller of the same build asks and there is one to be
+    /// called directly.
+    #[inline]
+    pub(crate) fn local<S: 'static>(&self) -> Option<&S> {
+        self.local.as_ref()?.downcast_ref()
+    }
+}
+
+impl Deref for Registered {
+    type Target = dyn Dispatcher;
+
+    #[inline]
+    fn deref(&self) -> &(dyn Dispatcher + 'static) {
+        &*self.dispatcher
+    }
 }
 
 /// A call or one-way message on its way into a service. Generated code consumes it.
@@ -40,61 +73,47 @@ impl Incoming<'_> {
         self.method
     }
 
-    /// Runs a method that replies when it returns.
+    /// Runs a method that replies when it returns, unless it has asked for a responder.
     #[inline]
     pub fn reply<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
-        let sink = self.context.sink();
+        let context = &self.context;
         let answer = codec::decode(self.body).map_err(bad_request);
-        match answer.and_then(|request: Q| serve(&self.context, &request)) {
-            Ok(_) if self.context.deadline_moment().has_passed() => {
-                sink.fail(&Status::answered_late());
+        match answer.and_then(|request: Q| serve(context, &request)) {
+            Ok(_) if context.deadline_moment().has_passed() => {
+                context.fail(&Status::answered_late());
             }
-            Ok(result) => sink.reply(&result),
-            Err(status) => sink.fail(&status),
-        }
-    }
-
-    /// Runs a method that may reply later.
-    pub fn reply_later<Q: Message + Default, R: Message + 'static>(
-        self,
-        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
-    ) {
-        let sink = self.context.sink();
-        match codec::decode(self.body).map_err(bad_request) {
-            Ok(request) => {
-                let responder = Responder::new(sink.detach(), self.context.deadline_moment());
-                serve(&self.context, &request, responder);
-            }
-            Err(status) => sink.fail(&status),
+            Ok(result) => context.reply(&result),
+            Err(_) if context.is_detached() => {}
+            Err(status) => context.fail(&status),
         }
     }
 
     /// Runs a one-way method. What cannot be unmarshalled is dropped.
     pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
-        let sink = self.context.sink();
+        let context = &self.context;
         match codec::decode(self.body) {
             Ok(request) => {
-                serve(&self.context, &request);
+                serve(context, &request);
                 // It may have been called as if it had a reply.
-                sink.reply(&());
+                context.reply(&());
             }
-            Err(status) => sink.fail(&bad_request(status)),
+            Err(status) => context.fail(&bad_request(status)),
         }
     }
 
     /// Refuses a method that the interface does not have.
     pub fn unimplemented(self) {
-        let interface = self.context.interface_name();
+        let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
-        self.context.sink().fail(&status);
+        self.context.fail(&status);
     }
 }
 
 #[cold]
-fn bad_request(status: Status) -> Status {
+pub(crate) fn bad_request(status: Status) -> Status {
     Status::internal(format!("bad request: {}", status.message()))
 }

@@ -3,7 +3,7 @@
 //! Calls are served inside; what concerns the user comes out of [`EventLoop::next`] as an
 //! [`Event`], so there are no callbacks.
 //! **Invariants:** a loop with nothing to do sleeps.
-//! **Not here:** how it waits (`reactor.rs`).
+//! **Not here:** how it waits (`reactor.rs`), closures from other threads (`poster.rs`).
 
 use std::fmt;
 use std::io;
@@ -18,8 +18,9 @@ pub use nearcall_os::signal::{Signal, SignalInfo};
 
 use crate::deadline::Deadline;
 use crate::limits::ROUNDS_PER_TURN_MAX;
+use crate::mailbox::Mailbox;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
-use crate::reactor::{Mailbox, Reactor, UserFd};
+use crate::reactor::{Reactor, UserFd};
 
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///
@@ -59,6 +60,8 @@ use crate::reactor::{Mailbox, Reactor, UserFd};
 /// ```
 pub struct EventLoop {
     reactor: Rc<Reactor>,
+    /// It closes with this; not so what a posted closure gets.
+    is_owner: bool,
 }
 
 /// Stops a loop from any thread.
@@ -88,7 +91,17 @@ impl EventLoop {
     ///
     /// No descriptor is free: it needs two.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { reactor: Rc::new(Reactor::new()?) })
+        Self::with_mailbox(Arc::new(Mailbox::new()?))
+    }
+
+    /// Creates a loop that other threads reach by `mailbox` before it exists.
+    pub(crate) fn with_mailbox(mailbox: Arc<Mailbox>) -> io::Result<Self> {
+        Ok(Self { reactor: Reactor::new(mailbox)?, is_owner: true })
+    }
+
+    /// Returns the loop of this thread that has this mailbox, for a closure that runs in it.
+    pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Self> {
+        Reactor::of_thread(mailbox).map(|reactor| Self { reactor, is_owner: false })
     }
 
     pub(crate) fn reactor(&self) -> &Rc<Reactor> {
@@ -213,6 +226,8 @@ impl fmt::Debug for EventLoop {
 impl Drop for EventLoop {
     /// Closes all connections, though clients and servers still hold the loop's state.
     fn drop(&mut self) {
-        self.reactor.close_all();
+        if self.is_owner {
+            self.reactor.close_all();
+        }
     }
 }

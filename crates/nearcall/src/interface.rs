@@ -12,10 +12,25 @@ pub struct Method {
     pub id: u32,
     /// Its name in the `.proto` file.
     pub name: &'static str,
-    /// `true` if the method has no reply.
-    pub oneway: bool,
+    /// Its shape.
+    pub kind: MethodKind,
     /// The deadline of a call that has no other, from the option `nearcall.deadline_ms`.
     pub deadline: Option<Duration>,
+}
+
+/// The shape of a method: how many messages each side sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodKind {
+    /// One request, one reply.
+    Unary,
+    /// One request, and no reply: the option `nearcall.oneway`.
+    Oneway,
+    /// One request, a stream of replies.
+    ReplyStream,
+    /// A stream of requests, one reply.
+    RequestStream,
+    /// A stream of requests, and a stream of replies.
+    BothStreams,
 }
 
 /// A `service` of a `.proto` file.

@@ -21,7 +21,7 @@
 //! #     ));
 //! # }
 //! # use home::*;
-//! use nearcall::{Client, Context, EventLoop, Responder, Server, Status};
+//! use nearcall::{Client, Context, EventLoop, Server, Status};
 //!
 //! struct Room {
 //!     wanted: std::cell::Cell<f64>,
@@ -40,7 +40,9 @@
 //!     }
 //!     // ... and so on.
 //! #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
-//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest, _: Responder<WatchReply>) {}
+//! #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+//! #       Ok(WatchReply::default())
+//! #   }
 //! #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
 //! }
 //!
@@ -74,54 +76,99 @@
 
 mod acceptor;
 mod address;
+mod async_call;
+mod async_connection;
+mod async_service;
+mod blocking;
 mod borrowed;
 mod buffer_pool;
 mod call;
+mod call_context;
+mod cancellation;
+mod census;
 mod client;
 mod codec;
 mod connection;
 mod connection_info;
 mod context;
 mod deadline;
+mod detached_sink;
 mod dispatch;
 mod dispatcher;
 pub mod event_loop;
+mod executor;
+mod intercepted;
+mod interceptor;
 mod interface;
 pub mod limits;
 mod local_reply;
+mod mailbox;
 mod metadata;
 mod nesting;
 mod options;
+mod owned_call;
 mod peer;
+mod poster;
 mod reactor;
 mod registry;
+mod reply_extras;
 mod reply_sink;
 mod responder;
 mod server;
+mod service_task;
 mod status;
 mod trust;
 
 pub use address::{Address, BadAddress};
+pub use async_call::{AsyncCall, AsyncObjectRef, AsyncSend};
+pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
-pub use call::{ObjectRef, PendingCall};
-pub use client::Client;
+pub use call::{BelongsToItsThread, ObjectRef, PendingCall};
+pub use call_context::CallContext;
+pub use cancellation::Cancelled;
+pub use client::{Client, ClientBuilder, ReconnectPolicy};
 pub use codec::Message;
-pub use connection_info::ConnectionInfo;
+pub use connection_info::{ConnectionInfo, ThreadInfo};
 pub use context::Context;
 pub use deadline::Deadline;
 pub use dispatcher::{Dispatcher, Incoming};
 pub use event_loop::{Event, EventLoop, Stopper};
-pub use interface::{Interface, Method};
+pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
+pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;
-pub use metadata::{BadMetadata, Metadata};
+pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
+pub use poster::{PostError, Poster};
 pub use prost;
 pub use prost_types;
 pub use responder::Responder;
-pub use server::{ListenError, RegisterError, Server};
+pub use server::{
+    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+};
+pub use service_task::{ServiceTask, TaskRunner};
 pub use status::{Code, Status};
 pub use trust::Trust;
+
+/// Includes the file that `nearcall-build` has generated for a package, or the one that includes
+/// all packages (`Builder::include_file`), in a crate with a build script.
+///
+/// The name is that of the file without `.rs`. Put a package into the modules of its name, so that
+/// other packages find its types:
+///
+/// ```ignore
+/// pub mod home {
+///     pub mod v1 {
+///         nearcall::include_proto!("home.v1");
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! include_proto {
+    ($name:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+    };
+}

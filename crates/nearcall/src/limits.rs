@@ -1,5 +1,6 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
+//! What happens at a bound, and which form of a call waits there: `docs/backpressure.md`.
 //! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
 //! of channels (`nearcall_channel`).
 
@@ -78,6 +79,24 @@ pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
+/// Results of one connection that wait to be taken, beside those in the table of its calls. Above
+/// it no call starts before one of them is taken or dropped.
+///
+/// Each holds the memory of its reply and was asked for by this process, which may start as many
+/// calls and take their results afterwards; the bound ends a program that never takes any.
+pub(crate) const RESULTS_KEPT_MAX: usize = 64 << 10;
+
+/// First pause of a caller that waits for memory to lend: slots come back by a count in the memory
+/// of the other end, without a doorbell, because that would cost each of them a system call.
+///
+/// About what a sleep and a wake-up cost, and less than the other end needs for the messages that
+/// hold all the other slots.
+pub(crate) const LOAN_PAUSE_MIN: Duration = Duration::from_micros(50);
+
+/// Longest such pause. Each one is twice the last, so that a loan comes late by no more than it had
+/// to wait anyway, and a caller that waits for long looks a thousand times a second: 1 % of a CPU.
+pub(crate) const LOAN_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Fewest bytes of a loan that a message passes by reference. Fewer are copied: a reference costs
 /// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
@@ -113,11 +132,56 @@ pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 /// Ready descriptors taken from the kernel at once. More come with the next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
 
+/// Threads of a [`BlockingPool`](crate::BlockingPool) unless its builder sets another number: a
+/// method that blocks needs no CPU of its own, and its stack costs a few pages.
+pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 8;
+
+/// Calls that wait for a thread of a [`BlockingPool`](crate::BlockingPool) before it is full: eight
+/// for each of its threads.
+pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
+
+/// Calls that wait for a thread of a full [`BlockingPool`](crate::BlockingPool) until their
+/// deadlines: as many as 16 clients may have in flight by default.
+pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
+
+/// Requests that wait for a thread of a [`BlockingPool`](crate::BlockingPool), in bytes: as many as
+/// its default queue holds if each has the default limit of a message.
+pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// One-way messages whose method has returned and goes on, as a future or in a pool, in each loop.
+/// Above it further ones are dropped: their senders wait for nothing, so that nothing else bounds
+/// them. As many as a pool lets wait.
+pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
+
+/// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
+/// do: longer than the pauses of a program that is busy, so that threads are started rarely.
+pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
+
+/// Posts of other threads that are served in one round: replies, closures, polls of tasks. A post
+/// takes a microsecond or so, so that connections wait for at most some tens of them.
+pub(crate) const POSTS_PER_ROUND_MAX: usize = 64;
+
 /// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
 pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 
 /// Clients taken from a listener before others have their turn.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
+
+/// Clients in the queue of a listener that are refused with the reason when it is closed: twice the
+/// 128 that a queue holds, since more may come meanwhile. The kernel resets those that are left.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
+
+/// Event loops of one server. Far above the processors of any machine: a loop beyond them takes
+/// time from the others.
+pub(crate) const SERVER_THREADS_MAX: usize = 1024;
+
+/// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
+/// which answer between two methods. A tool that shows connections should not wait for longer.
+pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait for the threads of a server that was stopped. They end at once unless a method
+/// runs, and a method that does not return must not keep the program from its end.
+pub(crate) const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Time that a listener rests after the kernel refused a descriptor for a client. Asking again at
 /// once would only spin.
@@ -141,6 +205,15 @@ pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 /// then.
 pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Looks for a reply of a task that calls while its shared connection is locked: about a
+/// microsecond, so that another task that calls meanwhile waits no longer than for a call that is
+/// marshalled.
+pub(crate) const ASYNC_LOOKS_PER_LOCK: u32 = 16;
+
+/// Messages that are received while a shared connection is locked: some 20 us, after which tasks
+/// that call have their turn.
+pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
+
 /// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
 /// takes milliseconds.
 pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -158,9 +231,14 @@ pub struct Limits {
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
-    /// one fails with `RESOURCE_EXHAUSTED`. At the calling end a call counts until its result is
-    /// taken or its [`PendingCall`](crate::PendingCall) is dropped.
+    /// one waits until one of them has ended, or fails with `RESOURCE_EXHAUSTED`
+    /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
+    /// count, though its result is not taken yet.
     pub calls_max: u16,
+    /// Items that one direction of one stream may have sent and not consumed, in bytes with their
+    /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
+    /// keeps at most this and one message more; the sender waits. 0: no streams.
+    pub stream_window_bytes: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -169,6 +247,14 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
+    /// Connections of one client, those of all threads together: 256. Each thread that calls has
+    /// one to each address. With three descriptors each, as over `shm`, they leave a quarter of
+    /// the usual limit of a process, 1024, to the rest of it. The next one fails with
+    /// `RESOURCE_EXHAUSTED`.
+    pub client_connections_max: usize,
+    /// Longest wait of `run_until_signal` for the calls under way, before it closes their
+    /// connections: 5 s, half of the time after which container managers kill what does not end.
+    pub drain_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -178,9 +264,12 @@ impl Default for Limits {
             message_bytes_max: wire.message_bytes_max,
             metadata_bytes_max: wire.metadata_bytes_max,
             calls_max: wire.calls_in_max,
+            stream_window_bytes: wire.stream_window_bytes,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
+            client_connections_max: 256,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -208,6 +297,7 @@ impl Limits {
             metadata_bytes_max: self.metadata_bytes_max,
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
+            stream_window_bytes: self.stream_window_bytes,
             references: false,
         }
     }

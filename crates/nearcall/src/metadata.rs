@@ -43,6 +43,21 @@ impl Entries {
         &self.0
     }
 
+    /// Returns entries that came from a peer, as they travel. A bad one ends the list when it is
+    /// read.
+    pub(crate) fn from_peer(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the entries of others behind these.
+    pub(crate) fn append(&mut self, others: &[u8]) {
+        self.0.extend_from_slice(others);
+    }
+
     pub(crate) fn add(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         let bad = |why: &str| Err(BadMetadata(format!("metadata key `{key}`: {why}")));
         if !is_key(key.as_bytes()) {
@@ -72,13 +87,57 @@ fn is_value(key: &[u8], value: &[u8]) -> bool {
     key.ends_with(b"-bin") || value.iter().all(|c| (b' '..=b'~').contains(c))
 }
 
-/// The metadata of a call that came in. Reading copies nothing.
+/// What a service sent beside its reply, owned by the caller.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ReplyMetadata(Entries);
+
+impl ReplyMetadata {
+    pub(crate) fn new(entries: Entries) -> Self {
+        Self(entries)
+    }
+
+    /// Returns the value of the first entry with this key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.entries().get(key)
+    }
+
+    /// Returns the bytes of the first entry with this key.
+    pub fn get_bin(&self, key: &str) -> Option<&[u8]> {
+        self.entries().get_bin(key)
+    }
+
+    /// Returns all entries, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.entries().iter()
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    fn entries(&self) -> Metadata<'_> {
+        Metadata::new(self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for ReplyMetadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// The metadata of a call that came in, or of an error. Reading copies nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata<'a>(&'a [u8]);
 
 impl<'a> Metadata<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
+    }
+
+    pub(crate) fn as_bytes(self) -> &'a [u8] {
+        self.0
     }
 
     /// The value of the first entry with this key.

@@ -28,6 +28,11 @@ pub(crate) fn inherited_deadline() -> Deadline {
     NESTING.with(|nesting| nesting.deadline.get())
 }
 
+/// Returns whether a service may run inside those that run now.
+pub(crate) fn may_nest() -> bool {
+    NESTING.with(|nesting| nesting.depth.get() < NESTING_MAX)
+}
+
 /// While it lives a service runs.
 pub(crate) struct NestingGuard {
     outer: Deadline,

@@ -5,11 +5,13 @@
 
 use std::time::{Duration, Instant};
 
+use crate::client::ReconnectPolicy;
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
 
-/// The options of one call. The default has the deadline of the method, if its `.proto` gives one.
+/// The options of one call. The default has the deadline of the method, if its `.proto` gives one,
+/// or else that of the client ([`ClientBuilder`](crate::ClientBuilder)).
 ///
 /// A call from within a handler never outlives the handler's own deadline.
 ///
@@ -35,6 +37,7 @@ use crate::metadata::{BadMetadata, Entries};
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
     limit: Limit,
+    reconnect: Option<ReconnectPolicy>,
     metadata: Entries,
 }
 
@@ -42,6 +45,7 @@ pub struct CallOptions {
 enum Limit {
     #[default]
     Method,
+    None,
     After(Duration),
     At(Deadline),
 }
@@ -66,6 +70,21 @@ impl CallOptions {
         self
     }
 
+    /// The call has no deadline of its own, whatever the method and the client have: it waits for
+    /// as long as the server lives.
+    #[must_use]
+    pub fn no_deadline(mut self) -> Self {
+        self.limit = Limit::None;
+        self
+    }
+
+    /// Sets what the call does if there is no connection, instead of the client's policy.
+    #[must_use]
+    pub fn reconnect(mut self, policy: ReconnectPolicy) -> Self {
+        self.reconnect = Some(policy);
+        self
+    }
+
     /// Sends an entry with the call: a key of lower-case letters, digits and `-_.`, and printable
     /// ASCII.
     ///
@@ -87,19 +106,54 @@ impl CallOptions {
         Ok(self)
     }
 
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.metadata
+    }
+
+    /// Returns the same with this deadline and these metadata.
+    pub(crate) fn with(&self, deadline: Deadline, metadata: Entries) -> Self {
+        Self { limit: Limit::At(deadline), metadata, ..self.clone() }
+    }
+
     pub(crate) fn metadata_bytes(&self) -> &[u8] {
         self.metadata.as_bytes()
     }
 
-    /// Returns when the call of `method` ends: by these options, the method or the handler that
-    /// makes it. Reads the clock only for a span of time.
+    pub(crate) fn reconnect_policy(&self, default: ReconnectPolicy) -> ReconnectPolicy {
+        self.reconnect.unwrap_or(default)
+    }
+
+    /// Returns until when a loan may be waited for: by these options, the client or the handler
+    /// that asks.
+    pub(crate) fn deadline_for_loan(
+        &self,
+        default: Option<Duration>,
+        inherited: Deadline,
+    ) -> Deadline {
+        self.deadline_or(default).min(inherited)
+    }
+
+    /// Returns when the call of `method` ends: by these options, the method, the client or the
+    /// handler that makes it. Reads the clock only for a span of time.
     #[inline]
-    pub(crate) fn deadline_for(&self, method: &Method, inherited: Deadline) -> Deadline {
-        let own = match (self.limit, method.deadline) {
-            (Limit::Method, None) => Deadline::NEVER,
-            (Limit::Method, Some(timeout)) | (Limit::After(timeout), _) => Deadline::after(timeout),
-            (Limit::At(deadline), _) => deadline,
+    pub(crate) fn deadline_for(
+        &self,
+        method: &Method,
+        default: Option<Duration>,
+        inherited: Deadline,
+    ) -> Deadline {
+        self.deadline_or(method.deadline.or(default)).min(inherited)
+    }
+
+    /// Returns the deadline of these options, or the default that belongs to their place.
+    #[inline(always)]
+    fn deadline_or(&self, default: Option<Duration>) -> Deadline {
+        let timeout = match self.limit {
+            Limit::Method => default,
+            Limit::None => None,
+            Limit::After(timeout) => Some(timeout),
+            Limit::At(deadline) => return deadline,
         };
-        own.min(inherited)
+        timeout.map_or(Deadline::NEVER, Deadline::after)
     }
 }

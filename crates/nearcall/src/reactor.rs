@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{self, Arc};
 
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::{self, Ready};
@@ -27,9 +27,10 @@ use crate::connection::{Activity, Connection, ServerId};
 use crate::context::Context;
 use crate::deadline::{self, Deadline};
 use crate::dispatch::{self, Services};
-use crate::dispatcher::{Dispatcher, Incoming};
+use crate::dispatcher::{Incoming, Registered};
 use crate::limits::{EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX};
-use crate::local_reply::{LocalAnswer, LocalReply};
+use crate::local_reply::LocalAnswer;
+use crate::mailbox::{Mailbox, Post};
 use crate::metadata::Metadata;
 use crate::reply_sink::ReplySink;
 use crate::status::Status;
@@ -37,14 +38,14 @@ use crate::status::Status;
 mod busy;
 mod handshakes;
 mod hosting;
-mod mailbox;
+mod posts;
 mod sources;
 mod timers;
 mod turns;
 mod user_events;
 mod watching;
 
-pub(crate) use self::mailbox::Mailbox;
+pub(crate) use self::handshakes::NOT_LISTENING;
 pub use self::sources::DescriptorId;
 pub(crate) use self::sources::{ListenerEntry, ListenerId, UserFd};
 use self::sources::{Source, Sources};
@@ -86,8 +87,12 @@ pub(crate) struct Reactor {
     /// Connections whose doorbell is a signal to this thread.
     signalled: RefCell<Vec<Rc<Connection>>>,
     timers: RefCell<Timers>,
-    /// Answers of services of this thread that tasks await, and until when.
-    awaited: RefCell<Vec<(Deadline, Weak<LocalAnswer>)>>,
+    /// Answers that services of this thread owe callers of this thread, and until when.
+    awaited: RefCell<Vec<(Deadline, sync::Weak<LocalAnswer>)>>,
+    /// What other threads have posted, until its turn.
+    posted: RefCell<VecDeque<Post>>,
+    /// Another loop waits for this one's descriptor, so that posts always write it.
+    is_hosted: Cell<bool>,
     /// One-way messages to servers of this thread, for the next round.
     local_oneways: RefCell<VecDeque<LocalOneway>>,
     handshakes: handshakes::PendingHandshakes,
@@ -102,19 +107,25 @@ pub(crate) struct Reactor {
 
 /// A one-way message to a server of this thread.
 pub(crate) struct LocalOneway {
-    pub(crate) dispatcher: Rc<dyn Dispatcher>,
+    pub(crate) dispatcher: Rc<Registered>,
     pub(crate) method: u32,
     pub(crate) deadline: Deadline,
     pub(crate) metadata: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
+thread_local! {
+    /// The loops of this thread.
+    static LOOPS: RefCell<Vec<Weak<Reactor>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Reactor {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Creates the state of a loop of this thread that others reach by `mailbox`.
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> io::Result<Rc<Self>> {
         let reactor = Self {
             services: Services::default(),
-            activity: Rc::default(),
-            mailbox: Arc::new(Mailbox::new()?),
+            activity: Activity::new(&mailbox),
+            mailbox,
             epoll: Epoll::create()?,
             events: RefCell::new(Events::with_capacity(EVENTS_PER_ROUND_MAX)),
             sources: RefCell::default(),
@@ -126,6 +137,8 @@ impl Reactor {
             signalled: RefCell::default(),
             timers: RefCell::default(),
             awaited: RefCell::default(),
+            posted: RefCell::default(),
+            is_hosted: Cell::new(false),
             local_oneways: RefCell::default(),
             handshakes: handshakes::PendingHandshakes::default(),
             acceptors: RefCell::default(),
@@ -135,7 +148,18 @@ impl Reactor {
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
+        let reactor = Rc::new(reactor);
+        LOOPS.with_borrow_mut(|loops| {
+            loops.retain(|other| other.strong_count() > 0);
+            loops.push(Rc::downgrade(&reactor));
+        });
         Ok(reactor)
+    }
+
+    /// Returns the loop of this thread that has this mailbox, for what was posted there.
+    pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Rc<Self>> {
+        let is_it = |reactor: &Rc<Self>| Arc::ptr_eq(&reactor.mailbox, mailbox);
+        LOOPS.with_borrow(|loops| loops.iter().filter_map(Weak::upgrade).find(is_it))
     }
 
     /// Runs rounds until `done`, or until `deadline` has passed. Returns whether it is done.
@@ -165,7 +189,8 @@ impl Reactor {
     pub(crate) fn round(&self, deadline: Deadline) -> io::Result<()> {
         self.activity.wake_host();
         self.forget_closed();
-        let must_look = self.arm_used() || !self.local_oneways.borrow().is_empty();
+        let must_look =
+            self.arm_used() || !self.local_oneways.borrow().is_empty() || self.has_posts();
         let has_busy = self.activity.busy_count() > 0;
         if !self.spinning.borrow().is_empty() {
             self.poll_spinning(must_look)?;
@@ -180,6 +205,7 @@ impl Reactor {
         }
         self.run_due();
         self.serve_ready();
+        self.serve_posts();
         self.serve_local_oneways();
         self.forget_closed();
         Ok(())
@@ -198,6 +224,18 @@ impl Reactor {
 
     /// Waits in the kernel, or in the connection that the loop sleeps in, until `deadline` at most.
     fn wait(&self, deadline: Deadline) -> io::Result<()> {
+        if deadline == Deadline::NOW {
+            return self.wait_until(deadline);
+        }
+        let may_sleep = self.mailbox.begin_sleep();
+        let waited = self.wait_until(if may_sleep { deadline } else { Deadline::NOW });
+        if !self.is_hosted.get() {
+            self.mailbox.end_sleep();
+        }
+        waited
+    }
+
+    fn wait_until(&self, deadline: Deadline) -> io::Result<()> {
         match self.has_fdless() {
             true => self.sleep_on_fdless(deadline),
             false => self.poll_epoll(deadline).map(drop),
@@ -217,7 +255,7 @@ impl Reactor {
                 Some(Source::Listener(_)) => {
                     self.handshakes.accept(self, ListenerId(event.token));
                 }
-                Some(Source::Mailbox) => self.read_mailbox(),
+                Some(Source::Mailbox) => self.mailbox.silence(),
                 Some(Source::HostTimer) => self.activity.silence_timer()?,
                 None => {}
                 Some(Source::Signal) => self.read_signal()?,
@@ -225,15 +263,6 @@ impl Reactor {
             }
         }
         Ok(any)
-    }
-
-    fn read_mailbox(&self) {
-        for handshaked in self.mailbox.take() {
-            self.handshakes.finish(self, handshaked);
-        }
-        if self.mailbox.take_stop() {
-            self.user_events.borrow_mut().push_back(Event::Stopped);
-        }
     }
 
     /// Reports timers that are due, and ends calls whose time is up.
@@ -265,21 +294,22 @@ impl Reactor {
         self.wake_awaited(now);
     }
 
-    /// Wakes the tasks that await an answer of this thread whose time is up.
+    /// Ends the waits for answers of this thread whose time is up.
     fn wake_awaited(&self, now: Deadline) {
         let awaited = std::mem::take(&mut *self.awaited.borrow_mut());
         for (deadline, reply) in awaited {
             let Some(reply) = reply.upgrade() else { continue };
             if deadline <= now {
-                reply.wake();
+                reply.expire();
             } else {
                 self.wake_at(deadline, &reply);
             }
         }
     }
 
-    /// Has the task that awaits this answer woken at its deadline.
-    pub(crate) fn wake_at(&self, deadline: Deadline, reply: &LocalReply) {
+    /// Has the task that awaits this answer woken at its deadline, and the service that owes it
+    /// notified.
+    pub(crate) fn wake_at(&self, deadline: Deadline, reply: &Arc<LocalAnswer>) {
         if deadline == Deadline::NEVER {
             return;
         }
@@ -288,7 +318,7 @@ impl Reactor {
             // Those that ended before their deadline must not pile up.
             awaited.retain(|(_, reply)| reply.strong_count() > 0);
         }
-        awaited.push((deadline, Rc::downgrade(reply)));
+        awaited.push((deadline, Arc::downgrade(reply)));
         self.activity.note_deadline(deadline);
     }
 
@@ -299,20 +329,23 @@ impl Reactor {
         timers.min(self.activity.deadline()).min(self.handshakes.next_due())
     }
 
+    /// Returns whether one more one-way message to a server of this thread may wait.
+    pub(crate) fn takes_local_oneways(&self) -> bool {
+        self.local_oneways.borrow().len() < LOCAL_ONEWAYS_MAX
+    }
+
     /// Queues a one-way message to a server of this thread.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: too many wait already.
     pub(crate) fn send_local(&self, oneway: LocalOneway) -> Result<(), Status> {
-        let mut waiting = self.local_oneways.borrow_mut();
-        if waiting.len() >= LOCAL_ONEWAYS_MAX {
+        if !self.takes_local_oneways() {
             return Err(Status::resource_exhausted(format!(
                 "{LOCAL_ONEWAYS_MAX} one-way messages to this thread wait already; let its loop run"
             )));
         }
-        waiting.push_back(oneway);
-        drop(waiting);
+        self.local_oneways.borrow_mut().push_back(oneway);
         self.activity.wake_host();
         Ok(())
     }
@@ -325,10 +358,10 @@ impl Reactor {
             let Some(oneway) = self.local_oneways.borrow_mut().pop_front() else { return };
             let LocalOneway { dispatcher, method, deadline, metadata, body } = oneway;
             let (metadata, interface) = (Metadata::new(&metadata), dispatcher.interface());
-            let sink = ReplySink::local(None);
+            let sink = ReplySink::local_oneway(&self.activity);
             let context = Context::new(deadline, metadata, interface, method, sink);
             let body = Body::copied(&body);
-            dispatch::run(&*dispatcher, sink, deadline, || Incoming { method, body, context });
+            dispatch::run(&**dispatcher, sink, deadline, || Incoming { method, body, context });
         }
     }
 
@@ -362,13 +395,16 @@ impl Reactor {
 
     /// Ends all connections.
     pub(crate) fn close_all(&self) {
+        self.mailbox.close();
         for connection in self.connections() {
             connection.close(Status::unavailable("the event loop was closed"));
         }
         self.forget_closed();
         self.activity.clear_used();
+        self.activity.executor.close();
+        self.mailbox.close();
         // A dispatcher may hold a client of this loop.
-        drop(self.local_oneways.take());
+        drop((self.local_oneways.take(), self.posted.take()));
     }
 }
 

@@ -12,7 +12,7 @@ use nearcall_wire::InstanceId;
 
 use crate::address::At;
 use crate::connection::ServerId;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::Registered;
 use crate::interface::object_id;
 use crate::limits::OBJECT_NAMES_MAX;
 use crate::status::{Detail, Status};
@@ -37,7 +37,7 @@ pub(crate) struct ObjectTable {
 struct Object {
     number: u64,
     name: String,
-    dispatcher: Rc<dyn Dispatcher>,
+    dispatcher: Rc<Registered>,
 }
 
 /// A name or number that a server has already.
@@ -95,7 +95,7 @@ impl Registry {
 
 impl ObjectTable {
     /// Adds an object under its name.
-    pub(crate) fn add(&self, name: &str, dispatcher: Rc<dyn Dispatcher>) -> Result<(), Taken> {
+    pub(crate) fn add(&self, name: &str, dispatcher: Rc<Registered>) -> Result<(), Taken> {
         let number = object_id(name);
         let mut objects = self.objects.borrow_mut();
         match objects.binary_search_by_key(&number, |object| object.number) {
@@ -108,21 +108,28 @@ impl ObjectTable {
         }
     }
 
+    /// Replaces the dispatchers of all objects.
+    pub(crate) fn replace_all(&self, replace: impl Fn(Rc<Registered>) -> Rc<Registered>) {
+        for object in &mut *self.objects.borrow_mut() {
+            object.dispatcher = replace(Rc::clone(&object.dispatcher));
+        }
+    }
+
     /// Takes an object out. Drop it where nothing is borrowed: the end of a service may make calls.
-    pub(crate) fn remove(&self, name: &str) -> Option<Rc<dyn Dispatcher>> {
+    pub(crate) fn remove(&self, name: &str) -> Option<Rc<Registered>> {
         let mut objects = self.objects.borrow_mut();
         let index = objects.iter().position(|object| object.name == name)?;
         Some(objects.remove(index).dispatcher)
     }
 
     /// Takes all objects out, to be dropped where nothing is borrowed.
-    pub(crate) fn remove_all(&self) -> Vec<Rc<dyn Dispatcher>> {
+    pub(crate) fn remove_all(&self) -> Vec<Rc<Registered>> {
         self.objects.take().into_iter().map(|object| object.dispatcher).collect()
     }
 
     /// Returns the object with this number.
     #[inline]
-    pub(crate) fn object(&self, number: u64) -> Option<Rc<dyn Dispatcher>> {
+    pub(crate) fn object(&self, number: u64) -> Option<Rc<Registered>> {
         let objects = self.objects.borrow();
         let index = objects.binary_search_by_key(&number, |object| object.number).ok()?;
         Some(Rc::clone(&objects[index].dispatcher))

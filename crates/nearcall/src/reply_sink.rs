@@ -3,16 +3,21 @@
 //! A service and its responders see a call only through this, so that another way for calls to come
 //! in is added here and nowhere else.
 //! **Invariants:** a one-way message has a sink that drops what it gets.
-//! **Not here:** what a service sees of it (`context.rs`, `responder.rs`).
+//! **Not here:** what a service sees of it (`context.rs`, `responder.rs`), the sink of a call that
+//! is answered after its method has returned, or in another thread (`detached_sink.rs`).
 
-use std::rc::{Rc, Weak};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall_channel::Loan;
 use nearcall_wire::IncomingCall;
 
 use crate::codec::Message;
-use crate::connection::Connection;
-use crate::local_reply::LocalReply;
+use crate::connection::{Activity, Connection};
+use crate::deadline::Deadline;
+use crate::detached_sink::{DetachedCall, DetachedSink};
+use crate::local_reply::{LocalAnswer, LocalReply, LocalResult};
 use crate::peer::Peer;
 use crate::status::Status;
 
@@ -20,11 +25,20 @@ use crate::status::Status;
 #[derive(Clone, Copy)]
 pub(crate) struct ReplySink<'a>(Sink<'a>);
 
+/// Where a call from the loop's thread that needs no bytes finds an answer that comes later.
+pub(crate) type LaterReply = Cell<Option<LocalReply>>;
+
 #[derive(Clone, Copy)]
 enum Sink<'a> {
     Connection(&'a Rc<Connection>, Option<IncomingCall>),
     /// To a caller in this thread, as bytes.
-    Local(Option<&'a LocalReply>),
+    LocalBytes(&'a Arc<LocalAnswer>, &'a Activity),
+    /// To a caller in this thread, which gets the returned value unless the answer comes later.
+    LocalTyped(&'a LaterReply, &'a Activity),
+    /// A one-way message of this thread.
+    LocalOneway(&'a Activity),
+    /// To the loop's thread from another one.
+    Detached(&'a DetachedCall),
 }
 
 impl<'a> ReplySink<'a> {
@@ -34,20 +48,39 @@ impl<'a> ReplySink<'a> {
         Self(Sink::Connection(connection, call))
     }
 
-    /// Returns the sink of a call from this thread. None: the reply goes another way, or there is
-    /// none.
-    #[inline]
-    pub(crate) fn local(reply: Option<&'a LocalReply>) -> Self {
-        Self(Sink::Local(reply))
+    /// Returns the sink of a call from this thread whose reply is passed as bytes.
+    pub(crate) fn local_bytes(reply: &'a LocalReply, activity: &'a Activity) -> Self {
+        Self(Sink::LocalBytes(reply, activity))
     }
 
-    /// Replies to the call.
+    /// Returns the sink of a call from this thread whose caller gets the returned value. What is
+    /// answered later is put into `later`.
     #[inline]
-    pub(crate) fn reply(self, result: &impl Message) {
+    pub(crate) fn local_typed(later: &'a LaterReply, activity: &'a Activity) -> Self {
+        Self(Sink::LocalTyped(later, activity))
+    }
+
+    /// Returns the sink of a one-way message from this thread.
+    pub(crate) fn local_oneway(activity: &'a Activity) -> Self {
+        Self(Sink::LocalOneway(activity))
+    }
+
+    /// Returns the sink of a call that is served in another thread than its loop's.
+    pub(crate) fn detached(call: &'a DetachedCall) -> Self {
+        Self(Sink::Detached(call))
+    }
+
+    /// Replies to the call, with metadata as they travel.
+    #[inline]
+    pub(crate) fn reply(self, metadata: &[u8], result: &impl Message) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.reply(call, result),
-            Sink::Local(Some(reply)) => reply.end(Ok(result.encode_to_vec())),
-            Sink::Connection(_, None) | Sink::Local(None) => {}
+            Sink::Connection(connection, Some(call)) => connection.reply(call, metadata, result),
+            Sink::LocalBytes(reply, _) => reply.end(Ok(LocalResult::new(metadata, result))),
+            Sink::Detached(call) => {
+                call.sink.add_metadata(metadata);
+                call.sink.finish(Ok(result));
+            }
+            Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }
 
@@ -55,8 +88,9 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn fail(self, status: &Status) {
         match self.0 {
             Sink::Connection(connection, Some(call)) => connection.fail(call, status),
-            Sink::Local(Some(reply)) => reply.end(Err(status.clone())),
-            Sink::Connection(_, None) | Sink::Local(None) => {}
+            Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
+            Sink::Detached(call) => call.sink.fail(status),
+            Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }
 
@@ -67,7 +101,8 @@ impl<'a> ReplySink<'a> {
                 connection.look_ahead();
                 connection.is_closed() || call.is_some_and(|call| connection.is_cancelled(call))
             }
-            Sink::Local(_) => false,
+            Sink::Detached(call) => call.sink.is_cancelled(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => false,
         }
     }
 
@@ -75,7 +110,8 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn peer(self) -> Peer {
         match self.0 {
             Sink::Connection(connection, _) => connection.peer.clone(),
-            Sink::Local(_) => Peer::Local,
+            Sink::Detached(call) => call.peer.clone(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => Peer::Local,
         }
     }
 
@@ -83,65 +119,41 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn is_trusted(self) -> bool {
         match self.0 {
             Sink::Connection(connection, _) => connection.is_trusted,
-            Sink::Local(_) => true,
+            Sink::Detached(call) => call.is_trusted,
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => true,
         }
     }
 
-    /// Returns memory for a part of the reply.
+    /// Returns memory for a part of the reply. Never waits.
     pub(crate) fn loan(self, bytes: usize) -> Result<Loan, Status> {
         match self.0 {
-            Sink::Connection(connection, _) => connection.loan(bytes),
-            Sink::Local(_) => Ok(Loan::plain(bytes)),
+            Sink::Connection(connection, _) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
+            // What is lent belongs to the loop's thread; from here the reply is copied anyway.
+            Sink::Detached(_)
+            | Sink::LocalBytes(..)
+            | Sink::LocalTyped(..)
+            | Sink::LocalOneway(_) => Ok(Loan::plain(bytes)),
         }
     }
 
-    /// Returns the same sink for a reply that comes after the method has returned.
-    pub(crate) fn detach(self) -> DetachedSink {
-        DetachedSink(match self.0 {
-            Sink::Connection(connection, Some(call)) => {
-                Detached::Connection(Rc::downgrade(connection), call)
+    /// Returns the same call for a reply that comes after the method has returned, or from another
+    /// thread.
+    pub(crate) fn detach(self) -> DetachedCall {
+        let sink = match self.0 {
+            Sink::Connection(connection, call) => DetachedSink::connection(connection, call),
+            Sink::LocalBytes(reply, activity) => DetachedSink::local(reply, &activity.mailbox),
+            Sink::LocalTyped(later, activity) => {
+                let reply = LocalReply::default();
+                let sink = DetachedSink::local(&reply, &activity.mailbox);
+                later.set(Some(reply));
+                sink
             }
-            Sink::Local(Some(reply)) => Detached::Local(Rc::clone(reply)),
-            Sink::Connection(_, None) | Sink::Local(None) => Detached::Nowhere,
-        })
-    }
-}
-
-/// The sink of a call whose method has returned.
-pub(crate) struct DetachedSink(Detached);
-
-enum Detached {
-    /// Not the connection itself, which must go when it has ended.
-    Connection(Weak<Connection>, IncomingCall),
-    Local(LocalReply),
-    Nowhere,
-}
-
-impl DetachedSink {
-    /// Ends the call. If its caller does not wait any more, nothing happens.
-    pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
-        match &self.0 {
-            Detached::Connection(connection, call) => match (connection.upgrade(), answer) {
-                (Some(connection), Ok(result)) => connection.reply(*call, result),
-                (Some(connection), Err(status)) => connection.fail(*call, status),
-                (None, _) => {}
-            },
-            Detached::Local(reply) => {
-                reply.end(answer.map(Message::encode_to_vec).map_err(Status::clone));
-            }
-            Detached::Nowhere => {}
-        }
-    }
-
-    /// Returns whether the caller does not wait any more.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        match &self.0 {
-            Detached::Connection(connection, call) => {
-                connection.upgrade().is_none_or(|connection| connection.is_cancelled(*call))
-            }
-            // The caller holds the other reference while it waits.
-            Detached::Local(reply) => Rc::strong_count(reply) == 1,
-            Detached::Nowhere => true,
-        }
+            Sink::LocalOneway(activity) => DetachedSink::oneway(Some(&activity.mailbox)),
+            Sink::Detached(call) => call.sink.clone(),
+        };
+        DetachedCall { sink, peer: self.peer(), is_trusted: self.is_trusted() }
     }
 }

@@ -2,21 +2,22 @@
 //!
 //! **Invariants:** a call is answered once; one that is dropped unanswered fails with `INTERNAL`,
 //! or with `UNKNOWN` if a panic dropped it.
-//! **Not here:** replying at once (`dispatcher.rs`).
+//! **Not here:** replying at once (`dispatcher.rs`), how the answer travels (`detached_sink.rs`).
 
-use std::cell::Cell;
 use std::fmt;
-use std::rc::Rc;
+use std::marker::PhantomData;
 use std::time::Instant;
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
-use crate::reply_sink::DetachedSink;
+use crate::detached_sink::DetachedSink;
+use crate::metadata::BadMetadata;
 use crate::status::Status;
 
-/// Answers one call, now or later, from the thread of its loop.
+/// Answers one call, now or later, from any thread: it is `Send`.
 ///
-/// A method gets one if the build script asked for it (`answer_later`).
+/// [`Context::answer_later`](crate::Context::answer_later) makes one. In the thread of its loop it
+/// answers at once; in another one the answer is marshalled there, and sent by the loop.
 ///
 /// # Examples
 ///
@@ -40,8 +41,8 @@ use crate::status::Status;
 /// }
 ///
 /// impl Thermostat for Room {
-///     fn watch(&self, _: &Context<'_>, _: &WatchRequest, responder: Responder<WatchReply>) {
-///         self.watchers.borrow_mut().push(responder);
+///     fn watch(&self, context: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+///         context.answer_later(|responder| self.watchers.borrow_mut().push(responder))
 ///     }
 ///
 ///     fn set_target(
@@ -63,32 +64,22 @@ use crate::status::Status;
 /// # server.listen("inproc:room")?;
 /// # let client = nearcall::Client::in_loop(&event_loop);
 /// # let room = ThermostatCaller::new(&client, "inproc:room")?;
-/// # let watching = room.start_watch(&WatchRequest {}, &nearcall::CallOptions::new());
+/// # let watching = room.start_watch(&WatchRequest {});
 /// # room.set_target(&SetTargetRequest { celsius: 20.0 })?;
 /// # assert_eq!(watching.wait()?.celsius, 20.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a responder that is dropped fails its call"]
 pub struct Responder<R: Message> {
-    to: Option<To<R>>,
+    /// None: it has answered.
+    sink: Option<DetachedSink>,
     deadline: Deadline,
-}
-
-/// The answer to a caller of the same build in this thread, once it is there.
-pub(crate) type TypedReply<R> = Rc<Cell<Option<Result<R, Status>>>>;
-
-enum To<R> {
-    Sink(DetachedSink),
-    Typed(TypedReply<R>),
+    result: PhantomData<fn(R)>,
 }
 
 impl<R: Message> Responder<R> {
     pub(crate) fn new(sink: DetachedSink, deadline: Deadline) -> Self {
-        Self { to: Some(To::Sink(sink)), deadline }
-    }
-
-    pub(crate) fn typed(reply: TypedReply<R>, deadline: Deadline) -> Self {
-        Self { to: Some(To::Typed(reply)), deadline }
+        Self { sink: Some(sink), deadline, result: PhantomData }
     }
 
     /// Answers the call. If the caller does not wait any more, nothing happens. Does not wait.
@@ -97,16 +88,37 @@ impl<R: Message> Responder<R> {
         self.end(if is_late { Err(Status::answered_late()) } else { answer });
     }
 
+    /// As [`finish`](Self::finish), by the task of the call, which is not woken for that.
+    pub(crate) fn finish_in_task(self, answer: Result<R, Status>) {
+        if let Some(sink) = &self.sink {
+            sink.cancellation().forget_task();
+        }
+        self.finish(answer);
+    }
+
+    /// Sends an entry with the answer: a key of lower-case letters, digits and `-_.`, and printable
+    /// ASCII, as [`Context::add_reply_metadata`](crate::Context::add_reply_metadata) does.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata(&mut self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        self.sink.as_ref().map_or(Ok(()), |sink| sink.add_entry(key, value.as_bytes()))
+    }
+
+    /// Sends an entry with bytes for its value with the answer; the key ends in `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn add_reply_metadata_bin(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.sink.as_ref().map_or(Ok(()), |sink| sink.add_entry(key, value))
+    }
+
     /// Returns whether the caller does not wait any more: after a cancellation, the deadline, or
     /// the end of the caller.
     pub fn is_cancelled(&self) -> bool {
-        let is_unwanted = match &self.to {
-            Some(To::Sink(sink)) => sink.is_cancelled(),
-            // The caller holds the other reference while it waits.
-            Some(To::Typed(reply)) => Rc::strong_count(reply) == 1,
-            None => true,
-        };
-        is_unwanted || self.deadline.has_passed()
+        self.sink.as_ref().is_none_or(DetachedSink::is_cancelled) || self.deadline.has_passed()
     }
 
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
@@ -115,17 +127,15 @@ impl<R: Message> Responder<R> {
     }
 
     fn end(&mut self, answer: Result<R, Status>) {
-        match self.to.take() {
-            Some(To::Sink(sink)) => sink.finish(answer.as_ref()),
-            Some(To::Typed(reply)) => reply.set(Some(answer)),
-            None => {}
+        if let Some(sink) = self.sink.take() {
+            sink.finish(answer.as_ref());
         }
     }
 }
 
 impl<R: Message> Drop for Responder<R> {
     fn drop(&mut self) {
-        if self.to.is_some() {
+        if self.sink.is_some() {
             self.end(Err(match std::thread::panicking() {
                 true => Status::panicked(),
                 false => Status::internal("the service dropped the call without an answer"),

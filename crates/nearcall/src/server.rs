@@ -2,28 +2,46 @@
 //!
 //! **Invariants:** an object's name is registered once; a server that is dropped closes its
 //! connections and its listeners.
-//! **Not here:** handshakes (`reactor/handshakes.rs`), admission (`acceptor.rs`), calls
-//! (`dispatch.rs`), waiting (`event_loop.rs`).
+//! **Not here:** a server with several loops (`server/builder.rs`, `server/running.rs`), how a
+//! server ends (`server/ending.rs`), handshakes (`reactor/handshakes.rs`), admission
+//! (`acceptor.rs`), calls (`dispatch.rs`), waiting (`event_loop.rs`).
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use nearcall_channel::{HandshakeError, Listener};
+use nearcall_channel::Listener;
 
 use crate::acceptor::Acceptor;
-use crate::address::{Address, At, BadAddress};
+use crate::address::{Address, At};
+use crate::census::Census;
+use crate::client::forget_stale;
 use crate::connection_info::ConnectionInfo;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
+use crate::intercepted::{Intercepted, SharedChain};
+use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
+use crate::mailbox::Mailbox;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
 use crate::registry::{ObjectTable, Taken, new_instance};
-use crate::status::Status;
-use crate::trust::Trust;
+
+mod builder;
+mod ending;
+mod errors;
+mod group;
+mod loop_thread;
+mod running;
+
+pub use self::builder::ServerBuilder;
+pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
+pub use self::running::RunningServer;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
+///
+/// One address in several threads: [`Server::builder`]. A second server at the address of another
+/// one is refused with [`ListenError::Rendezvous`] (`AddressInUse`).
 ///
 /// # Examples
 ///
@@ -59,78 +77,8 @@ struct ServerCore {
     acceptor: Rc<Acceptor>,
     limits: Limits,
     listeners: RefCell<Vec<ListenerId>>,
+    interceptors: SharedChain,
 }
-
-/// Why an object was not registered.
-#[derive(Clone, PartialEq, Eq)]
-pub enum RegisterError {
-    /// This server has an object of that name. Give one of them another instance.
-    NameTaken(String),
-    /// Two names have the same number. Rename one of them.
-    Collision(String, String),
-}
-
-impl fmt::Display for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameTaken(name) => write!(
-                f,
-                "this server has an object `{name}` already: register one of them as another \
-                 instance"
-            ),
-            Self::Collision(one, other) => {
-                write!(f, "the names `{one}` and `{other}` have the same number: rename one")
-            }
-        }
-    }
-}
-
-/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), RegisterError>`.
-impl fmt::Debug for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for RegisterError {}
-
-/// Why a server does not listen at an address.
-pub enum ListenError {
-    /// The text is no address.
-    BadAddress(BadAddress),
-    /// Another server of this thread is there.
-    InUse(Address),
-    /// A limit of the server is above what any connection supports.
-    Limits(Address, String),
-    /// The rendezvous failed: the address is taken, or not available here.
-    Rendezvous(Address, Box<HandshakeError>),
-    /// A system call failed.
-    Os(Address, io::Error),
-}
-
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadAddress(error) => error.fmt(f),
-            Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
-            Self::Limits(address, text) => write!(f, "cannot listen at {address}: {text}"),
-            Self::Rendezvous(address, error) => match &**error {
-                HandshakeError::AddressInUse(_) => error.fmt(f),
-                error => write!(f, "cannot listen at {address}: {error}"),
-            },
-            Self::Os(address, error) => write!(f, "cannot listen at {address}: {error}"),
-        }
-    }
-}
-
-/// Prints like [`Display`](fmt::Display), for `fn main() -> Result<(), ListenError>`.
-impl fmt::Debug for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for ListenError {}
 
 impl Server {
     /// Creates a server in `event_loop` that has no objects and listens nowhere yet.
@@ -141,13 +89,29 @@ impl Server {
     /// Creates a server like [`new`](Self::new), with custom limits. [`listen`](Self::listen)
     /// checks them.
     pub fn with_limits(event_loop: &EventLoop, limits: Limits) -> Self {
+        Self::in_loop(event_loop, limits, Census::new(1, &limits), 0)
+    }
+
+    /// Starts a server that has event loops of its own, in threads of their own.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::new()
+    }
+
+    /// Creates the part of a server that is in one of its loops.
+    fn in_loop(
+        event_loop: &EventLoop,
+        limits: Limits,
+        census: Arc<Census>,
+        loop_index: usize,
+    ) -> Self {
         let reactor = Rc::clone(event_loop.reactor());
         let instance = new_instance();
         let objects = reactor.services.registry.add_server(instance);
-        let acceptor = Acceptor::new(objects.id, instance, limits);
+        let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);
-        let listeners = RefCell::default();
-        Self { core: Rc::new(ServerCore { reactor, objects, acceptor, limits, listeners }) }
+        let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
+        let core = ServerCore { reactor, objects, acceptor, limits, listeners, interceptors };
+        Self { core: Rc::new(core) }
     }
 
     /// Serves `dispatcher` as the object with the name of its interface.
@@ -156,7 +120,7 @@ impl Server {
     ///
     /// [`RegisterError::NameTaken`]: this server has an object of that name.
     pub fn register(&self, dispatcher: impl Dispatcher) -> Result<(), RegisterError> {
-        self.core.register(None, Rc::new(dispatcher))
+        self.core.register(None, Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves `dispatcher` as one of several objects with one interface: `interface@instance`,
@@ -170,7 +134,7 @@ impl Server {
         instance: &str,
         dispatcher: impl Dispatcher,
     ) -> Result<(), RegisterError> {
-        self.core.register(Some(instance), Rc::new(dispatcher))
+        self.core.register(Some(instance), Rc::new(Registered::new(dispatcher)))
     }
 
     /// Serves an object no more: `package.Service` or `package.Service@instance`. Returns whether
@@ -179,7 +143,18 @@ impl Server {
         // The end of a service may call this server.
         let removed = self.core.objects.remove(name);
         self.core.reactor.services.registry.note_change();
+        forget_stale();
         removed.is_some()
+    }
+
+    /// Has an interceptor see the calls of all objects of this server, also of those that were
+    /// registered before, after the interceptors that were added before. Add it before the server
+    /// listens, so that it sees all calls.
+    ///
+    /// Calls from the same thread go through interceptors as well, and then as bytes.
+    pub fn add_interceptor(&self, interceptor: impl Interceptor) {
+        let chain = self.core.interceptors.borrow().with(Arc::new(interceptor));
+        self.core.set_interceptors(chain);
     }
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
@@ -188,49 +163,22 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there. A socket file
-    /// whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
+    /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=` or `#instance`, which are
+    /// for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
+    /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
+    /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
-        let parsed: Address = address.parse().map_err(ListenError::BadAddress)?;
-        if parsed.trust() == Trust::Yes {
-            return Err(ListenError::BadAddress(BadAddress::trusts_every_client(address)));
-        }
-        self.core.listen(parsed)
+        self.core.listen(Address::of_listener(address).map_err(ListenError::BadAddress)?)
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
+    /// Clients that are connecting are refused with the reason.
     ///
     /// The loop must go on meanwhile: replies are lost if the program ends at once. Loans and
     /// clients that keep their connection open are closed with the server, so bound the wait.
-    ///
-    /// # Examples
-    ///
-    /// A server that ends well on SIGTERM:
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    ///
-    /// use nearcall::event_loop::Signal;
-    /// use nearcall::{Deadline, Event, EventLoop, Server};
-    ///
-    /// let event_loop = EventLoop::new()?;
-    /// let server = Server::new(&event_loop);
-    /// // ... register and listen
-    /// event_loop.add_signals(&[Signal::TERM, Signal::INT])?;
-    /// while !matches!(event_loop.next(Deadline::NEVER)?, Some(Event::Signal(_))) {}
-    /// server.drain();
-    /// let end = Deadline::after(Duration::from_secs(5));
-    /// while !server.connections().is_empty() && !end.has_passed() {
-    ///     event_loop.next(end.min(Deadline::after(Duration::from_millis(10))))?;
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
+    /// [`run_until_signal`](Self::run_until_signal) does all of that.
     pub fn drain(&self) {
-        self.core.stop_listening();
-        for connection in self.core.acceptor.connections() {
-            connection.drain();
-        }
-        self.core.reactor.forget_closed();
+        self.core.drain();
     }
 
     /// Returns the clients that are connected now. A system call for each that is lent something.
@@ -241,7 +189,7 @@ impl Server {
     /// Returns how many connections were closed because their client broke the protocol, by the
     /// name of what it did, such as `second-reply`.
     pub fn protocol_violations(&self) -> Vec<(&'static str, u64)> {
-        self.core.acceptor.violations()
+        self.core.acceptor.census.violations()
     }
 }
 
@@ -258,24 +206,34 @@ impl fmt::Debug for Server {
 impl Drop for ServerCore {
     fn drop(&mut self) {
         self.stop_listening();
-        for connection in self.acceptor.connections() {
-            connection.close(Status::unavailable("the server was closed"));
-        }
-        self.reactor.forget_closed();
+        self.close_connections();
         let objects = self.objects.remove_all();
         self.reactor.services.registry.note_change();
         // The end of a service may make calls.
         drop(objects);
+        forget_stale();
     }
 }
 
 impl ServerCore {
+    fn set_interceptors(&self, chain: Chain) {
+        let is_first = !chain.is_empty() && self.interceptors.replace(chain).is_empty();
+        if is_first {
+            self.objects.replace_all(|object| Intercepted::register(object, &self.interceptors));
+        }
+        self.reactor.services.registry.note_change();
+    }
+
     fn register(
         &self,
         instance: Option<&str>,
-        dispatcher: Rc<dyn Dispatcher>,
+        dispatcher: Rc<Registered>,
     ) -> Result<(), RegisterError> {
         let name = dispatcher.interface().object_name(instance);
+        let dispatcher = match self.interceptors.borrow().is_empty() {
+            true => dispatcher,
+            false => Intercepted::register(dispatcher, &self.interceptors),
+        };
         match self.objects.add(&name, dispatcher) {
             Ok(()) => {
                 self.reactor.services.registry.note_change();
@@ -299,16 +257,27 @@ impl ServerCore {
             let listener =
                 bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
             address.at = At::Socket(listener.address().clone());
-            let (wait, trust) = (address.wait, address.trust());
-            let acceptor = Rc::clone(&self.acceptor);
-            let entry = ListenerEntry { listener, wait, trust, acceptor };
-            let id = self.reactor.add_listener(entry);
-            let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
-            self.listeners.borrow_mut().push(id);
+            self.add_listener(&address, Arc::new(listener), Vec::new())?;
         }
         self.objects.add_place(address.at.clone());
         registry.note_change();
         Ok(address)
+    }
+
+    /// Accepts the clients of a listener, for this loop or for that of one of the mailboxes.
+    fn add_listener(
+        &self,
+        address: &Address,
+        listener: Arc<Listener>,
+        mailboxes: Vec<Arc<Mailbox>>,
+    ) -> Result<(), ListenError> {
+        let (wait, trust, acceptor) = (address.wait, address.trust(), Rc::clone(&self.acceptor));
+        let entry = ListenerEntry { listener, wait, trust, acceptor, mailboxes };
+        let id = self.reactor.add_listener(entry);
+        let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
+        self.listeners.borrow_mut().push(id);
+        self.acceptor.set_draining(false);
+        Ok(())
     }
 
     fn stop_listening(&self) {

@@ -7,6 +7,8 @@ use std::fmt;
 
 pub use nearcall_wire::Code;
 
+use crate::metadata::{BadMetadata, Entries, Metadata};
+
 /// Why a call failed.
 ///
 /// Services return one to refuse a call; the runtime makes one when the call itself fails:
@@ -18,6 +20,8 @@ pub struct Status {
     code: Code,
     message: String,
     detail: Option<Detail>,
+    /// Those of the service. Few errors have any.
+    metadata: Option<Box<Entries>>,
 }
 
 /// The capability that the runtime of a server lacks, for the runtime of the client, which knows
@@ -39,10 +43,11 @@ impl Detail {
         }
     }
 
-    fn from_metadata(metadata: &[u8]) -> Option<Self> {
-        [Self::NoSuchObject, Self::NoSuchMethod]
-            .into_iter()
-            .find(|detail| detail.metadata() == metadata)
+    /// Takes the detail from the start of the metadata of an error, and returns the rest.
+    fn take_from(metadata: &[u8]) -> (Option<Self>, &[u8]) {
+        let details = [Self::NoSuchObject, Self::NoSuchMethod].into_iter();
+        let mut found = details.filter_map(|it| Some((it, metadata.strip_prefix(it.metadata())?)));
+        found.next().map_or((None, metadata), |(detail, rest)| (Some(detail), rest))
     }
 }
 
@@ -104,7 +109,7 @@ impl Status {
     /// A status with any code. [`Code::Ok`] is no failure and becomes `UNKNOWN`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let code = if code == Code::Ok { Code::Unknown } else { code };
-        Self { code, message: message.into(), detail: None }
+        Self { code, message: message.into(), detail: None, metadata: None }
     }
 
     /// Returns the code: which of the 16 ways to fail.
@@ -117,11 +122,45 @@ impl Status {
         &self.message
     }
 
+    /// Sends an entry with the error: a key of lower-case letters, digits and `-_.`, and printable
+    /// ASCII. The caller reads it by [`metadata`](Self::metadata).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn with_metadata(mut self, key: &str, value: &str) -> Result<Self, BadMetadata> {
+        self.metadata.get_or_insert_default().add(key, value.as_bytes())?;
+        Ok(self)
+    }
+
+    /// Sends an entry with bytes for its value with the error; the key ends in `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value.
+    pub fn with_metadata_bin(mut self, key: &str, value: &[u8]) -> Result<Self, BadMetadata> {
+        self.metadata.get_or_insert_default().add(key, value)?;
+        Ok(self)
+    }
+
+    /// Returns what the service sent beside the error.
+    pub fn metadata(&self) -> Metadata<'_> {
+        Metadata::new(self.metadata.as_ref().map_or(&[], |entries| entries.as_bytes()))
+    }
+
+    /// Returns the same with these entries before its own.
+    pub(crate) fn with_entries(mut self, mut entries: Entries) -> Self {
+        entries.append(self.metadata().as_bytes());
+        self.metadata = (!entries.is_empty()).then(|| Box::new(entries));
+        self
+    }
+
     /// Returns the status of an error that the peer sent. The text is hostile: bytes that are no
     /// UTF-8 are replaced.
     pub(crate) fn from_peer(code: Code, metadata: &[u8], text: &[u8]) -> Self {
-        let detail = Detail::from_metadata(metadata);
-        Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) }
+        let (detail, metadata) = Detail::take_from(metadata);
+        let status = Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) };
+        status.with_entries(Entries::from_peer(metadata))
     }
 
     /// Returns the same with what the server lacks.
@@ -185,7 +224,6 @@ impl std::error::Error for Status {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metadata::Metadata;
 
     #[test]
     fn success_is_no_failure() {
@@ -203,6 +241,17 @@ mod tests {
             assert_eq!(key, "nc-lack");
         }
         assert_eq!(Status::from_peer(Code::Unimplemented, b"x", b"").detail(), None);
+    }
+
+    #[test]
+    fn metadata_travel_behind_what_a_server_lacks() {
+        let sent = Status::unimplemented("").with_metadata("since", "v2").unwrap();
+        let travels = [Detail::NoSuchMethod.metadata(), sent.metadata().as_bytes()].concat();
+        let status = Status::from_peer(Code::Unimplemented, &travels, b"");
+        assert_eq!(status.detail(), Some(Detail::NoSuchMethod));
+        assert_eq!(status.metadata().iter().collect::<Vec<_>>(), [("since", &b"v2"[..])]);
+        assert!(Status::aborted("").with_metadata("Bad", "").is_err());
+        assert_eq!(Status::aborted("").metadata().iter().count(), 0);
     }
 
     #[test]

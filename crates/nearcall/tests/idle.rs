@@ -11,8 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::{
-    CallOptions, Client, Context, EventLoop, Mechanism, Responder, Server, Status, Stopper,
-    WaitPolicy,
+    Client, Context, EventLoop, Mechanism, Responder, Server, Status, Stopper, WaitPolicy,
 };
 use nearcall_os::{clock, process};
 
@@ -46,8 +45,8 @@ impl Echo for Keeper {
         Ok(())
     }
 
-    fn later(&self, _context: &Context<'_>, _request: &Words, responder: Responder<Words>) {
-        self.0.borrow_mut().push(responder);
+    fn later(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| self.0.borrow_mut().push(responder))
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -100,7 +99,7 @@ impl Idle {
             let client = Client::new();
             let echo = EchoCaller::new(&client, &via).unwrap();
             echo.nothing(&()).unwrap();
-            let started = echo.start_later(&Words::default(), &CallOptions::new());
+            let started = echo.start_later(&Words::default());
             give.send(()).unwrap();
             started.wait().unwrap_err();
         });

@@ -104,6 +104,36 @@ pub fn rules_without_a_row(name: &str, text: &str) -> Vec<String> {
     missing.map(|rule| format!("{name}: rule R{rule} has no row")).collect()
 }
 
+/// Names in the table of `text` that no source of `files` (path, text) defines: constants such as
+/// `NESTING_MAX`, and functions and fields of types such as `Limits::calls_max`. A function or a
+/// field has to be in a file that defines or implements its type.
+#[must_use]
+pub fn unknown_names(name: &str, text: &str, files: &BTreeMap<String, String>) -> Vec<String> {
+    let sources = || {
+        let sources = files.iter().filter(|(path, _)| path.contains("/src/"));
+        sources.map(|(_, text)| text.as_str())
+    };
+    let is_defined = |word: &str| match word.split_once("::") {
+        Some((of, part)) => sources().any(|text| {
+            let has_type = [format!("struct {of} "), format!("struct {of}<")]
+                .into_iter()
+                .chain([format!("impl {of} "), format!("> {of}<"), format!("impl {of}<")])
+                .any(|words| text.contains(&words));
+            let parts = [format!("fn {part}("), format!("fn {part}<"), format!("pub {part}: ")];
+            has_type && parts.iter().any(|part| text.contains(part))
+        }),
+        None => sources().any(|text| text.contains(&format!("const {word}: "))),
+    };
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let words = words.filter(|word| {
+        let is_code = word.starts_with("RESOURCE_") || word.starts_with("DEADLINE_");
+        !is_code && (word.contains("::") || word.chars().all(|c| c.is_uppercase() || c == '_'))
+    });
+    let unknown = words.filter(|word| !is_defined(word));
+    unknown.map(|word| format!("{name}: nothing is named {word}; correct the table")).collect()
+}
+
 /// Absolute paths of the machine on which the file was written.
 #[must_use]
 pub fn machine_paths(path: &str, text: &str) -> Vec<String> {
@@ -208,6 +238,21 @@ mod tests {
         for wrong in ["timers::tests::on", "load::one", "tim::one", "timers::tests::fn"] {
             let found = unknown_tests("a.md", &format!("by `{wrong}` only"), &files);
             assert_eq!(found, [format!("a.md: no test {wrong}; name one that there is")]);
+        }
+    }
+
+    #[test]
+    fn names_of_a_table_exist() {
+        let text = "pub struct Limits {\n    pub calls_max: u16,\n}\n\
+                    pub const NESTING_MAX: u32 = 32;\n\
+                    impl Caller {\n    pub fn send<Q>(&self) {}\n}\n";
+        let files = BTreeMap::from([("crates/a/src/lib.rs".to_owned(), text.to_owned())]);
+        let good = "`lost::words`\n| `Limits::calls_max` | `NESTING_MAX`: `RESOURCE_EXHAUSTED` | \
+                    `Caller::send` as `note` |";
+        assert_eq!(unknown_names("a.md", good, &files), [""; 0]);
+        for wrong in ["Limits::calls", "NESTING", "Caller::sent", "Limit::calls_max"] {
+            let found = unknown_names("a.md", &format!("| by `{wrong}` |"), &files);
+            assert_eq!(found, [format!("a.md: nothing is named {wrong}; correct the table")]);
         }
     }
 

@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-build", &[]),
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-tracing", &["nearcall"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
@@ -24,10 +25,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// Packages of others that only these crates of ours may depend on.
+const RESERVED: &[(&str, &[&str])] = &[("tracing", &["nearcall-tracing", "nearcall-peers"])];
+
 /// Everything that is wrong with the manifest of the crate `name`.
 #[must_use]
 pub fn problems(name: &str, text: &str) -> Vec<String> {
     let mut problems = directions(name, text);
+    problems.extend(reserved(name, text));
     if !sections(text).any(|(section, line)| section == "lints" && line == "workspace = true") {
         problems.push(format!("{name}: add `[lints]` with `workspace = true` to its Cargo.toml"));
     }
@@ -49,6 +54,27 @@ fn directions(name: &str, text: &str) -> Vec<String> {
                 "{name}: must not use {used} (allowed: {allowed:?}); move the shared part down, or \
                  change ARCHITECTURE.md first"
             )
+        })
+        .collect()
+}
+
+fn reserved(name: &str, text: &str) -> Vec<String> {
+    let depends = |package: &str| {
+        sections(text).filter(|(section, _)| section.contains("dependencies")).any(
+            |(section, line)| {
+                let starts = |rest: &str| {
+                    let rest = rest.strip_prefix(package);
+                    rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+                };
+                starts(line) || section.ends_with(&format!("dependencies.{package}"))
+            },
+        )
+    };
+    let taken =
+        RESERVED.iter().filter(|(package, users)| !users.contains(&name) && depends(package));
+    taken
+        .map(|(package, users)| {
+            format!("{name}: must not use {package}, which is for {users:?}; use an interceptor")
         })
         .collect()
 }
@@ -125,6 +151,17 @@ mod tests {
         check("nearcall-channel", channel, &["nearcall-channel: must not use nearcall-wire"]);
         let wire = "[dependencies]\nnearcall-channel.workspace = true";
         check("nearcall-wire", wire, &["nearcall-wire: must not use nearcall-channel"]);
+    }
+
+    #[test]
+    fn tracing_is_for_one_crate() {
+        let uses = "[dependencies]\nnearcall.workspace = true\ntracing.workspace = true";
+        check("nearcall-tracing", uses, &[]);
+        let expected = &["nearcall: must not use tracing"];
+        check("nearcall", "[dependencies]\ntracing.workspace = true", expected);
+        check("nearcall", "[dev-dependencies]\ntracing = \"0.1\"", expected);
+        check("nearcall", "[dependencies.tracing]\nversion = \"0.1\"", expected);
+        check("nearcall", "[dependencies]\ntracing-like = \"0.1\"", &[]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::str::FromStr;
 
 use nearcall::Message;
-use nearcall_wire::{CallProtocol, End, Event, Limits, Payload as Lengths, Request, Time};
+use nearcall_wire::{CallProtocol, End, Event, Limits, Payload as Lengths, Request, Shape, Time};
 
 use crate::calls::route::frame_bytes;
 use crate::exchange::Failure;
@@ -99,7 +99,8 @@ fn protocol(job: &Job) -> Result<Measured, Failure> {
     while let Some(head) = server.poll_transmit() {
         client.handle_message(now, &head, head.len()).map_err(Failure::other)?;
     }
-    let request = Request { object: 7, method: 3, deadline: Time::NEVER, payload: Lengths::EMPTY };
+    let (deadline, payload, shape) = (Time::NEVER, Lengths::EMPTY, Shape::Unary);
+    let request = Request { object: 7, method: 3, deadline, payload, shape };
     batches(job, || {
         let (ours, head) = client.start_call(now, black_box(&request)).map_err(Failure::other)?;
         let head = black_box(head);

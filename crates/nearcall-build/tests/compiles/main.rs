@@ -7,21 +7,30 @@
 
 extern crate self as nearcall;
 
+mod async_services;
+mod packages;
 mod runtime;
+mod scanner;
 mod thermostat;
 
 pub use prost;
 pub use prost_types;
 
 pub use self::runtime::{
-    BadAddress, CallOptions, Client, Context, Dispatcher, Incoming, Interface, Loan, Method,
-    ObjectRef, PendingCall, Responder, Status,
+    AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
+    AsyncRequestStream, AsyncSend, BadAddress, CallContext, CallOptions, Client, Context,
+    Dispatcher, Incoming, Interface, ItemReceiver, ItemSender, Loan, Method, MethodKind, ObjectRef,
+    PendingCall, ReplyStream, RequestStream, Responder, ServiceTask, Status, TaskRunner,
 };
 
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
 #[path = "../golden/names.rs"]
 mod names;
+#[deny(clippy::pedantic)]
+#[rustfmt::skip]
+#[path = "../golden/scanner.rs"]
+mod scan;
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
 #[path = "../golden/thermostat.rs"]

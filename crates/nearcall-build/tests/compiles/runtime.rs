@@ -1,22 +1,44 @@
 //! A stub of the runtime: the items that generated code names, for calls within one thread.
+//!
+//! Streams are in `runtime/streams.rs`, futures in `runtime/futures.rs`.
 #![allow(missing_docs, unreachable_pub, reason = "the real runtime explains them")]
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prost::Message;
+
+mod futures;
+mod streams;
+
+pub use self::futures::{
+    AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
+    AsyncRequestStream, AsyncSend, CallContext, ServiceTask, TaskRunner, block_on,
+};
+pub use self::streams::{ItemReceiver, ItemSender, ReplyStream, RequestStream};
 
 /// The description of a method.
 #[derive(Debug)]
 pub struct Method {
     pub id: u32,
     pub name: &'static str,
-    pub oneway: bool,
+    pub kind: MethodKind,
     pub deadline: Option<Duration>,
+}
+
+/// The shape of a method.
+#[derive(Debug, PartialEq)]
+pub enum MethodKind {
+    Unary,
+    Oneway,
+    ReplyStream,
+    RequestStream,
+    BothStreams,
 }
 
 /// The description of a service.
@@ -29,20 +51,26 @@ pub struct Interface {
 
 pub trait Dispatcher: 'static {
     fn interface(&self) -> &'static Interface;
-    fn local(&self) -> &dyn Any;
+
+    /// Makes the `Arc<dyn Trait>` that callers of the same build call. Only the registry calls it,
+    /// once: the box stays in the thread, since such an `Arc` is not `Send`.
+    fn local(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
     fn dispatch(&self, incoming: Incoming<'_>);
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Status(pub &'static str);
 
 #[derive(Debug)]
 pub struct BadAddress;
 
-#[derive(Debug, Default)]
+/// The options of a call; `text` arrives in the context.
+#[derive(Debug, Clone, Default)]
 pub struct CallOptions {
-    /// Encodes the call although the service is in this thread.
-    pub not_local: bool,
+    pub text: &'static str,
 }
 
 impl CallOptions {
@@ -52,49 +80,73 @@ impl CallOptions {
 }
 
 #[derive(Debug)]
-pub struct Context<'a>(PhantomData<&'a ()>);
+pub struct Context<'a> {
+    pub text: &'static str,
+    answer: &'a Answer,
+    is_detached: Cell<bool>,
+}
+
+impl<'a> Context<'a> {
+    fn new(text: &'static str, answer: &'a Answer) -> Self {
+        Self { text, answer, is_detached: Cell::new(false) }
+    }
+
+    /// Lets the method reply after it has returned. The error only marks the call as detached.
+    pub fn answer_later<R: Message>(&self, take: impl FnOnce(Responder<R>)) -> Result<R, Status> {
+        self.is_detached.set(true);
+        take(Responder(Arc::clone(self.answer), PhantomData));
+        Err(Status("detached"))
+    }
+}
 
 #[derive(Debug)]
 pub struct PendingCall<R>(pub Result<R, Status>);
 
 #[derive(Debug)]
-pub struct Responder<R>(Answer, PhantomData<R>);
+pub struct Responder<R>(Answer, PhantomData<fn(R)>);
 
 impl<R: Message> Responder<R> {
     pub fn finish(self, answer: Result<R, Status>) {
-        *self.0.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
+        set_answer(&self.0, &answer);
     }
 }
 
-type Answer = Rc<RefCell<Option<Result<Vec<u8>, Status>>>>;
+/// What a call ends with, once it has ended.
+type Answer = Arc<Mutex<Option<Result<Vec<u8>, Status>>>>;
+
+/// Encoded items of a stream.
+type Items = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 #[derive(Debug)]
 pub struct Loan(pub Vec<u8>);
 
-#[derive(Default)]
+/// A client of the objects of its thread.
+#[derive(Debug, Clone, Default)]
 pub struct Client {
-    objects: RefCell<BTreeMap<String, Rc<dyn Dispatcher>>>,
     /// Makes objects that are created from now on encode their calls.
-    pub bytes_only: Cell<bool>,
+    pub bytes_only: bool,
 }
 
-impl Client {
-    pub fn register(&self, dispatcher: impl Dispatcher) {
-        let name = dispatcher.interface().name.to_owned();
-        self.objects.borrow_mut().insert(name, Rc::new(dispatcher));
-    }
+struct Registered {
+    dispatcher: Box<dyn Dispatcher>,
+    local: Option<Box<dyn Any>>,
 }
 
-#[derive(Clone)]
+thread_local! {
+    static OBJECTS: RefCell<BTreeMap<&'static str, Rc<Registered>>> = RefCell::default();
+}
+
+/// Registers an object of this thread.
+pub fn register(dispatcher: impl Dispatcher) {
+    let (name, local) = (dispatcher.interface().name, dispatcher.local());
+    let registered = Registered { dispatcher: Box::new(dispatcher), local };
+    OBJECTS.with_borrow_mut(|objects| objects.insert(name, Rc::new(registered)));
+}
+
+#[derive(Debug, Clone)]
 pub struct ObjectRef {
-    dispatcher: Rc<dyn Dispatcher>,
+    name: &'static str,
     bytes_only: bool,
-}
-
-impl std::fmt::Debug for ObjectRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.dispatcher.interface().name)
-    }
 }
 
 impl ObjectRef {
@@ -103,13 +155,28 @@ impl ObjectRef {
         interface: &'static Interface,
         address: &str,
     ) -> Result<Self, BadAddress> {
-        let objects = client.objects.borrow();
-        let found = objects.get(interface.name).filter(|_| !address.is_empty());
-        let dispatcher = Rc::clone(found.ok_or(BadAddress)?);
-        Ok(Self { dispatcher, bytes_only: client.bytes_only.get() })
+        match address.is_empty() {
+            true => Err(BadAddress),
+            false => Ok(Self { name: interface.name, bytes_only: client.bytes_only }),
+        }
     }
 
+    fn registered(&self) -> Result<Rc<Registered>, Status> {
+        OBJECTS.with_borrow(|objects| objects.get(self.name).cloned().ok_or(Status("no object")))
+    }
+
+    /// Lends memory, and waits for it.
     pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.loan_with(bytes, &CallOptions::new())
+    }
+
+    /// Lends memory, and waits for it until the deadline of the options.
+    pub fn loan_with(&self, bytes: usize, _: &CallOptions) -> Result<Loan, Status> {
+        Ok(Loan(vec![0; bytes]))
+    }
+
+    /// Lends memory, or fails if there is none now.
+    pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
         Ok(Loan(vec![0; bytes]))
     }
 
@@ -117,73 +184,110 @@ impl ObjectRef {
         &self,
         method: &'static Method,
         request: &Q,
-        _: &CallOptions,
+        options: &CallOptions,
         serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
-            Some(service) => serve(service, &Context(PhantomData)),
-            None => self.call_bytes(method, request),
-        }
-    }
-
-    pub fn call_later<S: 'static, Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        _: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>, Responder<R>),
-    ) -> Result<R, Status> {
-        match self.dispatcher.local().downcast_ref::<S>().filter(|_| !self.bytes_only) {
-            Some(service) => {
-                let answer = Answer::default();
-                let responder = Responder(Rc::clone(&answer), PhantomData);
-                serve(service, &Context(PhantomData), responder);
-                take_answer(&answer)
-            }
-            None => self.call_bytes(method, request),
-        }
+        let registered = self.registered()?;
+        let local = registered.local.as_ref().filter(|_| !self.bytes_only);
+        let Some(service) = local.and_then(|local| local.downcast_ref::<S>()) else {
+            return self.call_bytes(method, request, options);
+        };
+        let answer = Answer::default();
+        let context = Context::new(options.text, &answer);
+        let result = serve(service, &context);
+        if context.is_detached.get() { take_answer(&answer) } else { result }
     }
 
     fn call_bytes<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
+        options: &CallOptions,
     ) -> Result<R, Status> {
-        let bytes = request.encode_to_vec();
         let answer = Answer::default();
-        let incoming = Incoming { method: method.id, bytes: &bytes, answer: Rc::clone(&answer) };
-        self.dispatcher.dispatch(incoming);
+        self.dispatch(
+            method,
+            &request.encode_to_vec(),
+            options.text,
+            &answer,
+            [&Items::default(); 2],
+        )?;
         take_answer(&answer)
+    }
+
+    fn dispatch(
+        &self,
+        method: &'static Method,
+        bytes: &[u8],
+        text: &'static str,
+        answer: &Answer,
+        [requests, replies]: [&Items; 2],
+    ) -> Result<(), Status> {
+        let [requests, replies] = [requests, replies].map(Arc::clone);
+        let answer = Arc::clone(answer);
+        let incoming = Incoming { method: method.id, bytes, text, answer, requests, replies };
+        self.registered()?.dispatcher.dispatch(incoming);
+        Ok(())
     }
 
     pub fn start<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
-        _: &CallOptions,
+        options: &CallOptions,
     ) -> PendingCall<R> {
-        PendingCall(self.call_bytes(method, request))
+        PendingCall(self.call_bytes(method, request, options))
     }
 
+    /// Starts a call, or fails if there is no room or slot for it now.
+    pub fn try_start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<PendingCall<R>, Status> {
+        Ok(self.start(method, request, options))
+    }
+
+    /// Sends a one-way message, and waits for room.
     pub fn send<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
-        _: &CallOptions,
+        options: &CallOptions,
     ) -> Result<(), Status> {
-        self.call_bytes(method, request)
+        assert_eq!(method.kind, MethodKind::Oneway);
+        self.call_bytes(method, request, options)
+    }
+
+    /// Sends a one-way message, or fails if there is no room now.
+    pub fn try_send<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(), Status> {
+        self.send(method, request, options)
     }
 }
 
 fn take_answer<R: Message + Default>(answer: &Answer) -> Result<R, Status> {
-    let answer = answer.borrow_mut().take().unwrap_or(Err(Status("unanswered")));
+    let answer = answer.lock().unwrap().take().unwrap_or(Err(Status("unanswered")));
     answer.map(|bytes| R::decode(&*bytes).unwrap())
 }
 
+fn set_answer<R: Message>(to: &Answer, answer: &Result<R, Status>) {
+    let answer = answer.as_ref().map(Message::encode_to_vec).map_err(Clone::clone);
+    *to.lock().unwrap() = Some(answer);
+}
+
 pub struct Incoming<'a> {
-    pub(crate) method: u32,
+    method: u32,
     bytes: &'a [u8],
+    text: &'static str,
     answer: Answer,
+    requests: Items,
+    replies: Items,
 }
 
 impl Incoming<'_> {
@@ -191,28 +295,35 @@ impl Incoming<'_> {
         self.method
     }
 
+    pub fn unimplemented(self) {
+        set_answer::<()>(&self.answer, &Err(Status("unknown method")));
+    }
+
     pub fn reply<Q: Message + Default, R: Message>(
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
-        let answer = serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
-        *self.answer.borrow_mut() = Some(answer.map(|answer| answer.encode_to_vec()));
+        let request = self.request();
+        self.run(|context| serve(context, &request));
     }
 
     pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
-        serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap());
-        *self.answer.borrow_mut() = Some(Ok(Vec::new()));
+        let request = self.request();
+        self.run(|context| {
+            serve(context, &request);
+            Ok(())
+        });
     }
 
-    pub fn reply_later<Q: Message + Default, R: Message>(
-        self,
-        serve: impl FnOnce(&Context<'_>, &Q, Responder<R>),
-    ) {
-        let responder = Responder(self.answer, PhantomData);
-        serve(&Context(PhantomData), &Q::decode(self.bytes).unwrap(), responder);
+    fn request<Q: Message + Default>(&self) -> Q {
+        Q::decode(self.bytes).unwrap()
     }
 
-    pub fn unimplemented(self) {
-        *self.answer.borrow_mut() = Some(Err(Status("unknown method")));
+    fn run<R: Message>(&self, serve: impl FnOnce(&Context<'_>) -> Result<R, Status>) {
+        let context = Context::new(self.text, &self.answer);
+        let result = serve(&context);
+        if !context.is_detached.get() {
+            set_answer(&self.answer, &result);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Calls through the golden file of the thermostat.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, Kind, Value};
@@ -10,12 +10,14 @@ use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
     ThermostatDispatcher, WatchReply, WatchRequest,
 };
-use crate::{CallOptions, Client, Context, Responder, Status};
+use crate::runtime::register;
+use crate::{CallOptions, Client, Context, MethodKind, Responder, Status};
 
 #[derive(Default)]
 struct Room {
     celsius: Cell<f64>,
     notes: RefCell<Vec<String>>,
+    watchers: RefCell<Vec<Responder<WatchReply>>>,
 }
 
 impl Thermostat for Room {
@@ -31,29 +33,35 @@ impl Thermostat for Room {
         self.notes.borrow_mut().push(request.text.clone());
     }
 
-    fn watch(&self, _: &Context<'_>, _: &WatchRequest, responder: Responder<WatchReply>) {
-        responder.finish(Ok(WatchReply { celsius: self.celsius.get() }));
+    fn watch(&self, context: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+        context.answer_later(|responder| {
+            self.watchers.borrow_mut().push(responder);
+            let celsius = self.celsius.get();
+            self.watchers.take().into_iter().for_each(|one| one.finish(Ok(WatchReply { celsius })));
+        })
     }
 
-    fn reset(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
-        Err(Status("not today"))
+    fn reset(&self, context: &Context<'_>, (): &()) -> Result<(), Status> {
+        Err(Status(context.text))
     }
 }
 
 #[track_caller]
 fn check(bytes_only: bool) {
-    let (client, room) = (Client::default(), Rc::new(Room::default()));
-    client.bytes_only.set(bytes_only);
-    client.register(ThermostatDispatcher::shared(Rc::clone(&room)));
-    let caller = ThermostatCaller::new(&client, "here").unwrap();
+    let dispatcher = ThermostatDispatcher::new(Room::default());
+    let room = Arc::clone(dispatcher.service());
+    register(dispatcher);
+    let caller = ThermostatCaller::new(&Client { bytes_only }, "here").unwrap();
     let set = |celsius| caller.set_target(&SetTargetRequest { celsius }).unwrap().celsius_before;
     assert_eq!([set(20.0), set(21.5)], [0.0, 20.0]);
     caller.note(&NoteRequest { text: "hello".to_owned() }).unwrap();
-    assert_eq!(*room.notes.borrow(), ["hello"]);
+    caller.try_note(&NoteRequest { text: "again".to_owned() }).unwrap();
+    assert_eq!(*room.notes.borrow(), ["hello", "again"]);
     assert_eq!(caller.watch(&WatchRequest {}).unwrap().celsius, 21.5);
-    let started = caller.start_watch(&WatchRequest {}, &CallOptions::new());
-    assert_eq!(started.0.unwrap().celsius, 21.5);
-    assert_eq!(caller.reset(&()), Err(Status("not today")));
+    assert_eq!(caller.start_watch(&WatchRequest {}).0.unwrap().celsius, 21.5);
+    let options = CallOptions { text: "not today" };
+    assert_eq!(caller.reset_with(&(), &options), Err(Status("not today")));
+    assert_eq!(caller.start_reset_with(&(), &options).0, Err(Status("not today")));
 }
 
 #[test]
@@ -69,10 +77,10 @@ fn any_other_service_is_called_through_bytes() {
 #[test]
 fn an_unknown_method_is_refused() {
     static OTHER: crate::Method =
-        crate::Method { id: 1, name: "Other", oneway: false, deadline: None };
-    let client = Client::default();
-    client.register(ThermostatDispatcher::new(Room::default()));
-    let object = crate::ObjectRef::new(&client, ThermostatCaller::INTERFACE, "here").unwrap();
+        crate::Method { id: 1, name: "Other", kind: MethodKind::Unary, deadline: None };
+    register(ThermostatDispatcher::new(Room::default()));
+    let interface = ThermostatCaller::INTERFACE;
+    let object = crate::ObjectRef::new(&Client::default(), interface, "here").unwrap();
     let answer: Result<(), Status> =
         object.call(&OTHER, &(), &CallOptions::new(), |(): &(), _| Ok(()));
     assert_eq!(answer, Err(Status("unknown method")));

@@ -163,6 +163,10 @@ pub struct Numbers {
 }
 
 /// Returns what it gets, in several ways.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`EchoAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Echo: 'static {
@@ -212,13 +216,14 @@ pub trait Echo: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Replies when the test asks for it.
     ///
-    /// The reply goes through `responder`, now or after this function returns.
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn later(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
-        responder: ::nearcall::Responder<Words>,
-    );
+    ) -> ::core::result::Result<Words, ::nearcall::Status>;
     /// Has a default deadline.
     ///
     /// Default deadline: 20 ms. The caller may set another one.
@@ -253,6 +258,123 @@ pub trait Echo: 'static {
     ) -> ::core::result::Result<Words, ::nearcall::Status>;
 }
 
+/// Returns what it gets, in several ways.
+///
+/// The methods of [`Echo`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `EchoAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Returns the request.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn say(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Words,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Words, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Nothing in, nothing out.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn nothing(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Counts. There is no reply.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn note(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Words,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Fails with the code of the request.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn fail(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Failure,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Panics.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn panic(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Replies when the test asks for it.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn later(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Words,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Words, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Has a default deadline.
+    ///
+    /// Default deadline: 20 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn quick(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Words,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Words, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Returns what the service saw of its call.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn look(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Seen, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Works until it is cancelled, or for so many milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn work(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Span,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Words, ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `echo.v1.Echo` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -260,55 +382,55 @@ mod echo_methods {
     pub(super) static SAY: ::nearcall::Method = ::nearcall::Method {
         id: 0x3bc8_edb6,
         name: "Say",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0x2e49_4e2c,
         name: "Nothing",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x3c6b_6a6b,
         name: "Note",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
     pub(super) static FAIL: ::nearcall::Method = ::nearcall::Method {
         id: 0xe153_8187,
         name: "Fail",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static PANIC: ::nearcall::Method = ::nearcall::Method {
         id: 0x5a1a_7e4e,
         name: "Panic",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static LATER: ::nearcall::Method = ::nearcall::Method {
         id: 0xffb3_8a7f,
         name: "Later",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static QUICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x048a_28de,
         name: "Quick",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
     };
     pub(super) static LOOK: ::nearcall::Method = ::nearcall::Method {
         id: 0xb6aa_4218,
         name: "Look",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static WORK: ::nearcall::Method = ::nearcall::Method {
         id: 0xd489_c626,
         name: "Work",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -329,7 +451,9 @@ static ECHO_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Echo`], in this thread or in another process.
+/// Calls methods of a [`Echo`], in this thread or elsewhere.
+///
+/// Its functions wait. [`EchoAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -354,19 +478,45 @@ impl EchoCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Returns the request.
     ///
@@ -374,9 +524,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn say(
         &self,
         request: &Words,
@@ -388,6 +538,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `say`.
+    #[inline(always)]
     pub fn say_with(
         &self,
         request: &Words,
@@ -398,21 +549,49 @@ impl EchoCaller {
                 &echo_methods::SAY,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::say(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::say(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Say` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_say(
+    /// Starts a call of `Say` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_say(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
+        self.start_say_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Say` with options. As `start_say`.
+    pub fn start_say_with(
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::SAY, request, options)
+    }
+    /// As `start_say`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_say(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_say_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_say`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_say`.
+    pub fn try_start_say_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::SAY, request, options)
     }
     /// Nothing in, nothing out.
     ///
@@ -420,9 +599,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
@@ -434,6 +613,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -444,25 +624,54 @@ impl EchoCaller {
                 &echo_methods::NOTHING,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::nothing(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::nothing(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_nothing(
+    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Nothing` with options. As `start_nothing`.
+    pub fn start_nothing_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::NOTHING, request, options)
     }
+    /// As `start_nothing`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_nothing(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_nothing`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_nothing`.
+    pub fn try_start_nothing_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::NOTHING, request, options)
+    }
     /// Counts. There is no reply.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -475,7 +684,7 @@ impl EchoCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.note_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Note` with options such as metadata.
+    /// Sends `Note` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -487,15 +696,39 @@ impl EchoCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&echo_methods::NOTE, request, options)
     }
+    /// Sends `Note` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_note(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_note_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Note` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_note`.
+    pub fn try_note_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&echo_methods::NOTE, request, options)
+    }
     /// Fails with the code of the request.
     ///
     /// Calls `Fail` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn fail(
         &self,
         request: &Failure,
@@ -507,6 +740,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `fail`.
+    #[inline(always)]
     pub fn fail_with(
         &self,
         request: &Failure,
@@ -517,21 +751,49 @@ impl EchoCaller {
                 &echo_methods::FAIL,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::fail(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::fail(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Fail` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_fail(
+    /// Starts a call of `Fail` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_fail(&self, request: &Failure) -> ::nearcall::PendingCall<()> {
+        self.start_fail_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Fail` with options. As `start_fail`.
+    pub fn start_fail_with(
         &self,
         request: &Failure,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::FAIL, request, options)
+    }
+    /// As `start_fail`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_fail(
+        &self,
+        request: &Failure,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_fail_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_fail`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_fail`.
+    pub fn try_start_fail_with(
+        &self,
+        request: &Failure,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::FAIL, request, options)
     }
     /// Panics.
     ///
@@ -539,9 +801,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn panic(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.panic_with(request, &::nearcall::CallOptions::new())
     }
@@ -550,6 +812,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `panic`.
+    #[inline(always)]
     pub fn panic_with(
         &self,
         request: &(),
@@ -560,21 +823,49 @@ impl EchoCaller {
                 &echo_methods::PANIC,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::panic(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::panic(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Panic` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_panic(
+    /// Starts a call of `Panic` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_panic(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_panic_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Panic` with options. As `start_panic`.
+    pub fn start_panic_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&echo_methods::PANIC, request, options)
+    }
+    /// As `start_panic`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_panic(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_panic_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_panic`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_panic`.
+    pub fn try_start_panic_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::PANIC, request, options)
     }
     /// Replies when the test asks for it.
     ///
@@ -582,9 +873,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn later(
         &self,
         request: &Words,
@@ -596,42 +887,72 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `later`.
+    #[inline(always)]
     pub fn later_with(
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Words, ::nearcall::Status> {
         self.object
-            .call_later(
+            .call(
                 &echo_methods::LATER,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context, responder| Echo::later(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::later(
                     &**service,
                     context,
                     request,
-                    responder,
                 ),
             )
     }
-    /// Starts a call of `Later` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_later(
+    /// Starts a call of `Later` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_later(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
+        self.start_later_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Later` with options. As `start_later`.
+    pub fn start_later_with(
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::LATER, request, options)
     }
-    /// Has a default deadline.
-    ///
-    /// Calls `Quick` and waits for the reply. Default deadline: 20 ms.
+    /// As `start_later`, and does not wait for room or a free slot.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_later(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_later_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_later`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_later`.
+    pub fn try_start_later_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::LATER, request, options)
+    }
+    /// Has a default deadline.
+    ///
+    /// Calls `Quick` and waits for the reply.
+    ///
+    /// Default deadline: 20 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn quick(
         &self,
         request: &Words,
@@ -643,6 +964,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `quick`.
+    #[inline(always)]
     pub fn quick_with(
         &self,
         request: &Words,
@@ -653,21 +975,49 @@ impl EchoCaller {
                 &echo_methods::QUICK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::quick(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::quick(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Quick` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_quick(
+    /// Starts a call of `Quick` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_quick(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
+        self.start_quick_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Quick` with options. As `start_quick`.
+    pub fn start_quick_with(
         &self,
         request: &Words,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::QUICK, request, options)
+    }
+    /// As `start_quick`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_quick(
+        &self,
+        request: &Words,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_quick_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_quick`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_quick`.
+    pub fn try_start_quick_with(
+        &self,
+        request: &Words,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::QUICK, request, options)
     }
     /// Returns what the service saw of its call.
     ///
@@ -675,9 +1025,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn look(
         &self,
         request: &(),
@@ -689,6 +1039,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `look`.
+    #[inline(always)]
     pub fn look_with(
         &self,
         request: &(),
@@ -699,21 +1050,49 @@ impl EchoCaller {
                 &echo_methods::LOOK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::look(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::look(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Look` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_look(
+    /// Starts a call of `Look` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_look(&self, request: &()) -> ::nearcall::PendingCall<Seen> {
+        self.start_look_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Look` with options. As `start_look`.
+    pub fn start_look_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Seen> {
         self.object.start(&echo_methods::LOOK, request, options)
+    }
+    /// As `start_look`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_look(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
+        self.try_start_look_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_look`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_look`.
+    pub fn try_start_look_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::LOOK, request, options)
     }
     /// Works until it is cancelled, or for so many milliseconds.
     ///
@@ -721,9 +1100,9 @@ impl EchoCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn work(
         &self,
         request: &Span,
@@ -735,6 +1114,7 @@ impl EchoCaller {
     /// # Errors
     ///
     /// As `work`.
+    #[inline(always)]
     pub fn work_with(
         &self,
         request: &Span,
@@ -745,21 +1125,354 @@ impl EchoCaller {
                 &echo_methods::WORK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Echo>, context| Echo::work(
+                |service: &::std::sync::Arc<dyn Echo>, context| Echo::work(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Work` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_work(
+    /// Starts a call of `Work` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_work(&self, request: &Span) -> ::nearcall::PendingCall<Words> {
+        self.start_work_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Work` with options. As `start_work`.
+    pub fn start_work_with(
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Words> {
         self.object.start(&echo_methods::WORK, request, options)
+    }
+    /// As `start_work`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_work(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.try_start_work_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_work`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_work`.
+    pub fn try_start_work_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
+        self.object.try_start(&echo_methods::WORK, request, options)
+    }
+}
+
+/// Calls methods of a [`Echo`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`EchoCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct EchoAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl EchoAsyncCaller {
+    /// The description of `echo.v1.Echo` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &ECHO_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Returns the request.
+    ///
+    /// Calls `Say`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn say<'a>(
+        &'a self,
+        request: &'a Words,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object.call(&echo_methods::SAY, request, ::core::option::Option::None)
+    }
+    /// As `say`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `say`.
+    pub fn say_with<'a>(
+        &'a self,
+        request: &'a Words,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object
+            .call(&echo_methods::SAY, request, ::core::option::Option::Some(options))
+    }
+    /// Nothing in, nothing out.
+    ///
+    /// Calls `Nothing`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn nothing<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&echo_methods::NOTHING, request, ::core::option::Option::None)
+    }
+    /// As `nothing`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `nothing`.
+    pub fn nothing_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&echo_methods::NOTHING, request, ::core::option::Option::Some(options))
+    }
+    /// Counts. There is no reply.
+    ///
+    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn note<'a>(&'a self, request: &'a Words) -> ::nearcall::AsyncSend<'a, Words> {
+        self.object.send(&echo_methods::NOTE, request, ::core::option::Option::None)
+    }
+    /// As `note`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `note`.
+    pub fn note_with<'a>(
+        &'a self,
+        request: &'a Words,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Words> {
+        self.object
+            .send(&echo_methods::NOTE, request, ::core::option::Option::Some(options))
+    }
+    /// Fails with the code of the request.
+    ///
+    /// Calls `Fail`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn fail<'a>(
+        &'a self,
+        request: &'a Failure,
+    ) -> ::nearcall::AsyncCall<'a, Failure, ()> {
+        self.object.call(&echo_methods::FAIL, request, ::core::option::Option::None)
+    }
+    /// As `fail`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `fail`.
+    pub fn fail_with<'a>(
+        &'a self,
+        request: &'a Failure,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Failure, ()> {
+        self.object
+            .call(&echo_methods::FAIL, request, ::core::option::Option::Some(options))
+    }
+    /// Panics.
+    ///
+    /// Calls `Panic`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn panic<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&echo_methods::PANIC, request, ::core::option::Option::None)
+    }
+    /// As `panic`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `panic`.
+    pub fn panic_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&echo_methods::PANIC, request, ::core::option::Option::Some(options))
+    }
+    /// Replies when the test asks for it.
+    ///
+    /// Calls `Later`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn later<'a>(
+        &'a self,
+        request: &'a Words,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object.call(&echo_methods::LATER, request, ::core::option::Option::None)
+    }
+    /// As `later`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `later`.
+    pub fn later_with<'a>(
+        &'a self,
+        request: &'a Words,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object
+            .call(&echo_methods::LATER, request, ::core::option::Option::Some(options))
+    }
+    /// Has a default deadline.
+    ///
+    /// Calls `Quick`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Default deadline: 20 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn quick<'a>(
+        &'a self,
+        request: &'a Words,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object.call(&echo_methods::QUICK, request, ::core::option::Option::None)
+    }
+    /// As `quick`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `quick`.
+    pub fn quick_with<'a>(
+        &'a self,
+        request: &'a Words,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
+        self.object
+            .call(&echo_methods::QUICK, request, ::core::option::Option::Some(options))
+    }
+    /// Returns what the service saw of its call.
+    ///
+    /// Calls `Look`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn look<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), Seen> {
+        self.object.call(&echo_methods::LOOK, request, ::core::option::Option::None)
+    }
+    /// As `look`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `look`.
+    pub fn look_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), Seen> {
+        self.object
+            .call(&echo_methods::LOOK, request, ::core::option::Option::Some(options))
+    }
+    /// Works until it is cancelled, or for so many milliseconds.
+    ///
+    /// Calls `Work`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn work<'a>(
+        &'a self,
+        request: &'a Span,
+    ) -> ::nearcall::AsyncCall<'a, Span, Words> {
+        self.object.call(&echo_methods::WORK, request, ::core::option::Option::None)
+    }
+    /// As `work`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `work`.
+    pub fn work_with<'a>(
+        &'a self,
+        request: &'a Span,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Span, Words> {
+        self.object
+            .call(&echo_methods::WORK, request, ::core::option::Option::Some(options))
     }
 }
 
@@ -767,8 +1480,7 @@ impl EchoCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct EchoDispatcher<T: Echo> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Echo>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -776,13 +1488,24 @@ pub struct EchoDispatcher<T: Echo> {
 impl<T: Echo> EchoDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Echo> ::core::clone::Clone for EchoDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -793,8 +1516,9 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &ECHO_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Echo> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -840,11 +1564,10 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
             }
             0xffb3_8a7f => {
                 incoming
-                    .reply_later(|context, request, responder| Echo::later(
+                    .reply(|context, request| Echo::later(
                         &*self.service,
                         context,
                         request,
-                        responder,
                     ))
             }
             0x048a_28de => {
@@ -876,7 +1599,160 @@ impl<T: Echo> ::nearcall::Dispatcher for EchoDispatcher<T> {
     }
 }
 
+/// Serves calls with an implementation of [`EchoAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct EchoAsyncDispatcher<T: EchoAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: EchoAsync> EchoAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: EchoAsync> ::core::clone::Clone for EchoAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: EchoAsync> ::nearcall::Dispatcher for EchoAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &ECHO_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0x3bc8_edb6 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::say(&*service, context, request).await
+                        },
+                    )
+            }
+            0x2e49_4e2c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::nothing(&*service, context, request).await
+                        },
+                    )
+            }
+            0x3c6b_6a6b => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::note(&*service, context, request).await
+                        },
+                    )
+            }
+            0xe153_8187 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::fail(&*service, context, request).await
+                        },
+                    )
+            }
+            0x5a1a_7e4e => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::panic(&*service, context, request).await
+                        },
+                    )
+            }
+            0xffb3_8a7f => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::later(&*service, context, request).await
+                        },
+                    )
+            }
+            0x048a_28de => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::quick(&*service, context, request).await
+                        },
+                    )
+            }
+            0xb6aa_4218 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::look(&*service, context, request).await
+                        },
+                    )
+            }
+            0xd489_c626 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            EchoAsync::work(&*service, context, request).await
+                        },
+                    )
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
 /// Works with numbers only, so that messages need no memory of their own.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`AdderAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Adder: 'static {
@@ -916,6 +1792,61 @@ pub trait Adder: 'static {
     ) -> ::core::result::Result<Total, ::nearcall::Status>;
 }
 
+/// Works with numbers only, so that messages need no memory of their own.
+///
+/// The methods of [`Adder`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `AdderAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait AdderAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Nothing in, nothing out.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn empty(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Adds 1 KiB of numbers.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn add(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Numbers,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Total, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Adds to a total.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn tick(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Total,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// How often the thread of the service has allocated.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn allocations(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Total, ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `echo.v1.Adder` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -923,25 +1854,25 @@ mod adder_methods {
     pub(super) static EMPTY: ::nearcall::Method = ::nearcall::Method {
         id: 0x633d_de8b,
         name: "Empty",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static ADD: ::nearcall::Method = ::nearcall::Method {
         id: 0x0f87_f655,
         name: "Add",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static TICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x83f8_f2d3,
         name: "Tick",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
     pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method {
         id: 0x7198_ebcd,
         name: "Allocations",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -957,7 +1888,9 @@ static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Adder`], in this thread or in another process.
+/// Calls methods of a [`Adder`], in this thread or elsewhere.
+///
+/// Its functions wait. [`AdderAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -982,19 +1915,45 @@ impl AdderCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Nothing in, nothing out.
     ///
@@ -1002,9 +1961,9 @@ impl AdderCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.empty_with(request, &::nearcall::CallOptions::new())
     }
@@ -1013,6 +1972,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `empty`.
+    #[inline(always)]
     pub fn empty_with(
         &self,
         request: &(),
@@ -1023,21 +1983,49 @@ impl AdderCaller {
                 &adder_methods::EMPTY,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Adder>, context| Adder::empty(
+                |service: &::std::sync::Arc<dyn Adder>, context| Adder::empty(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Empty` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_empty(
+    /// Starts a call of `Empty` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_empty(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_empty_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Empty` with options. As `start_empty`.
+    pub fn start_empty_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&adder_methods::EMPTY, request, options)
+    }
+    /// As `start_empty`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_empty(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_empty_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_empty`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_empty`.
+    pub fn try_start_empty_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::EMPTY, request, options)
     }
     /// Adds 1 KiB of numbers.
     ///
@@ -1045,9 +2033,9 @@ impl AdderCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn add(
         &self,
         request: &Numbers,
@@ -1059,6 +2047,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `add`.
+    #[inline(always)]
     pub fn add_with(
         &self,
         request: &Numbers,
@@ -1069,25 +2058,54 @@ impl AdderCaller {
                 &adder_methods::ADD,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Adder>, context| Adder::add(
+                |service: &::std::sync::Arc<dyn Adder>, context| Adder::add(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Add` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_add(
+    /// Starts a call of `Add` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_add(&self, request: &Numbers) -> ::nearcall::PendingCall<Total> {
+        self.start_add_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Add` with options. As `start_add`.
+    pub fn start_add_with(
         &self,
         request: &Numbers,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ADD, request, options)
     }
+    /// As `start_add`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_add(
+        &self,
+        request: &Numbers,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.try_start_add_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_add`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_add`.
+    pub fn try_start_add_with(
+        &self,
+        request: &Numbers,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::ADD, request, options)
+    }
     /// Adds to a total.
     ///
-    /// Sends `Tick`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Tick`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -1100,7 +2118,7 @@ impl AdderCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.tick_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Tick` with options such as metadata.
+    /// Sends `Tick` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -1112,15 +2130,39 @@ impl AdderCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&adder_methods::TICK, request, options)
     }
+    /// Sends `Tick` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_tick(
+        &self,
+        request: &Total,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_tick_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Tick` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_tick`.
+    pub fn try_tick_with(
+        &self,
+        request: &Total,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&adder_methods::TICK, request, options)
+    }
     /// How often the thread of the service has allocated.
     ///
     /// Calls `Allocations` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn allocations(
         &self,
         request: &(),
@@ -1132,6 +2174,7 @@ impl AdderCaller {
     /// # Errors
     ///
     /// As `allocations`.
+    #[inline(always)]
     pub fn allocations_with(
         &self,
         request: &(),
@@ -1142,21 +2185,223 @@ impl AdderCaller {
                 &adder_methods::ALLOCATIONS,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Adder>, context| Adder::allocations(
+                |service: &::std::sync::Arc<dyn Adder>, context| Adder::allocations(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Allocations` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_allocations(
+    /// Starts a call of `Allocations` and returns without waiting for the reply: that is what
+    /// `wait` does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_allocations(&self, request: &()) -> ::nearcall::PendingCall<Total> {
+        self.start_allocations_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Allocations` with options. As `start_allocations`.
+    pub fn start_allocations_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Total> {
         self.object.start(&adder_methods::ALLOCATIONS, request, options)
+    }
+    /// As `start_allocations`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_allocations(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.try_start_allocations_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_allocations`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_allocations`.
+    pub fn try_start_allocations_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
+        self.object.try_start(&adder_methods::ALLOCATIONS, request, options)
+    }
+}
+
+/// Calls methods of a [`Adder`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`AdderCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct AdderAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl AdderAsyncCaller {
+    /// The description of `echo.v1.Adder` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &ADDER_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Nothing in, nothing out.
+    ///
+    /// Calls `Empty`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn empty<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&adder_methods::EMPTY, request, ::core::option::Option::None)
+    }
+    /// As `empty`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `empty`.
+    pub fn empty_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&adder_methods::EMPTY, request, ::core::option::Option::Some(options))
+    }
+    /// Adds 1 KiB of numbers.
+    ///
+    /// Calls `Add`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn add<'a>(
+        &'a self,
+        request: &'a Numbers,
+    ) -> ::nearcall::AsyncCall<'a, Numbers, Total> {
+        self.object.call(&adder_methods::ADD, request, ::core::option::Option::None)
+    }
+    /// As `add`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `add`.
+    pub fn add_with<'a>(
+        &'a self,
+        request: &'a Numbers,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Numbers, Total> {
+        self.object
+            .call(&adder_methods::ADD, request, ::core::option::Option::Some(options))
+    }
+    /// Adds to a total.
+    ///
+    /// Sends `Tick`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn tick<'a>(&'a self, request: &'a Total) -> ::nearcall::AsyncSend<'a, Total> {
+        self.object.send(&adder_methods::TICK, request, ::core::option::Option::None)
+    }
+    /// As `tick`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `tick`.
+    pub fn tick_with<'a>(
+        &'a self,
+        request: &'a Total,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Total> {
+        self.object
+            .send(&adder_methods::TICK, request, ::core::option::Option::Some(options))
+    }
+    /// How often the thread of the service has allocated.
+    ///
+    /// Calls `Allocations`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn allocations<'a>(
+        &'a self,
+        request: &'a (),
+    ) -> ::nearcall::AsyncCall<'a, (), Total> {
+        self.object
+            .call(&adder_methods::ALLOCATIONS, request, ::core::option::Option::None)
+    }
+    /// As `allocations`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `allocations`.
+    pub fn allocations_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), Total> {
+        self.object
+            .call(
+                &adder_methods::ALLOCATIONS,
+                request,
+                ::core::option::Option::Some(options),
+            )
     }
 }
 
@@ -1164,8 +2409,7 @@ impl AdderCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct AdderDispatcher<T: Adder> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Adder>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1173,13 +2417,24 @@ pub struct AdderDispatcher<T: Adder> {
 impl<T: Adder> AdderDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Adder> ::core::clone::Clone for AdderDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -1190,8 +2445,9 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &ADDER_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Adder> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -1232,7 +2488,115 @@ impl<T: Adder> ::nearcall::Dispatcher for AdderDispatcher<T> {
     }
 }
 
+/// Serves calls with an implementation of [`AdderAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct AdderAsyncDispatcher<T: AdderAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: AdderAsync> AdderAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: AdderAsync> ::core::clone::Clone for AdderAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: AdderAsync> ::nearcall::Dispatcher for AdderAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &ADDER_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0x633d_de8b => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            AdderAsync::empty(&*service, context, request).await
+                        },
+                    )
+            }
+            0x0f87_f655 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            AdderAsync::add(&*service, context, request).await
+                        },
+                    )
+            }
+            0x83f8_f2d3 => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            AdderAsync::tick(&*service, context, request).await
+                        },
+                    )
+            }
+            0x7198_ebcd => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            AdderAsync::allocations(&*service, context, request).await
+                        },
+                    )
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
 /// Keeps parcels, and returns them.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`StoreAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Store: 'static {
@@ -1272,6 +2636,61 @@ pub trait Store: 'static {
     fn drop(&self, context: &::nearcall::Context<'_>, request: &Parcel);
 }
 
+/// Keeps parcels, and returns them.
+///
+/// The methods of [`Store`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `StoreAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait StoreAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Keeps the parcel for the given time, and returns its position.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn put(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Parcel,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Receipt, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// A parcel of this length, which was loaned.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn get(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Span,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Parcel, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Forgets the oldest parcels, so many.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn forget(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Span,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Keeps nothing.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn drop(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Parcel,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `echo.v1.Store` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -1279,25 +2698,25 @@ mod store_methods {
     pub(super) static PUT: ::nearcall::Method = ::nearcall::Method {
         id: 0xc300_521e,
         name: "Put",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
         id: 0x48e5_10c7,
         name: "Get",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static FORGET: ::nearcall::Method = ::nearcall::Method {
         id: 0x7c02_de9c,
         name: "Forget",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static DROP: ::nearcall::Method = ::nearcall::Method {
         id: 0xf0c7_82fc,
         name: "Drop",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
 }
@@ -1313,7 +2732,9 @@ static STORE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Store`], in this thread or in another process.
+/// Calls methods of a [`Store`], in this thread or elsewhere.
+///
+/// Its functions wait. [`StoreAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1338,19 +2759,45 @@ impl StoreCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Keeps the parcel for the given time, and returns its position.
     ///
@@ -1358,9 +2805,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn put(
         &self,
         request: &Parcel,
@@ -1372,6 +2819,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `put`.
+    #[inline(always)]
     pub fn put_with(
         &self,
         request: &Parcel,
@@ -1382,21 +2830,49 @@ impl StoreCaller {
                 &store_methods::PUT,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Store>, context| Store::put(
+                |service: &::std::sync::Arc<dyn Store>, context| Store::put(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Put` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_put(
+    /// Starts a call of `Put` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_put(&self, request: &Parcel) -> ::nearcall::PendingCall<Receipt> {
+        self.start_put_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Put` with options. As `start_put`.
+    pub fn start_put_with(
         &self,
         request: &Parcel,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Receipt> {
         self.object.start(&store_methods::PUT, request, options)
+    }
+    /// As `start_put`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_put(
+        &self,
+        request: &Parcel,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
+        self.try_start_put_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_put`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_put`.
+    pub fn try_start_put_with(
+        &self,
+        request: &Parcel,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::PUT, request, options)
     }
     /// A parcel of this length, which was loaned.
     ///
@@ -1404,9 +2880,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn get(
         &self,
         request: &Span,
@@ -1418,6 +2894,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `get`.
+    #[inline(always)]
     pub fn get_with(
         &self,
         request: &Span,
@@ -1428,21 +2905,49 @@ impl StoreCaller {
                 &store_methods::GET,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Store>, context| Store::get(
+                |service: &::std::sync::Arc<dyn Store>, context| Store::get(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Get` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_get(
+    /// Starts a call of `Get` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_get(&self, request: &Span) -> ::nearcall::PendingCall<Parcel> {
+        self.start_get_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Get` with options. As `start_get`.
+    pub fn start_get_with(
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Parcel> {
         self.object.start(&store_methods::GET, request, options)
+    }
+    /// As `start_get`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_get(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
+        self.try_start_get_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_get`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_get`.
+    pub fn try_start_get_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::GET, request, options)
     }
     /// Forgets the oldest parcels, so many.
     ///
@@ -1450,9 +2955,9 @@ impl StoreCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn forget(
         &self,
         request: &Span,
@@ -1464,6 +2969,7 @@ impl StoreCaller {
     /// # Errors
     ///
     /// As `forget`.
+    #[inline(always)]
     pub fn forget_with(
         &self,
         request: &Span,
@@ -1474,25 +2980,54 @@ impl StoreCaller {
                 &store_methods::FORGET,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Store>, context| Store::forget(
+                |service: &::std::sync::Arc<dyn Store>, context| Store::forget(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Forget` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_forget(
+    /// Starts a call of `Forget` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_forget(&self, request: &Span) -> ::nearcall::PendingCall<()> {
+        self.start_forget_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Forget` with options. As `start_forget`.
+    pub fn start_forget_with(
         &self,
         request: &Span,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&store_methods::FORGET, request, options)
     }
+    /// As `start_forget`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_forget(
+        &self,
+        request: &Span,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_forget_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_forget`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_forget`.
+    pub fn try_start_forget_with(
+        &self,
+        request: &Span,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&store_methods::FORGET, request, options)
+    }
     /// Keeps nothing.
     ///
-    /// Sends `Drop`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Drop`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -1505,7 +3040,7 @@ impl StoreCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.drop_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Drop` with options such as metadata.
+    /// Sends `Drop` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -1517,14 +3052,209 @@ impl StoreCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&store_methods::DROP, request, options)
     }
+    /// Sends `Drop` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_drop(
+        &self,
+        request: &Parcel,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_drop_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Drop` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_drop`.
+    pub fn try_drop_with(
+        &self,
+        request: &Parcel,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&store_methods::DROP, request, options)
+    }
+}
+
+/// Calls methods of a [`Store`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`StoreCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct StoreAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl StoreAsyncCaller {
+    /// The description of `echo.v1.Store` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &STORE_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Keeps the parcel for the given time, and returns its position.
+    ///
+    /// Calls `Put`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn put<'a>(
+        &'a self,
+        request: &'a Parcel,
+    ) -> ::nearcall::AsyncCall<'a, Parcel, Receipt> {
+        self.object.call(&store_methods::PUT, request, ::core::option::Option::None)
+    }
+    /// As `put`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `put`.
+    pub fn put_with<'a>(
+        &'a self,
+        request: &'a Parcel,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Parcel, Receipt> {
+        self.object
+            .call(&store_methods::PUT, request, ::core::option::Option::Some(options))
+    }
+    /// A parcel of this length, which was loaned.
+    ///
+    /// Calls `Get`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn get<'a>(
+        &'a self,
+        request: &'a Span,
+    ) -> ::nearcall::AsyncCall<'a, Span, Parcel> {
+        self.object.call(&store_methods::GET, request, ::core::option::Option::None)
+    }
+    /// As `get`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `get`.
+    pub fn get_with<'a>(
+        &'a self,
+        request: &'a Span,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Span, Parcel> {
+        self.object
+            .call(&store_methods::GET, request, ::core::option::Option::Some(options))
+    }
+    /// Forgets the oldest parcels, so many.
+    ///
+    /// Calls `Forget`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn forget<'a>(
+        &'a self,
+        request: &'a Span,
+    ) -> ::nearcall::AsyncCall<'a, Span, ()> {
+        self.object.call(&store_methods::FORGET, request, ::core::option::Option::None)
+    }
+    /// As `forget`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `forget`.
+    pub fn forget_with<'a>(
+        &'a self,
+        request: &'a Span,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Span, ()> {
+        self.object
+            .call(&store_methods::FORGET, request, ::core::option::Option::Some(options))
+    }
+    /// Keeps nothing.
+    ///
+    /// Sends `Drop`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn drop<'a>(&'a self, request: &'a Parcel) -> ::nearcall::AsyncSend<'a, Parcel> {
+        self.object.send(&store_methods::DROP, request, ::core::option::Option::None)
+    }
+    /// As `drop`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `drop`.
+    pub fn drop_with<'a>(
+        &'a self,
+        request: &'a Parcel,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Parcel> {
+        self.object
+            .send(&store_methods::DROP, request, ::core::option::Option::Some(options))
+    }
 }
 
 /// Serves calls with an implementation of [`Store`]. Register it with a server.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct StoreDispatcher<T: Store> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Store>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1532,13 +3262,24 @@ pub struct StoreDispatcher<T: Store> {
 impl<T: Store> StoreDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Store> ::core::clone::Clone for StoreDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -1549,8 +3290,9 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &STORE_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Store> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -1585,6 +3327,110 @@ impl<T: Store> ::nearcall::Dispatcher for StoreDispatcher<T> {
                         context,
                         request,
                     ))
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`StoreAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct StoreAsyncDispatcher<T: StoreAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: StoreAsync> StoreAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: StoreAsync> ::core::clone::Clone for StoreAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: StoreAsync> ::nearcall::Dispatcher for StoreAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &STORE_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0xc300_521e => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            StoreAsync::put(&*service, context, request).await
+                        },
+                    )
+            }
+            0x48e5_10c7 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            StoreAsync::get(&*service, context, request).await
+                        },
+                    )
+            }
+            0x7c02_de9c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            StoreAsync::forget(&*service, context, request).await
+                        },
+                    )
+            }
+            0xf0c7_82fc => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            StoreAsync::drop(&*service, context, request).await
+                        },
+                    )
             }
             _ => incoming.unimplemented(),
         }

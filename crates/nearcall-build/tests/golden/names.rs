@@ -97,6 +97,10 @@ pub struct Result {
 /// ```text
 /// more broken code
 /// ```
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`TAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait T: 'static {
@@ -148,13 +152,14 @@ pub trait T: 'static {
     fn interface(&self, context: &::nearcall::Context<'_>, request: &Option);
     /// Handles `AsRef`.
     ///
-    /// The reply goes through `responder`, now or after this function returns.
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn as_ref(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
-        responder: ::nearcall::Responder<Option>,
-    );
+    ) -> ::core::result::Result<Option, ::nearcall::Status>;
     /// Handles `FromThat`.
     ///
     /// # Errors
@@ -167,6 +172,110 @@ pub trait T: 'static {
     ) -> ::core::result::Result<Option, ::nearcall::Status>;
 }
 
+/// Uses \[Nothing\] and Vec\<u8>, see <https://example.org/a_(b>).
+///
+/// ```text
+///      let broken = code[;
+///
+/// ```
+/// ```text
+/// more broken code
+/// ```
+///
+/// The methods of [`T`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `TAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Behind the method.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn r#type(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Option,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Result, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Handles `Self`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn self_(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Result,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Option, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Handles `move`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn r#move(
+        &self,
+        context: ::nearcall::CallContext,
+        request: ::nearcall::prost::alloc::string::String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::nearcall::prost_types::Timestamp,
+            ::nearcall::Status,
+        >,
+    > + ::core::marker::Send;
+    /// Handles `Clone`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn clone(
+        &self,
+        context: ::nearcall::CallContext,
+        request: option::Some,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<u64, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Handles `Interface`.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    ///
+    /// Default deadline: 5 ms. The caller may set another one.
+    fn interface(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Option,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Handles `AsRef`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn as_ref(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Option,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Option, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Handles `FromThat`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn from_that(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Option,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<Option, ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `T` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -174,43 +283,43 @@ mod t_methods {
     pub(super) static TYPE: ::nearcall::Method = ::nearcall::Method {
         id: 0x1093_032c,
         name: "Type",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static SELF: ::nearcall::Method = ::nearcall::Method {
         id: 0x228c_31b6,
         name: "Self",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static MOVE: ::nearcall::Method = ::nearcall::Method {
         id: 0x8c8d_6511,
         name: "move",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static CLONE: ::nearcall::Method = ::nearcall::Method {
         id: 0x05b7_0579,
         name: "Clone",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static INTERFACE: ::nearcall::Method = ::nearcall::Method {
         id: 0xd950_bc77,
         name: "Interface",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(5)),
     };
     pub(super) static AS_REF: ::nearcall::Method = ::nearcall::Method {
         id: 0x1d64_ff59,
         name: "AsRef",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static FROM_THAT: ::nearcall::Method = ::nearcall::Method {
         id: 0x3067_5825,
         name: "FromThat",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -229,7 +338,9 @@ static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`T`], in this thread or in another process.
+/// Calls methods of a [`T`], in this thread or elsewhere.
+///
+/// Its functions wait. [`TAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -254,19 +365,45 @@ impl TCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Behind the method.
     ///
@@ -274,9 +411,9 @@ impl TCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#type(
         &self,
         request: &Option,
@@ -288,6 +425,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#type`.
+    #[inline(always)]
     pub fn type_with(
         &self,
         request: &Option,
@@ -298,29 +436,57 @@ impl TCaller {
                 &t_methods::TYPE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context| T::r#type(
+                |service: &::std::sync::Arc<dyn T>, context| T::r#type(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Type` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_type(
+    /// Starts a call of `Type` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_type(&self, request: &Option) -> ::nearcall::PendingCall<Result> {
+        self.start_type_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Type` with options. As `start_type`.
+    pub fn start_type_with(
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Result> {
         self.object.start(&t_methods::TYPE, request, options)
     }
+    /// As `start_type`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_type(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
+        self.try_start_type_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_type`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_type`.
+    pub fn try_start_type_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::TYPE, request, options)
+    }
     /// Calls `Self` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn self_(
         &self,
         request: &Result,
@@ -332,6 +498,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `self_`.
+    #[inline(always)]
     pub fn self_with(
         &self,
         request: &Result,
@@ -342,29 +509,57 @@ impl TCaller {
                 &t_methods::SELF,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context| T::self_(
+                |service: &::std::sync::Arc<dyn T>, context| T::self_(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Self` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_self(
+    /// Starts a call of `Self` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_self(&self, request: &Result) -> ::nearcall::PendingCall<Option> {
+        self.start_self_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Self` with options. As `start_self`.
+    pub fn start_self_with(
         &self,
         request: &Result,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::SELF, request, options)
     }
+    /// As `start_self`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_self(
+        &self,
+        request: &Result,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_self_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_self`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_self`.
+    pub fn try_start_self_with(
+        &self,
+        request: &Result,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::SELF, request, options)
+    }
     /// Calls `move` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn r#move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -376,6 +571,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `r#move`.
+    #[inline(always)]
     pub fn move_with(
         &self,
         request: &::nearcall::prost::alloc::string::String,
@@ -386,29 +582,66 @@ impl TCaller {
                 &t_methods::MOVE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context| T::r#move(
+                |service: &::std::sync::Arc<dyn T>, context| T::r#move(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `move` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
+    /// Starts a call of `move` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_move(
+        &self,
+        request: &::nearcall::prost::alloc::string::String,
+    ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
+        self.start_move_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `move` with options. As `start_move`.
+    pub fn start_move_with(
         &self,
         request: &::nearcall::prost::alloc::string::String,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
         self.object.start(&t_methods::MOVE, request, options)
     }
+    /// As `start_move`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_move(
+        &self,
+        request: &::nearcall::prost::alloc::string::String,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
+        ::nearcall::Status,
+    > {
+        self.try_start_move_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_move`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_move`.
+    pub fn try_start_move_with(
+        &self,
+        request: &::nearcall::prost::alloc::string::String,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&t_methods::MOVE, request, options)
+    }
     /// Calls `Clone` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn clone(
         &self,
         request: &option::Some,
@@ -420,6 +653,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `clone`.
+    #[inline(always)]
     pub fn clone_with(
         &self,
         request: &option::Some,
@@ -430,23 +664,54 @@ impl TCaller {
                 &t_methods::CLONE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context| T::clone(
+                |service: &::std::sync::Arc<dyn T>, context| T::clone(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Clone` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_clone(
+    /// Starts a call of `Clone` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_clone(&self, request: &option::Some) -> ::nearcall::PendingCall<u64> {
+        self.start_clone_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Clone` with options. As `start_clone`.
+    pub fn start_clone_with(
         &self,
         request: &option::Some,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<u64> {
         self.object.start(&t_methods::CLONE, request, options)
     }
-    /// Sends `Interface`. Returns when the message is in the channel; there is no reply.
+    /// As `start_clone`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_clone(
+        &self,
+        request: &option::Some,
+    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
+        self.try_start_clone_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_clone`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_clone`.
+    pub fn try_start_clone_with(
+        &self,
+        request: &option::Some,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::CLONE, request, options)
+    }
+    /// Sends `Interface`. Returns when the message is in the channel; there is no reply. Waits for
+    /// room until the deadline.
+    ///
+    /// Default deadline: 5 ms. The caller may set another one.
     ///
     /// # Errors
     ///
@@ -459,7 +724,7 @@ impl TCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.interface_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Interface` with options such as metadata.
+    /// Sends `Interface` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -471,13 +736,37 @@ impl TCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&t_methods::INTERFACE, request, options)
     }
+    /// Sends `Interface` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_interface(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_interface_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Interface` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_interface`.
+    pub fn try_interface_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&t_methods::INTERFACE, request, options)
+    }
     /// Calls `AsRef` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn as_ref(
         &self,
         request: &Option,
@@ -489,40 +778,68 @@ impl TCaller {
     /// # Errors
     ///
     /// As `as_ref`.
+    #[inline(always)]
     pub fn as_ref_with(
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<Option, ::nearcall::Status> {
         self.object
-            .call_later(
+            .call(
                 &t_methods::AS_REF,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context, responder| T::as_ref(
+                |service: &::std::sync::Arc<dyn T>, context| T::as_ref(
                     &**service,
                     context,
                     request,
-                    responder,
                 ),
             )
     }
-    /// Starts a call of `AsRef` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_as_ref(
+    /// Starts a call of `AsRef` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_as_ref(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
+        self.start_as_ref_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `AsRef` with options. As `start_as_ref`.
+    pub fn start_as_ref_with(
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::AS_REF, request, options)
     }
+    /// As `start_as_ref`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_as_ref(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_as_ref_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_as_ref`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_as_ref`.
+    pub fn try_start_as_ref_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::AS_REF, request, options)
+    }
     /// Calls `FromThat` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn from_that(
         &self,
         request: &Option,
@@ -534,6 +851,7 @@ impl TCaller {
     /// # Errors
     ///
     /// As `from_that`.
+    #[inline(always)]
     pub fn from_that_with(
         &self,
         request: &Option,
@@ -544,21 +862,306 @@ impl TCaller {
                 &t_methods::FROM_THAT,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn T>, context| T::from_that(
+                |service: &::std::sync::Arc<dyn T>, context| T::from_that(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `FromThat` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_from_that(
+    /// Starts a call of `FromThat` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_from_that(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
+        self.start_from_that_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `FromThat` with options. As `start_from_that`.
+    pub fn start_from_that_with(
         &self,
         request: &Option,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<Option> {
         self.object.start(&t_methods::FROM_THAT, request, options)
+    }
+    /// As `start_from_that`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_from_that(
+        &self,
+        request: &Option,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.try_start_from_that_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_from_that`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_from_that`.
+    pub fn try_start_from_that_with(
+        &self,
+        request: &Option,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
+        self.object.try_start(&t_methods::FROM_THAT, request, options)
+    }
+}
+
+/// Calls methods of a [`T`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`TCaller`] has the
+/// same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct TAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl TAsyncCaller {
+    /// The description of `T` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Behind the method.
+    ///
+    /// Calls `Type`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn r#type<'a>(
+        &'a self,
+        request: &'a Option,
+    ) -> ::nearcall::AsyncCall<'a, Option, Result> {
+        self.object.call(&t_methods::TYPE, request, ::core::option::Option::None)
+    }
+    /// As `r#type`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `r#type`.
+    pub fn type_with<'a>(
+        &'a self,
+        request: &'a Option,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Option, Result> {
+        self.object
+            .call(&t_methods::TYPE, request, ::core::option::Option::Some(options))
+    }
+    /// Calls `Self`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn self_<'a>(
+        &'a self,
+        request: &'a Result,
+    ) -> ::nearcall::AsyncCall<'a, Result, Option> {
+        self.object.call(&t_methods::SELF, request, ::core::option::Option::None)
+    }
+    /// As `self_`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `self_`.
+    pub fn self_with<'a>(
+        &'a self,
+        request: &'a Result,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Result, Option> {
+        self.object
+            .call(&t_methods::SELF, request, ::core::option::Option::Some(options))
+    }
+    /// Calls `move`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn r#move<'a>(
+        &'a self,
+        request: &'a ::nearcall::prost::alloc::string::String,
+    ) -> ::nearcall::AsyncCall<
+        'a,
+        ::nearcall::prost::alloc::string::String,
+        ::nearcall::prost_types::Timestamp,
+    > {
+        self.object.call(&t_methods::MOVE, request, ::core::option::Option::None)
+    }
+    /// As `r#move`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `r#move`.
+    pub fn move_with<'a>(
+        &'a self,
+        request: &'a ::nearcall::prost::alloc::string::String,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<
+        'a,
+        ::nearcall::prost::alloc::string::String,
+        ::nearcall::prost_types::Timestamp,
+    > {
+        self.object
+            .call(&t_methods::MOVE, request, ::core::option::Option::Some(options))
+    }
+    /// Calls `Clone`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn clone<'a>(
+        &'a self,
+        request: &'a option::Some,
+    ) -> ::nearcall::AsyncCall<'a, option::Some, u64> {
+        self.object.call(&t_methods::CLONE, request, ::core::option::Option::None)
+    }
+    /// As `clone`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `clone`.
+    pub fn clone_with<'a>(
+        &'a self,
+        request: &'a option::Some,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, option::Some, u64> {
+        self.object
+            .call(&t_methods::CLONE, request, ::core::option::Option::Some(options))
+    }
+    /// Sends `Interface`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// Default deadline: 5 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn interface<'a>(
+        &'a self,
+        request: &'a Option,
+    ) -> ::nearcall::AsyncSend<'a, Option> {
+        self.object.send(&t_methods::INTERFACE, request, ::core::option::Option::None)
+    }
+    /// As `interface`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `interface`.
+    pub fn interface_with<'a>(
+        &'a self,
+        request: &'a Option,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Option> {
+        self.object
+            .send(&t_methods::INTERFACE, request, ::core::option::Option::Some(options))
+    }
+    /// Calls `AsRef`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn as_ref<'a>(
+        &'a self,
+        request: &'a Option,
+    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+        self.object.call(&t_methods::AS_REF, request, ::core::option::Option::None)
+    }
+    /// As `as_ref`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `as_ref`.
+    pub fn as_ref_with<'a>(
+        &'a self,
+        request: &'a Option,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+        self.object
+            .call(&t_methods::AS_REF, request, ::core::option::Option::Some(options))
+    }
+    /// Calls `FromThat`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn from_that<'a>(
+        &'a self,
+        request: &'a Option,
+    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+        self.object.call(&t_methods::FROM_THAT, request, ::core::option::Option::None)
+    }
+    /// As `from_that`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `from_that`.
+    pub fn from_that_with<'a>(
+        &'a self,
+        request: &'a Option,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+        self.object
+            .call(&t_methods::FROM_THAT, request, ::core::option::Option::Some(options))
     }
 }
 
@@ -566,8 +1169,7 @@ impl TCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct TDispatcher<S: T> {
-    service: ::std::rc::Rc<S>,
-    local: ::std::rc::Rc<dyn T>,
+    service: ::std::sync::Arc<S>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -575,13 +1177,24 @@ pub struct TDispatcher<S: T> {
 impl<S: T> TDispatcher<S> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: S) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<S>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<S>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<S> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<S: T> ::core::clone::Clone for TDispatcher<S> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -592,8 +1205,9 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &T_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn T> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -631,11 +1245,10 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
             }
             0x1d64_ff59 => {
                 incoming
-                    .reply_later(|context, request, responder| T::as_ref(
+                    .reply(|context, request| T::as_ref(
                         &*self.service,
                         context,
                         request,
-                        responder,
                     ))
             }
             0x3067_5825 => {
@@ -651,10 +1264,155 @@ impl<S: T> ::nearcall::Dispatcher for TDispatcher<S> {
     }
 }
 
+/// Serves calls with an implementation of [`TAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct TAsyncDispatcher<T: TAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: TAsync> TAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: TAsync> ::core::clone::Clone for TAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: TAsync> ::nearcall::Dispatcher for TAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &T_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0x1093_032c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::r#type(&*service, context, request).await
+                        },
+                    )
+            }
+            0x228c_31b6 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::self_(&*service, context, request).await
+                        },
+                    )
+            }
+            0x8c8d_6511 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::r#move(&*service, context, request).await
+                        },
+                    )
+            }
+            0x05b7_0579 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::clone(&*service, context, request).await
+                        },
+                    )
+            }
+            0xd950_bc77 => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::interface(&*service, context, request).await
+                        },
+                    )
+            }
+            0x1d64_ff59 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::as_ref(&*service, context, request).await
+                        },
+                    )
+            }
+            0x3067_5825 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            TAsync::from_that(&*service, context, request).await
+                        },
+                    )
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
 /// Nothing to do.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`IdleAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Idle: 'static {}
+
+/// Nothing to do.
+///
+/// The methods of [`Idle`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `IdleAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait IdleAsync: ::core::marker::Send + ::core::marker::Sync + 'static {}
 
 /// The descriptions of the methods of `Idle` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -667,7 +1425,9 @@ static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Idle`], in this thread or in another process.
+/// Calls methods of a [`Idle`], in this thread or elsewhere.
+///
+/// Its functions wait. [`IdleAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -692,19 +1452,107 @@ impl IdleCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
+    }
+}
+
+/// Calls methods of a [`Idle`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`IdleCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct IdleAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl IdleAsyncCaller {
+    /// The description of `Idle` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
     }
 }
 
@@ -712,8 +1560,7 @@ impl IdleCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct IdleDispatcher<T: Idle> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Idle>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -721,13 +1568,24 @@ pub struct IdleDispatcher<T: Idle> {
 impl<T: Idle> IdleDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Idle> ::core::clone::Clone for IdleDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -738,8 +1596,75 @@ impl<T: Idle> ::nearcall::Dispatcher for IdleDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &IDLE_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Idle> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        match incoming.method() {
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`IdleAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct IdleAsyncDispatcher<T: IdleAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: IdleAsync> IdleAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: IdleAsync> ::core::clone::Clone for IdleAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: IdleAsync> ::nearcall::Dispatcher for IdleAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &IDLE_INTERFACE
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {

@@ -49,6 +49,10 @@ pub struct WatchReply {
 }
 
 /// Keeps a room warm.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`ThermostatAsync`]
+/// is the same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Thermostat: 'static {
@@ -70,13 +74,14 @@ pub trait Thermostat: 'static {
     fn note(&self, context: &::nearcall::Context<'_>, request: &NoteRequest);
     /// Replies when the temperature has changed.
     ///
-    /// The reply goes through `responder`, now or after this function returns.
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
     fn watch(
         &self,
         context: &::nearcall::Context<'_>,
         request: &WatchRequest,
-        responder: ::nearcall::Responder<WatchReply>,
-    );
+    ) -> ::core::result::Result<WatchReply, ::nearcall::Status>;
     /// Handles `Reset`.
     ///
     /// # Errors
@@ -89,6 +94,63 @@ pub trait Thermostat: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
 }
 
+/// Keeps a room warm.
+///
+/// The methods of [`Thermostat`] for a service that is shared by threads. Write them as
+/// `async fn`: their futures run on the executor of the server's loop, or where
+/// `ThermostatAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled,
+/// whose deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Sets the target temperature.
+    ///
+    /// Default deadline: 250 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn set_target(
+        &self,
+        context: ::nearcall::CallContext,
+        request: SetTargetRequest,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<SetTargetReply, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Leaves a note at the thermostat.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn note(
+        &self,
+        context: ::nearcall::CallContext,
+        request: NoteRequest,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Replies when the temperature has changed.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn watch(
+        &self,
+        context: ::nearcall::CallContext,
+        request: WatchRequest,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<WatchReply, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Handles `Reset`.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn reset(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `home.v1.Thermostat` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -96,25 +158,25 @@ mod thermostat_methods {
     pub(super) static SET_TARGET: ::nearcall::Method = ::nearcall::Method {
         id: 0x8186_deca,
         name: "SetTarget",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(250)),
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x4737_ff79,
         name: "Note",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
     pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
         id: 0xc9b5_147c,
         name: "Watch",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static RESET: ::nearcall::Method = ::nearcall::Method {
         id: 0xcf20_224c,
         name: "Reset",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -130,7 +192,9 @@ static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Thermostat`], in this thread or in another process.
+/// Calls methods of a [`Thermostat`], in this thread or elsewhere.
+///
+/// Its functions wait. [`ThermostatAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -155,29 +219,57 @@ impl ThermostatCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
     }
-    /// Sets the target temperature.
-    ///
-    /// Calls `SetTarget` and waits for the reply. Default deadline: 250 ms.
+    /// Lends memory, and waits until the deadline of `options`.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
+    }
+    /// Sets the target temperature.
+    ///
+    /// Calls `SetTarget` and waits for the reply.
+    ///
+    /// Default deadline: 250 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn set_target(
         &self,
         request: &SetTargetRequest,
@@ -189,6 +281,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `set_target`.
+    #[inline(always)]
     pub fn set_target_with(
         &self,
         request: &SetTargetRequest,
@@ -199,25 +292,63 @@ impl ThermostatCaller {
                 &thermostat_methods::SET_TARGET,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Thermostat>, context| Thermostat::set_target(
+                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::set_target(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `SetTarget` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
+    /// Starts a call of `SetTarget` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_set_target(
+        &self,
+        request: &SetTargetRequest,
+    ) -> ::nearcall::PendingCall<SetTargetReply> {
+        self.start_set_target_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `SetTarget` with options. As `start_set_target`.
+    pub fn start_set_target_with(
         &self,
         request: &SetTargetRequest,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<SetTargetReply> {
         self.object.start(&thermostat_methods::SET_TARGET, request, options)
     }
+    /// As `start_set_target`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_set_target(
+        &self,
+        request: &SetTargetRequest,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SetTargetReply>,
+        ::nearcall::Status,
+    > {
+        self.try_start_set_target_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_set_target`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_set_target`.
+    pub fn try_start_set_target_with(
+        &self,
+        request: &SetTargetRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SetTargetReply>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&thermostat_methods::SET_TARGET, request, options)
+    }
     /// Leaves a note at the thermostat.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -230,7 +361,7 @@ impl ThermostatCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.note_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Note` with options such as metadata.
+    /// Sends `Note` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -242,15 +373,39 @@ impl ThermostatCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&thermostat_methods::NOTE, request, options)
     }
+    /// Sends `Note` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_note(
+        &self,
+        request: &NoteRequest,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_note_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Note` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_note`.
+    pub fn try_note_with(
+        &self,
+        request: &NoteRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&thermostat_methods::NOTE, request, options)
+    }
     /// Replies when the temperature has changed.
     ///
     /// Calls `Watch` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn watch(
         &self,
         request: &WatchRequest,
@@ -262,40 +417,77 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `watch`.
+    #[inline(always)]
     pub fn watch_with(
         &self,
         request: &WatchRequest,
         options: &::nearcall::CallOptions,
     ) -> ::core::result::Result<WatchReply, ::nearcall::Status> {
         self.object
-            .call_later(
+            .call(
                 &thermostat_methods::WATCH,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Thermostat>, context, responder| Thermostat::watch(
+                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::watch(
                     &**service,
                     context,
                     request,
-                    responder,
                 ),
             )
     }
-    /// Starts a call of `Watch` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
+    /// Starts a call of `Watch` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
     pub fn start_watch(
+        &self,
+        request: &WatchRequest,
+    ) -> ::nearcall::PendingCall<WatchReply> {
+        self.start_watch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Watch` with options. As `start_watch`.
+    pub fn start_watch_with(
         &self,
         request: &WatchRequest,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<WatchReply> {
         self.object.start(&thermostat_methods::WATCH, request, options)
     }
+    /// As `start_watch`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_watch(
+        &self,
+        request: &WatchRequest,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<WatchReply>,
+        ::nearcall::Status,
+    > {
+        self.try_start_watch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_watch`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_watch`.
+    pub fn try_start_watch_with(
+        &self,
+        request: &WatchRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<WatchReply>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&thermostat_methods::WATCH, request, options)
+    }
     /// Calls `Reset` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn reset(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.reset_with(request, &::nearcall::CallOptions::new())
     }
@@ -304,6 +496,7 @@ impl ThermostatCaller {
     /// # Errors
     ///
     /// As `reset`.
+    #[inline(always)]
     pub fn reset_with(
         &self,
         request: &(),
@@ -314,21 +507,241 @@ impl ThermostatCaller {
                 &thermostat_methods::RESET,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Thermostat>, context| Thermostat::reset(
+                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::reset(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Reset` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_reset(
+    /// Starts a call of `Reset` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_reset(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_reset_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Reset` with options. As `start_reset`.
+    pub fn start_reset_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&thermostat_methods::RESET, request, options)
+    }
+    /// As `start_reset`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_reset(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_reset_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_reset`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_reset`.
+    pub fn try_start_reset_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&thermostat_methods::RESET, request, options)
+    }
+}
+
+/// Calls methods of a [`Thermostat`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call.
+/// [`ThermostatCaller`] has the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct ThermostatAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl ThermostatAsyncCaller {
+    /// The description of `home.v1.Thermostat` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &THERMOSTAT_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Sets the target temperature.
+    ///
+    /// Calls `SetTarget`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Default deadline: 250 ms. The caller may set another one.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn set_target<'a>(
+        &'a self,
+        request: &'a SetTargetRequest,
+    ) -> ::nearcall::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
+        self.object
+            .call(&thermostat_methods::SET_TARGET, request, ::core::option::Option::None)
+    }
+    /// As `set_target`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `set_target`.
+    pub fn set_target_with<'a>(
+        &'a self,
+        request: &'a SetTargetRequest,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
+        self.object
+            .call(
+                &thermostat_methods::SET_TARGET,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Leaves a note at the thermostat.
+    ///
+    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn note<'a>(
+        &'a self,
+        request: &'a NoteRequest,
+    ) -> ::nearcall::AsyncSend<'a, NoteRequest> {
+        self.object
+            .send(&thermostat_methods::NOTE, request, ::core::option::Option::None)
+    }
+    /// As `note`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `note`.
+    pub fn note_with<'a>(
+        &'a self,
+        request: &'a NoteRequest,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, NoteRequest> {
+        self.object
+            .send(
+                &thermostat_methods::NOTE,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Replies when the temperature has changed.
+    ///
+    /// Calls `Watch`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn watch<'a>(
+        &'a self,
+        request: &'a WatchRequest,
+    ) -> ::nearcall::AsyncCall<'a, WatchRequest, WatchReply> {
+        self.object
+            .call(&thermostat_methods::WATCH, request, ::core::option::Option::None)
+    }
+    /// As `watch`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `watch`.
+    pub fn watch_with<'a>(
+        &'a self,
+        request: &'a WatchRequest,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, WatchRequest, WatchReply> {
+        self.object
+            .call(
+                &thermostat_methods::WATCH,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Calls `Reset`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn reset<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&thermostat_methods::RESET, request, ::core::option::Option::None)
+    }
+    /// As `reset`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `reset`.
+    pub fn reset_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(
+                &thermostat_methods::RESET,
+                request,
+                ::core::option::Option::Some(options),
+            )
     }
 }
 
@@ -336,8 +749,7 @@ impl ThermostatCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct ThermostatDispatcher<T: Thermostat> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Thermostat>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -345,13 +757,24 @@ pub struct ThermostatDispatcher<T: Thermostat> {
 impl<T: Thermostat> ThermostatDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Thermostat> ::core::clone::Clone for ThermostatDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -362,8 +785,9 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &THERMOSTAT_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Thermostat> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -385,11 +809,10 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
             }
             0xc9b5_147c => {
                 incoming
-                    .reply_later(|context, request, responder| Thermostat::watch(
+                    .reply(|context, request| Thermostat::watch(
                         &*self.service,
                         context,
                         request,
-                        responder,
                     ))
             }
             0xcf20_224c => {
@@ -399,6 +822,111 @@ impl<T: Thermostat> ::nearcall::Dispatcher for ThermostatDispatcher<T> {
                         context,
                         request,
                     ))
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`ThermostatAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct ThermostatAsyncDispatcher<T: ThermostatAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: ThermostatAsync> ThermostatAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: ThermostatAsync> ::core::clone::Clone for ThermostatAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: ThermostatAsync> ::nearcall::Dispatcher for ThermostatAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &THERMOSTAT_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0x8186_deca => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            ThermostatAsync::set_target(&*service, context, request)
+                                .await
+                        },
+                    )
+            }
+            0x4737_ff79 => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            ThermostatAsync::note(&*service, context, request).await
+                        },
+                    )
+            }
+            0xc9b5_147c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            ThermostatAsync::watch(&*service, context, request).await
+                        },
+                    )
+            }
+            0xcf20_224c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            ThermostatAsync::reset(&*service, context, request).await
+                        },
+                    )
             }
             _ => incoming.unimplemented(),
         }

@@ -1,6 +1,6 @@
 //! The builder: the files that it writes, and when it writes them again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use nearcall_build::{BuildError, Builder, DescriptorPool, Options, generate};
@@ -75,6 +75,76 @@ fn files_of_one_package_become_one_file() {
     assert_eq!(text.matches("const FILE_DESCRIPTOR_SET").count(), 1);
 }
 
+/// Generates the file of the package `a` from `text`.
+fn generate_with(text: &str, set: impl FnOnce(Builder) -> Builder) -> String {
+    let directory = TestDir::new();
+    let head = "syntax = \"proto3\"; package a; message X { uint32 n = 1; }";
+    let file = directory.write("a.proto", &format!("{head} {text}"));
+    set(Builder::new().file(file)).out_dir(directory.path()).write().unwrap();
+    fs::read_to_string(directory.path().join("a.rs")).unwrap()
+}
+
+#[test]
+fn a_renamed_item_keeps_its_name_and_id_on_the_wire() {
+    let text = "service Home { rpc Scan(X) returns (X); rpc scan(X) returns (X); }";
+    let text = generate_with(text, |builder| {
+        builder.rename("a.Home.scan", "ScanAgain").rename("a.Home", "House")
+    });
+    for expected in [
+        "pub trait House: 'static {",
+        "pub struct HouseAsyncCaller {",
+        "pub fn start_scan_again_with(",
+        "name: \"scan\",",
+        "id: 0x7a47_3477,",
+        "name: \"a.Home\",",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(!text.contains("trait Home"), "{text}");
+}
+
+#[test]
+fn attributes_reach_types_and_fields() {
+    let items = "message Y { oneof choice { X x = 1; bool b = 2; } optional X o = 3; } \
+                 enum E { E_ZERO = 0; }";
+    let types = ["a.X", ".a.Y", "Y.choice", "E"];
+    let fields = ["a.X.n", "choice.b", ".a.Y.choice", "Y.o", "E.E_ZERO"];
+    let attribute = |path: &str| format!("#[cfg_attr(any(), doc = \"{path}\")]");
+    let text = generate_with(items, |builder| {
+        let add = |builder: Builder, path: &&str| builder.type_attribute(*path, attribute(path));
+        let builder = types.iter().fold(builder, add);
+        let add = |builder: Builder, path: &&str| builder.field_attribute(*path, attribute(path));
+        fields.iter().fold(builder, add)
+    });
+    for path in types.iter().chain(&fields) {
+        assert!(text.contains(&attribute(path)), "{path} in {text}");
+    }
+}
+
+#[test]
+fn types_of_another_crate_are_used_by_messages_and_services() {
+    let (directory, builder) = two_packages();
+    directory.write(
+        "proto/common/id.proto",
+        "syntax = \"proto3\"; package common.v1; message Id {} \
+         service Registry { rpc Find(Id) returns (Id); }",
+    );
+    let written = builder.extern_path(".common.v1", "::common::v1").write().unwrap();
+    let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+    let text = fs::read_to_string(&file.path).unwrap();
+    assert!(text.contains("request: &::common::v1::Id"), "{text}");
+    assert!(!text.contains("super::"), "{text}");
+}
+
+#[test]
+fn a_type_of_another_crate_takes_no_name() {
+    let text = generate_with("service x { rpc A(X) returns (X); }", |builder| {
+        builder.extern_path(".a.X", "crate::other::X")
+    });
+    assert!(text.contains("pub trait X: 'static"), "{text}");
+    assert!(text.contains("request: &crate::other::X"), "{text}");
+}
+
 #[test]
 fn a_directory_that_cannot_be_created_is_named() {
     let (directory, builder) = two_packages();
@@ -101,6 +171,6 @@ fn descriptors_without_places_can_be_generated() {
     let files = generate(&pool, &Options::default()).unwrap();
     assert_eq!(files.len(), 1);
     assert!(files[0].text.contains("/// The service `a.S`.\n"), "{}", files[0].text);
-    let answer_later = BTreeSet::from(["a.S.A".to_owned()]);
-    assert!(generate(&pool, &Options { answer_later }).is_err());
+    let renames = BTreeMap::from([("a.S.A".to_owned(), "B".to_owned())]);
+    assert!(generate(&pool, &Options { renames, ..Options::default() }).is_err());
 }

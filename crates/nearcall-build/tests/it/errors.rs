@@ -7,33 +7,36 @@ use crate::directory::TestDir;
 /// Compiles `a.proto`: the usual head in line 1, and `text` from line 2 on.
 #[track_caller]
 fn check(text: &str, expected: &str) {
-    check_with(text, &[], expected);
+    check_with(text, |builder| builder, expected);
 }
 
 #[track_caller]
-fn check_with(text: &str, answer_later: &[&str], expected: &str) {
+fn check_with(text: &str, set: impl FnOnce(Builder) -> Builder, expected: &str) {
     let directory = TestDir::new();
     let head = "syntax = \"proto3\"; package a; import \"nearcall/options.proto\"; \
                 import \"google/protobuf/empty.proto\"; message X {}";
     let path = directory.write("a.proto", &format!("{head}\n{text}\n"));
     let builder = Builder::new().file(path).out_dir(directory.path().join("out"));
-    let builder = answer_later.iter().fold(builder, |builder, path| builder.answer_later(*path));
-    let error = builder.write().unwrap_err();
+    let error = set(builder).write().unwrap_err();
     assert_eq!(error.to_string(), expected);
     assert_eq!(format!("{error:?}"), expected, "a build script prints this form");
     assert!(!directory.path().join("out").exists(), "nothing was written");
 }
 
 #[test]
-fn streaming_methods_are_refused() {
-    let expected = |column: u32| {
-        format!(
-            "a.proto:2:{column}: streaming methods are not supported yet: `Watch` takes or \
-             returns a stream"
-        )
-    };
-    check("service S { rpc Watch(X) returns (stream X); }", &expected(17));
-    check("service S {  rpc Watch(stream X) returns (X); }", &expected(18));
+fn a_oneway_method_has_no_stream() {
+    let oneway = "{ option (nearcall.oneway) = true; }";
+    for (types, column) in [
+        ("(X) returns (stream google.protobuf.Empty)", 17),
+        ("(stream X) returns (google.protobuf.Empty)", 17),
+        ("(stream X) returns (stream X)", 17),
+    ] {
+        let expected = format!(
+            "a.proto:2:{column}: oneway method `Watch` takes or returns a stream, whose end is a \
+             reply; leave out `oneway` or `stream`"
+        );
+        check(&format!("service S {{ rpc Watch{types} {oneway} }}"), &expected);
+    }
 }
 
 #[test]
@@ -63,37 +66,22 @@ fn methods_with_one_id_are_refused() {
 }
 
 #[test]
-fn names_that_clash_in_rust_are_refused() {
+fn names_of_an_interface_that_are_one_in_rust_are_refused() {
     for (text, expected) in [
         (
             "service S { rpc SetTarget(X) returns (X);\nrpc set_target(X) returns (X); }",
             "a.proto:3:5: method `set_target` and method `SetTarget` need the same Rust name \
-             `set_target`; rename one of them",
-        ),
-        (
-            "service S { rpc X(.a.X) returns (.a.X);\nrpc StartX(.a.X) returns (.a.X); }",
-            "a.proto:2:17: the started call of `X` and method `StartX` need the same Rust name \
-             `start_x`; rename one of them",
-        ),
-        (
-            "service S { rpc x_with(.a.X) returns (.a.X);\nrpc x(.a.X) returns (.a.X); }",
-            "a.proto:3:5: the call of `x` with options and method `x_with` need the same Rust \
-             name `x_with`; rename one of them",
-        ),
-        (
-            "service S { rpc New(X) returns (X); }",
-            "a.proto:2:17: method `New` and the caller's own `new` need the same Rust name `new`; \
-             rename one of them",
-        ),
-        (
-            "message SCaller {}\nservice S { rpc A(X) returns (X); }",
-            "a.proto:3:9: the caller of service `S` and message `SCaller` need the same Rust name \
-             `SCaller`; rename one of them",
+             `set_target`; give the service or method another Rust name with `rename`",
         ),
         (
             "service FooBar {}\nservice foo_bar {}",
             "a.proto:3:9: service `foo_bar` and service `FooBar` need the same Rust name \
-             `FooBar`; rename one of them",
+             `FooBar`; give the service or method another Rust name with `rename`",
+        ),
+        (
+            "message Home {}\nservice home {}",
+            "a.proto:3:9: service `home` and message `Home` need the same Rust name `Home`; give \
+             the service or method another Rust name with `rename`",
         ),
         (
             "message y {}\nenum Y { Y_UNSPECIFIED = 0; }",
@@ -106,35 +94,85 @@ fn names_that_clash_in_rust_are_refused() {
 }
 
 #[test]
-fn a_start_and_a_oneway_method_do_not_clash() {
-    let directory = TestDir::new();
-    let text = "syntax = \"proto3\"; import \"nearcall/options.proto\"; \
-                import \"google/protobuf/empty.proto\"; message X {} service S { \
-                rpc A(X) returns (google.protobuf.Empty) { option (nearcall.oneway) = true; } \
-                rpc StartA(X) returns (X); }";
-    let path = directory.write("a.proto", text);
-    Builder::new().file(path).out_dir(directory.path()).write().unwrap();
-}
-
-#[test]
-fn answering_later_needs_a_method_that_answers() {
-    let service = "service S { rpc A(X) returns (X); rpc B(X) returns (google.protobuf.Empty) \
-                   { option (nearcall.oneway) = true; } }";
+fn a_rename_needs_an_item_and_a_name_that_is_free() {
+    let rename =
+        |path: &'static str, name: &'static str| move |builder: Builder| builder.rename(path, name);
+    let service = "service S { rpc A(X) returns (X); rpc B(X) returns (X); }";
     check_with(
         service,
-        &["a.S.A", "a.S.C"],
-        "answer_later: there is no method `a.S.C`; there are: a.S.A, a.S.B",
-    );
-    check_with(
-        service,
-        &["a.S.B"],
-        "a.proto:2:39: answer_later: `B` is oneway, so it has no reply that can come later",
+        rename("a.S.C", "D"),
+        "rename: there is no service or method `a.S.C`; there are: a.S, a.S.A, a.S.B",
     );
     check_with(
         "",
-        &["a.S.B"],
-        "answer_later: there is no method `a.S.B`; there are no methods at all",
+        rename("a.S", "T"),
+        "rename: there is no service or method `a.S`; there are no services at all",
     );
+    for name in ["", "1st", "new name", "r#type", "a.b", "für"] {
+        let expected = format!(
+            "rename: `{name}` is no name for `a.S.A`: use ASCII letters, digits and `_`, and \
+             begin with a letter"
+        );
+        check_with(service, rename("a.S.A", name), &expected);
+    }
+    check_with(
+        service,
+        rename("a.S.A", "B"),
+        "a.proto:2:39: method `B` and method `A` need the same Rust name `b`; give the service \
+         or method another Rust name with `rename`",
+    );
+}
+
+#[test]
+fn attributes_and_paths_are_those_of_rust() {
+    check_with(
+        "",
+        |builder| builder.type_attribute("a.X", "derive(Eq)"),
+        "attribute of `a.X`: `derive(Eq)` is no attribute of Rust, such as `#[derive(Eq)]`",
+    );
+    check_with(
+        "",
+        |builder| builder.field_attribute(".", "#[]"),
+        "attribute of `.`: `#[]` is no attribute of Rust, such as `#[derive(Eq)]`",
+    );
+    for (path, kind) in [(".a.Y", "type"), ("n", "type"), ("X", "field")] {
+        let expected = format!(
+            "{kind}_attribute: no generated {kind} matches `{path}`; `.` is every one, \
+             `.home.v1.Room` begins at the package, `Room` is the end of a name"
+        );
+        let set = |builder: Builder| match kind {
+            "type" => builder.type_attribute(path, "#[x]"),
+            _ => builder.field_attribute(path, "#[x]"),
+        };
+        check_with("message Z { uint32 n = 1; }", set, &expected);
+    }
+    for (path, rust_path) in [("a", "::b"), (".a", "b c"), (".a.", "::b"), (".", "::b"), (".a", "")]
+    {
+        let expected = format!(
+            "extern_path: `{path}` to `{rust_path}`: give a package or type of the `.proto` file \
+             with a leading dot, and a path of Rust, such as `.common.v1` and `::common::v1`"
+        );
+        check_with("", |builder| builder.extern_path(path, rust_path), &expected);
+    }
+    check_with(
+        "",
+        |builder| builder.extern_path(".google.protobuf", "::wkt"),
+        "options that do not fit together: duplicate extern Protobuf path: .google.protobuf",
+    );
+}
+
+#[test]
+fn the_including_file_has_a_name_of_its_own() {
+    for (name, reason) in [
+        ("a.rs", "is the name of a package's file"),
+        ("../b.rs", "is not the name of a Rust file in the output directory"),
+        ("b", "is not the name of a Rust file in the output directory"),
+        (".rs", "is not the name of a Rust file in the output directory"),
+    ] {
+        let expected =
+            format!("include_file: `{name}` {reason}; give a file name such as `interfaces.rs`");
+        check_with("", |builder| builder.include_file(name), &expected);
+    }
 }
 
 #[test]

@@ -39,6 +39,7 @@ const KERNEL: Row = Row {
     wake_up: "",
     waits: &[Block, Spin, Poll],
     capabilities: CAPABLE,
+    descriptors: 0,
     probe: always,
     offer: pipe::offer,
     accept: pipe::accept,
@@ -57,6 +58,7 @@ pub(super) static ROWS: [Row; 23] = [
         waits: &[Adaptive, Spin, Block, Poll],
         offer: shm::offer::<doorbell::futex_or_fd::FutexOrFdDoorbell>,
         accept: shm::accept::<doorbell::futex_or_fd::FutexOrFdDoorbell>,
+        descriptors: 1,
         ..SHM
     },
     Row {
@@ -66,6 +68,7 @@ pub(super) static ROWS: [Row; 23] = [
         wake_up: "the pipe itself",
         offer: pipe::offer,
         accept: pipe::accept,
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -76,6 +79,7 @@ pub(super) static ROWS: [Row; 23] = [
         probe: fifo::probe,
         offer: fifo::offer,
         accept: fifo::accept,
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -85,6 +89,7 @@ pub(super) static ROWS: [Row; 23] = [
         wake_up: "the socket itself",
         offer: unix::offer_stream,
         accept: unix::accept_stream,
+        descriptors: 1,
         ..KERNEL
     },
     Row {
@@ -95,6 +100,7 @@ pub(super) static ROWS: [Row; 23] = [
         offer: unix::offer_seqpacket,
         accept: unix::accept_seqpacket,
         capabilities: Capabilities { atomic_message_bytes_max: Some(64 << 10), ..CAPABLE },
+        descriptors: 1,
         ..KERNEL
     },
     Row {
@@ -109,6 +115,7 @@ pub(super) static ROWS: [Row; 23] = [
             tells_of_death: false,
             ..CAPABLE
         },
+        descriptors: 1,
         ..KERNEL
     },
     Row {
@@ -120,6 +127,7 @@ pub(super) static ROWS: [Row; 23] = [
         offer: tcp::offer,
         accept: tcp::accept,
         capabilities: Capabilities { delivers_after_death: false, ..CAPABLE },
+        descriptors: 1,
         ..KERNEL
     },
     Row {
@@ -135,6 +143,7 @@ pub(super) static ROWS: [Row; 23] = [
             tells_of_death: false,
             ..CAPABLE
         },
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -151,6 +160,7 @@ pub(super) static ROWS: [Row; 23] = [
             tells_of_death: false,
             ..CAPABLE
         },
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -180,6 +190,7 @@ pub(super) static ROWS: [Row; 23] = [
         probe: vmsplice::probe,
         offer: vmsplice::offer,
         accept: vmsplice::accept,
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -191,6 +202,7 @@ pub(super) static ROWS: [Row; 23] = [
         offer: cma::offer,
         accept: cma::accept,
         capabilities: Capabilities { delivers_after_death: false, ..CAPABLE },
+        descriptors: 1,
         ..KERNEL
     },
     Row {
@@ -201,6 +213,7 @@ pub(super) static ROWS: [Row; 23] = [
         probe: uring::probe,
         offer: uring::offer,
         accept: uring::accept,
+        descriptors: 2,
         ..KERNEL
     },
     Row {
@@ -239,6 +252,7 @@ pub(super) static ROWS: [Row; 23] = [
         offer: shm::offer::<doorbell::fd::FdDoorbell<doorbell::fd::Eventfd>>,
         accept: shm::accept::<doorbell::fd::FdDoorbell<doorbell::fd::Eventfd>>,
         capabilities: Capabilities { isolation: false, tells_of_death: false, ..CAPABLE },
+        descriptors: 2,
         ..SHM
     },
     Row {
@@ -249,6 +263,7 @@ pub(super) static ROWS: [Row; 23] = [
         waits: &[Block, Poll],
         offer: shm::offer::<doorbell::fd::FdDoorbell<doorbell::fd::Unix>>,
         accept: shm::accept::<doorbell::fd::FdDoorbell<doorbell::fd::Unix>>,
+        descriptors: 1,
         ..SHM
     },
     Row {
@@ -259,6 +274,7 @@ pub(super) static ROWS: [Row; 23] = [
         waits: &[Block, Poll],
         offer: shm::offer::<doorbell::fd::FdDoorbell<doorbell::fd::Pipe>>,
         accept: shm::accept::<doorbell::fd::FdDoorbell<doorbell::fd::Pipe>>,
+        descriptors: 2,
         ..SHM
     },
     Row {
@@ -282,6 +298,7 @@ pub(super) static ROWS: [Row; 23] = [
         offer: shm::offer::<doorbell::fd::FdDoorbell<doorbell::fd::PosixMq>>,
         accept: shm::accept::<doorbell::fd::FdDoorbell<doorbell::fd::PosixMq>>,
         capabilities: Capabilities { isolation: false, tells_of_death: false, ..CAPABLE },
+        descriptors: 2,
         ..SHM
     },
     Row {

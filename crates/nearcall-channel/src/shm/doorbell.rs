@@ -23,7 +23,8 @@
 //! **Not here:** the ring (`ring.rs`), the doorbells' kernel objects (the files below `doorbell/`).
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
@@ -92,6 +93,11 @@ pub(crate) trait Doorbell: Send {
 
     /// Returns what an event loop can wait on instead of `sleep`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Returns the socket whose hang-up the other end takes for our death.
+    fn socket(&self) -> Option<&Arc<OwnedFd>> {
         None
     }
 

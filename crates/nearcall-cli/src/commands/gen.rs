@@ -12,7 +12,19 @@ use crate::output;
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     let builder = args.files.iter().fold(Builder::new(), Builder::file);
     let builder = args.include.iter().fold(builder, Builder::include);
-    let builder = args.answer_later.iter().fold(builder, Builder::answer_later);
+    let mut builder = args.include_file.iter().fold(builder, Builder::include_file);
+    for (path, name) in &args.rename {
+        builder = builder.rename(path, name);
+    }
+    for (path, rust_path) in &args.extern_path {
+        builder = builder.extern_path(path, rust_path);
+    }
+    for (path, attribute) in &args.type_attribute {
+        builder = builder.type_attribute(path, attribute);
+    }
+    for (path, attribute) in &args.field_attribute {
+        builder = builder.field_attribute(path, attribute);
+    }
     let written = builder.out_dir(&args.out_dir).write()?;
     if args.format.json {
         let files = written.files.iter().map(File::of).collect();

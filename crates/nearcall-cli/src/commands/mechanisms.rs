@@ -200,7 +200,7 @@ const HERE: usize = 11;
 const LEGEND: [(&str, &str); 11] = [
     ("event loop", "an end can wait for it in epoll (pollable)"),
     ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
-    ("passes fds", "file descriptors can be sent over it (descriptor-passing)"),
+    ("passes fds", "its channel can pass descriptors; calls carry none (descriptor-passing)"),
     ("oversized", "messages may be larger than its buffer (survives-oversized)"),
     ("isolated", "a hostile peer reaches neither sent data nor locks (isolation)"),
     ("sees death", "it reports the death of the other end by itself (crash-detection)"),

@@ -219,7 +219,10 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
     let folder = Folder::new();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let head = "syntax = \"proto3\"; message X {}\nservice S { rpc ";
-    write("stream.proto", &format!("{head}A(X) returns (stream X); }}"));
+    let oneway = "{ option (nearcall.oneway) = true; }";
+    let import = "import \"nearcall/options.proto\"; message X {}";
+    let head_with_options = head.replace("message X {}", import);
+    write("stream.proto", &format!("{head_with_options}A(X) returns (stream X) {oneway} }}"));
     write("name.proto", &format!("{head}A(X) returns (Y); }}"));
     write("fine.proto", &format!("{head}A(X) returns (X); }}"));
     write("file", "");
@@ -228,7 +231,7 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
         (
             &["gen", "stream.proto", "--out-dir", "out"],
             1,
-            &["error: stream.proto:2:17: streaming methods are not supported yet: `A`"],
+            &["error: stream.proto:2:17: oneway method `A` takes or returns a stream"],
         ),
         (
             &["gen", "name.proto", "--out-dir", "."],
@@ -236,9 +239,14 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
             &["name.proto:2:31: name 'Y' is not defined"],
         ),
         (
-            &["gen", "fine.proto", "--out-dir", ".", "--answer-later", "S.B"],
+            &["gen", "fine.proto", "--out-dir", ".", "--rename", "S.B=C"],
             1,
-            &["there is no method `S.B`; there are: S.A"],
+            &["there is no service or method `S.B`; there are: S, S.A"],
+        ),
+        (
+            &["gen", "fine.proto", "--out-dir", ".", "--rename", "S.A"],
+            2,
+            &["invalid value 'S.A' for '--rename", "write KEY=VALUE"],
         ),
         (&["gen", "fine.proto", "--out-dir", "file"], 1, &["error: file: cannot write: "]),
         (

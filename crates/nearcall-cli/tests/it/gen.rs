@@ -49,20 +49,31 @@ fn what_was_written_as_json_is_one_document() {
 }
 
 #[test]
-fn a_method_can_answer_later() {
+fn options_of_the_builder_are_options_here() {
     let folder = folder();
-    let name = "home.v1.Thermostat.Set";
-    let words = [
-        "gen",
-        "home/thermostat.proto",
-        "--include",
-        "proto",
-        "--out-dir",
-        ".",
-        "--answer-later",
-        name,
+    let more = "syntax = \"proto3\"; package shop.v1; import \"home/thermostat.proto\"; \
+                message Item { home.v1.Target target = 1; } \
+                service Shop { rpc Scan(Item) returns (stream home.v1.Target); }";
+    fs::write(folder.path().join("proto/shop.proto"), more).unwrap();
+    let files = ["gen", "shop.proto", "--include", "proto", "--out-dir", "."];
+    let options = ["--include-file", "all.rs", "--rename", "shop.v1.Shop.Scan=ScanAll"];
+    let attributes = [
+        "--type-attribute",
+        ".shop.v1.Item=#[doc(alias = \"thing\")]",
+        "--field-attribute",
+        "Item.target=#[doc(hidden)]",
     ];
-    assert_eq!(folder.run(&words).code, Some(0));
-    let text = fs::read_to_string(folder.path().join("home.v1.rs")).unwrap();
-    assert!(text.contains("responder: ::nearcall::Responder<Target>"), "{text}");
+    let ended = folder.run(&[&files[..], &options, &attributes].concat());
+    assert_eq!(
+        ended.stdout,
+        "wrote     ./all.rs\nwrote     ./home.v1.rs\nwrote     ./shop.v1.rs\n"
+    );
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("all.rs").contains("include!(\"shop.v1.rs\");"), "{}", read("all.rs"));
+    for expected in ["fn scan_all_with(", "#[doc(alias = \"thing\")]", "#[doc(hidden)]"] {
+        assert!(read("shop.v1.rs").contains(expected), "{expected} in {}", read("shop.v1.rs"));
+    }
+    let ended = folder.run(&[&files[..], &["--extern-path", ".home.v1=::home"]].concat());
+    assert_eq!(ended.stdout, "wrote     ./shop.v1.rs\n");
+    assert!(read("shop.v1.rs").contains("::home::Target"), "{}", read("shop.v1.rs"));
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{pid, tid};
-use nearcall_os::signal::{self, Interrupt, Signal, SignalSet};
+use nearcall_os::signal::{self, Interrupt, Signal, SignalSet, Termination};
 
 use crate::partner::{self, PATIENCE, SHORT};
 
@@ -57,6 +57,50 @@ fn wait_to_be_interrupted() {
     poll_one(interrupt.fd(), Interest::Readable, PATIENCE).unwrap().unwrap();
     assert!(interrupt.interrupted());
     partner::send("interrupted");
+    // Only the second signal ends this, or the parent, or the deadline.
+    let pipe = nearcall_os::pipe::create().unwrap();
+    poll_one(&pipe.read, Interest::Readable, PATIENCE).unwrap();
+}
+
+#[test]
+fn the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills() {
+    if partner::role().is_some() {
+        return wait_to_be_terminated();
+    }
+    for [first, second] in [[Signal::TERM, Signal::TERM], [Signal::INT, Signal::TERM]] {
+        let mut child = partner::start(
+            "signal::the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills",
+            "wait to be terminated",
+        );
+        let mut output = child.pipes().stdout.take().unwrap();
+        for _ in 0..2 {
+            partner::read_until(&mut output, "installed");
+            signal::send_by_pidfd(child.pidfd(), first).unwrap();
+            partner::read_until(&mut output, "terminated");
+        }
+        signal::send_by_pidfd(child.pidfd(), second).unwrap();
+        let status = child.wait(PATIENCE).unwrap().unwrap();
+        assert_eq!(status.signal(), Some(second.as_raw()));
+    }
+}
+
+fn wait_to_be_terminated() {
+    // What holds again when the first two are dropped.
+    let before = Interrupt::install().unwrap();
+    let both = [Termination::install().unwrap(), Termination::install().unwrap()];
+    let is_readable = |fd, patience| poll_one(fd, Interest::Readable, patience).unwrap().is_some();
+    assert!(!is_readable(both[0].fd(), SHORT));
+    partner::send("installed");
+    assert!(both.iter().all(|one| is_readable(one.fd(), PATIENCE)));
+    drop(both);
+    assert!(!before.interrupted());
+    // A new one has its own first signal.
+    let again = Termination::install().unwrap();
+    assert!(!is_readable(again.fd(), SHORT));
+    partner::send("terminated");
+    partner::send("installed");
+    assert!(is_readable(again.fd(), PATIENCE));
+    partner::send("terminated");
     // Only the second signal ends this, or the parent, or the deadline.
     let pipe = nearcall_os::pipe::create().unwrap();
     poll_one(&pipe.read, Interest::Readable, PATIENCE).unwrap();

@@ -8,8 +8,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
-use super::{CallId, IncomingCall};
+use super::streams::Streams;
+use crate::call_id::{CallId, IncomingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::status::Code;
 use crate::time::Time;
@@ -21,6 +23,8 @@ pub(crate) struct Incoming {
     slots: Vec<Slot>,
     calls_max: u16,
     deadlines: Deadlines,
+    /// Of the calls that stream.
+    pub(crate) streams: Streams,
     open: usize,
     /// Slots below it have been ended by [`end_next`](Self::end_next).
     swept: u16,
@@ -51,7 +55,14 @@ const UNUSED: Slot =
 impl Incoming {
     /// A table for up to `calls_max` calls. It allocates only for more calls than were ever open.
     pub(crate) fn new(calls_max: u16) -> Self {
-        Self { slots: Vec::new(), calls_max, deadlines: Deadlines::default(), open: 0, swept: 0 }
+        Self {
+            slots: Vec::new(),
+            calls_max,
+            deadlines: Deadlines::default(),
+            streams: Streams::default(),
+            open: 0,
+            swept: 0,
+        }
     }
 
     /// Calls that are open.
@@ -121,11 +132,26 @@ impl Incoming {
         if core::mem::replace(&mut slot.is_cancelled, true) {
             return Err(ProtocolError::SecondCancel);
         }
+        self.streams.forget_credit(id);
         if matches!(slot.state, State::Failing(_)) {
             // The peer does not want our error any more; its entry in the queue finds nothing.
             slot.state = State::Free;
         }
         Ok(self.end(IncomingCall(id)).is_ok().then_some(IncomingCall(id)))
+    }
+
+    /// What the id of an item, a half-close or a credit is to us.
+    #[inline]
+    pub(crate) fn standing(&self, id: CallId) -> Standing {
+        let generation = id.generation();
+        match self.slots.get(usize::from(id.slot())) {
+            Some(slot) if generation > 0 && generation <= slot.generation => match slot.state {
+                _ if generation < slot.generation || slot.is_cancelled => Standing::Ended,
+                State::Open => Standing::Open,
+                State::Free | State::Failing(_) => Standing::Crossing,
+            },
+            _ => Standing::Unknown,
+        }
     }
 
     /// Whether the call is open.

@@ -10,8 +10,10 @@
 
 use alloc::vec::Vec;
 
+use super::Standing;
 use super::deadlines::Deadlines;
-use super::{CallId, GENERATION_MAX, OutgoingCall};
+use super::streams::Streams;
+use crate::call_id::{CallId, GENERATION_MAX, OutgoingCall};
 use crate::error::{Ended, ProtocolError};
 use crate::time::Time;
 
@@ -33,6 +35,8 @@ pub(crate) struct Outgoing<T> {
     /// Slots for the next calls. The last one in is used first, because it is still in the cache.
     free: Vec<u16>,
     deadlines: Deadlines,
+    /// Of the calls that stream.
+    pub(crate) streams: Streams,
     open: usize,
     /// Slots below it have been ended by [`end_next`](Self::end_next).
     swept: u16,
@@ -65,6 +69,7 @@ impl<T: Default> Outgoing<T> {
             calls_max,
             free: Vec::new(),
             deadlines: Deadlines::default(),
+            streams: Streams::default(),
             open: 0,
             swept: 0,
         }
@@ -73,6 +78,11 @@ impl<T: Default> Outgoing<T> {
     /// Calls that are open.
     pub(crate) fn open(&self) -> usize {
         self.open
+    }
+
+    /// How many more calls may be open at once.
+    pub(crate) fn left(&self) -> usize {
+        usize::from(self.calls_max).saturating_sub(self.open)
     }
 
     /// The earliest deadline of an open call.
@@ -145,6 +155,29 @@ impl<T: Default> Outgoing<T> {
         Some(OutgoingCall(id))
     }
 
+    /// What the id of an item or a credit is to us.
+    #[inline]
+    pub(crate) fn standing(&self, id: CallId) -> Standing {
+        let generation = id.generation();
+        match self.slots.get(usize::from(id.slot())) {
+            Some(slot) if generation > 0 && generation <= slot.generation => {
+                let is_present = generation == slot.generation;
+                match slot.state {
+                    _ if generation <= slot.answered_max => Standing::Ended,
+                    State::Open if is_present => Standing::Open,
+                    _ => Standing::Crossing,
+                }
+            }
+            _ => Standing::Unknown,
+        }
+    }
+
+    /// Whether the slot of this call has a newer one.
+    pub(crate) fn is_replaced(&self, id: CallId) -> bool {
+        let slot = self.slots.get(usize::from(id.slot()));
+        slot.is_some_and(|slot| slot.generation > id.generation())
+    }
+
     /// Ends a call, unless it has ended.
     #[inline]
     pub(crate) fn end(&mut self, call: OutgoingCall) -> Result<(), Ended> {
@@ -174,6 +207,29 @@ impl<T: Default> Outgoing<T> {
             self.free.push(index);
         }
         Some(value)
+    }
+
+    /// Returns whether the next call finds a slot.
+    pub(crate) fn has_free_slot(&self) -> bool {
+        !self.free.is_empty() || self.slots.len() < usize::from(self.calls_max)
+    }
+
+    /// Frees the slots of the calls that have ended, and gives their values to `keep`, unless that
+    /// wants them to stay, which it says by giving them back.
+    pub(crate) fn release_ended(&mut self, mut keep: impl FnMut(OutgoingCall, T) -> Option<T>) {
+        for index in 0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX) {
+            let call = self.call_in(index);
+            let slot = &mut self.slots[usize::from(index)];
+            if slot.state != State::Ended {
+                continue;
+            }
+            match keep(call, core::mem::take(&mut slot.value)) {
+                Some(value) => slot.value = value,
+                None => {
+                    self.release(call);
+                }
+            }
+        }
     }
 
     /// The value of a call that was not released.
@@ -260,6 +316,36 @@ mod tests {
         let second = calls.start(Time::NEVER).unwrap();
         assert_eq!((calls.value(first), calls.value(second)), (None, Some(&0)));
         assert_eq!(calls.release(second), None, "it is open");
+    }
+
+    #[test]
+    fn slots_of_ended_calls_are_freed_together_unless_they_are_to_stay() {
+        let mut calls = Outgoing::<u8>::new(3);
+        let [open, kept, stays] = [1, 2, 3].map(|value| {
+            let call = calls.start(Time::NEVER).unwrap();
+            *calls.value_mut(call).unwrap() = value;
+            call
+        });
+        assert!(!calls.has_free_slot());
+        calls.end(kept).unwrap();
+        calls.end(stays).unwrap();
+        let mut taken = Vec::new();
+        calls.release_ended(|call, value| match call == stays {
+            true => Some(value),
+            false => {
+                taken.push((call, value));
+                None
+            }
+        });
+        assert_eq!(taken, [(kept, 2)]);
+        assert_eq!(calls.value(open), Some(&1));
+        assert_eq!(calls.value(kept), None);
+        assert_eq!(calls.release(kept), None);
+        assert_eq!(calls.release(stays), Some(3));
+        assert!(calls.has_free_slot());
+        assert_eq!(calls.start(Time::NEVER).unwrap().id().slot(), stays.id().slot());
+        assert_eq!(calls.start(Time::NEVER).unwrap().id().slot(), kept.id().slot());
+        assert_eq!(calls.start(Time::NEVER), None);
     }
 
     #[test]

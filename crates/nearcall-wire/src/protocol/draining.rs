@@ -31,8 +31,8 @@ impl<T: Default> Draining<T> {
             Frame::Call { .. } | Frame::Oneway { .. } if self.peer_drains => {
                 Err(ProtocolError::CallAfterGoAway)
             }
-            Frame::Call { id, .. } => {
-                self.session.refuse(id)?;
+            Frame::Call { id, shape, .. } => {
+                self.session.refuse(id, shape)?;
                 Ok(None)
             }
             // The peer thinks that it is delivered, and it leaves nothing open.

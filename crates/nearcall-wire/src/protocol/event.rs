@@ -3,9 +3,9 @@
 //! **Invariants:** lengths and deadlines in it were judged.
 //! **Not here:** when which event comes (`protocol.rs` and the states).
 
-use crate::call_table::{CallId, IncomingCall, OutgoingCall};
+use crate::call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
 use crate::error::ProtocolError;
-use crate::frame::{Frame, Head, Kind, Payload, remaining_ns};
+use crate::frame::{Frame, Head, Kind, Payload, Shape, remaining_ns};
 use crate::hello::InstanceId;
 use crate::status::Code;
 use crate::time::Time;
@@ -21,6 +21,8 @@ pub struct Request {
     pub deadline: Time,
     /// Lengths of metadata and arguments.
     pub payload: Payload,
+    /// Which ends of the call send items. Of a one-way message: [`Shape::Unary`].
+    pub shape: Shape,
 }
 
 impl Request {
@@ -28,9 +30,9 @@ impl Request {
     #[must_use]
     #[inline(always)]
     pub fn call_head(&self, now: Time, call: OutgoingCall) -> Head {
-        let Self { object, method, deadline, payload } = *self;
+        let Self { object, method, deadline, payload, shape } = *self;
         let timeout_ns = remaining_ns(now, deadline);
-        Frame::Call { id: call.id(), object, method, timeout_ns, payload }.encode()
+        Frame::Call { id: call.id(), object, method, timeout_ns, payload, shape }.encode()
     }
 
     /// Returns the header of this request as a message without a reply. `now` counts only with a
@@ -38,7 +40,7 @@ impl Request {
     #[must_use]
     #[inline(always)]
     pub fn oneway_head(&self, now: Time) -> Head {
-        let Self { object, method, deadline, payload } = *self;
+        let Self { object, method, deadline, payload, .. } = *self;
         Frame::Oneway { object, method, timeout_ns: remaining_ns(now, deadline), payload }.encode()
     }
 }
@@ -49,6 +51,24 @@ impl IncomingCall {
     #[inline(always)]
     pub fn reply_head(self, payload: Payload) -> Head {
         Frame::Reply { id: self.id(), payload }.encode()
+    }
+}
+
+impl StreamCall {
+    /// The header of an item that this end sends in this call.
+    #[must_use]
+    #[inline(always)]
+    pub fn item_head(self, payload: Payload) -> Head {
+        let to_caller = matches!(self, Self::Incoming(_));
+        Frame::Item { id: self.id(), to_caller, payload }.encode()
+    }
+}
+
+impl OutgoingCall {
+    /// The header of the half-close of this call: no items follow.
+    #[must_use]
+    pub fn end_head(self) -> Head {
+        Frame::End { id: self.id() }.encode()
     }
 }
 
@@ -65,6 +85,9 @@ pub struct Peer {
     pub metadata_bytes_max: u16,
     /// Calls that we may have open there.
     pub calls_out_max: u16,
+    /// Bytes of items that it takes on each stream beyond what it has consumed; 0 if it takes part
+    /// in no stream.
+    pub stream_window_bytes: u32,
 }
 
 /// Something that the driver has to know.
@@ -85,6 +108,26 @@ pub enum Event {
         deadline: Time,
         /// Metadata and arguments, behind the header of the message at hand.
         payload: Payload,
+        /// Which ends of the call send items.
+        shape: Shape,
+    },
+    /// An item of a stream. When it has been consumed, report the length of its message to
+    /// [`consume`](crate::CallProtocol::consume).
+    Item {
+        /// Of which call.
+        call: StreamCall,
+        /// The item, behind the header of the message at hand.
+        payload: Payload,
+    },
+    /// The caller sends no more items in this call of the peer.
+    HalfClosed {
+        /// Which call.
+        call: IncomingCall,
+    },
+    /// Items can be sent again in a call that had no credit left.
+    Credit {
+        /// Which call.
+        call: StreamCall,
     },
     /// The peer sends a message that is not answered.
     Oneway {
@@ -159,8 +202,8 @@ impl PlainMessage {
         let &Self { kind, object, method, payload, .. } = self;
         match kind {
             Kind::Call => {
-                let (call, deadline) = (self.incoming_call(), Time::NEVER);
-                Event::Call { call, object, method, deadline, payload }
+                let (call, deadline, shape) = (self.incoming_call(), Time::NEVER, Shape::Unary);
+                Event::Call { call, object, method, deadline, payload, shape }
             }
             _ => Event::Ended { call: self.outgoing_call(), end: End::Reply(payload) },
         }
@@ -230,4 +273,6 @@ pub struct Counts {
     pub answers_late: u64,
     /// Calls that were answered with `UNAVAILABLE`, because they crossed our GOAWAY.
     pub calls_refused: u64,
+    /// Items that were dropped because this end had ended their call.
+    pub items_late: u64,
 }

@@ -57,6 +57,7 @@ impl Greeting {
             message_bytes_max: hello.message_bytes_max.min(self.limits.message_bytes_max),
             metadata_bytes_max: hello.metadata_bytes_max.min(self.limits.metadata_bytes_max),
             calls_out_max: hello.calls_in_max.min(self.limits.calls_out_max),
+            stream_window_bytes: hello.stream_window_bytes,
         };
         let greeting = (!self.is_sent).then(|| self.hello().encode());
         let open = Open { session: Session::new(peer, self.limits, greeting) };
@@ -72,6 +73,7 @@ impl Greeting {
             message_bytes_max: self.limits.message_bytes_max,
             metadata_bytes_max: self.limits.metadata_bytes_max,
             calls_in_max: self.limits.calls_in_max,
+            stream_window_bytes: self.limits.stream_window_bytes,
             instance: self.instance,
         }
     }

@@ -25,10 +25,10 @@ impl<T: Default> Open<T> {
         message_bytes: usize,
     ) -> Result<Option<Event>, ProtocolError> {
         match self.session.decode(head, message_bytes)? {
-            Frame::Call { id, object, method, timeout_ns, payload } => {
+            Frame::Call { id, object, method, timeout_ns, payload, shape } => {
                 let deadline = frame::deadline(now, timeout_ns);
-                let call = self.session.handle_call(id, deadline)?;
-                Ok(Some(Event::Call { call, object, method, deadline, payload }))
+                let call = self.session.handle_call(id, deadline, shape)?;
+                Ok(Some(Event::Call { call, object, method, deadline, payload, shape }))
             }
             Frame::Oneway { object, method, timeout_ns, payload } => {
                 let deadline = frame::deadline(now, timeout_ns);

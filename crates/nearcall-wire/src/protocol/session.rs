@@ -3,14 +3,16 @@
 //!
 //! **Invariants:** while something is queued, no call is started and none answered, so that
 //! messages leave in the order in which the tables changed. The peer's judgement of our ids depends
-//! on it. The front of the queue is never an error whose caller does not wait any more.
-//! **Not here:** which calls are welcome (`open.rs`, `draining.rs`).
+//! on it. The front of the queue is never an error or a credit for which the caller does not wait
+//! any more.
+//! **Not here:** which calls are welcome (`open.rs`, `draining.rs`), items (`streaming.rs`).
 
 use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
 use super::transmits::{Transmit, Transmits};
-use crate::call_table::{Answer, CallId, Incoming, IncomingCall, Outgoing, OutgoingCall};
+use crate::call_id::{CallId, IncomingCall, OutgoingCall};
+use crate::call_table::{Answer, Incoming, Outgoing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain};
+use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
 use crate::hello::is_greeting;
 use crate::limits::Limits;
 use crate::status::Code;
@@ -20,10 +22,12 @@ use crate::time::Time;
 pub(super) struct Session<T> {
     pub(super) outgoing: Outgoing<T>,
     pub(super) incoming: Incoming,
-    transmits: Transmits,
-    peer: Peer,
+    pub(super) transmits: Transmits,
+    pub(super) peer: Peer,
     /// Whether messages may have references.
     references: bool,
+    /// Bytes of items that the peer may have sent here on each stream beyond what was consumed.
+    pub(super) stream_window_bytes: u32,
     /// Deadlines up to here have passed.
     passed: Time,
     /// Our greeting, if it is queued.
@@ -35,6 +39,7 @@ pub(super) struct Session<T> {
     owes_pong: bool,
     answers_late: u64,
     calls_refused: u64,
+    pub(super) items_late: u64,
 }
 
 /// Our ping, and when it was asked for. An answer to one that is still queued is a guess, and
@@ -49,7 +54,7 @@ enum Ping {
 impl<T: Default> Session<T> {
     /// `greeting` is ours if it has not been sent yet.
     pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
-        let Limits { calls_in_max, references, .. } = limits;
+        let Limits { calls_in_max, references, stream_window_bytes, .. } = limits;
         let mut transmits = Transmits::new(peer.calls_out_max, calls_in_max);
         if greeting.is_some() {
             transmits.push(Transmit::Hello);
@@ -60,6 +65,7 @@ impl<T: Default> Session<T> {
             transmits,
             peer,
             references,
+            stream_window_bytes,
             passed: Time::from_ns(0),
             greeting,
             ping: Ping::Answered,
@@ -67,6 +73,7 @@ impl<T: Default> Session<T> {
             owes_pong: false,
             answers_late: 0,
             calls_refused: 0,
+            items_late: 0,
         }
     }
 
@@ -135,13 +142,18 @@ impl<T: Default> Session<T> {
         &mut self,
         id: CallId,
         deadline: Time,
+        shape: Shape,
     ) -> Result<IncomingCall, ProtocolError> {
-        self.incoming.handle_call(id, deadline)
+        let call = self.incoming.handle_call(id, deadline)?;
+        if shape != Shape::Unary {
+            self.open_incoming_stream(id, shape)?;
+        }
+        Ok(call)
     }
 
     /// Takes a call only to answer it with `UNAVAILABLE`.
-    pub(super) fn refuse(&mut self, id: CallId) -> Result<(), ProtocolError> {
-        let call = self.incoming.handle_call(id, Time::NEVER)?;
+    pub(super) fn refuse(&mut self, id: CallId, shape: Shape) -> Result<(), ProtocolError> {
+        let call = self.handle_call(id, Time::NEVER, shape)?;
         self.calls_refused += 1;
         self.end_with(call, Code::Unavailable);
         Ok(())
@@ -180,6 +192,9 @@ impl<T: Default> Session<T> {
                 let round_trip_ns = now.as_ns().saturating_sub(since.as_ns());
                 Ok(Some(Event::Pong { round_trip_ns }))
             }
+            Frame::Item { id, to_caller, payload } => self.handle_item(id, to_caller, payload),
+            Frame::End { id } => self.handle_end(id),
+            Frame::Credit { id, to_caller, bytes } => self.handle_credit(id, to_caller, bytes),
             // The states take these themselves.
             Frame::Call { .. } | Frame::Oneway { .. } | Frame::GoAway => Ok(None),
         }
@@ -222,6 +237,9 @@ impl<T: Default> Session<T> {
         request: &Request,
     ) -> Result<OutgoingCall, StartError> {
         self.validate(now, request)?;
+        if request.shape != Shape::Unary {
+            return self.open_outgoing_stream(request);
+        }
         self.outgoing.start(request.deadline).ok_or(StartError::Busy)
     }
 
@@ -300,6 +318,14 @@ impl<T: Default> Session<T> {
                 Frame::Pong { number }.encode()
             }
             Transmit::GoAway => Frame::GoAway.encode(),
+            Transmit::OutgoingCredit(slot) => {
+                let (id, bytes) = self.outgoing.streams.take_credit(slot)?;
+                Frame::Credit { id, to_caller: false, bytes }.encode()
+            }
+            Transmit::IncomingCredit(slot) => {
+                let (id, bytes) = self.incoming.streams.take_credit(slot)?;
+                Frame::Credit { id, to_caller: true, bytes }.encode()
+            }
         };
         self.drop_unwanted();
         Some(head)
@@ -321,6 +347,7 @@ impl<T: Default> Session<T> {
             incoming_open: self.incoming.open(),
             answers_late: self.answers_late,
             calls_refused: self.calls_refused,
+            items_late: self.items_late,
         }
     }
 
@@ -370,7 +397,7 @@ impl<T: Default> Session<T> {
     }
 
     #[inline]
-    fn fits(&self, payload: Payload) -> bool {
+    pub(super) fn fits(&self, payload: Payload) -> bool {
         let is_empty = payload.message_bytes() == HEADER_BYTES;
         payload.metadata_bytes <= self.peer.metadata_bytes_max
             && (is_empty || payload.message_bytes() <= self.peer.message_bytes_max as usize)
@@ -380,16 +407,27 @@ impl<T: Default> Session<T> {
         if let Some(slot) = self.incoming.end_with(call, status) {
             self.transmits.push(Transmit::Error(slot));
         }
+        // The error may have the place of an earlier one, before the credit.
+        self.incoming.streams.forget_credit(call.id());
+        self.drop_unwanted();
     }
 
-    /// Takes errors whose callers do not wait any more from the front of the queue. Each was pushed
-    /// once, so all rounds together are no more work than pushing.
+    /// Takes errors and credits of calls that have ended, for which the peer does not wait any
+    /// more, from the front of the queue. Each was pushed once, so all rounds together are no more
+    /// work than pushing.
     fn drop_unwanted(&mut self) {
-        while let Some(Transmit::Error(slot)) = self.transmits.front() {
-            if self.incoming.is_failing(slot) {
-                break;
+        loop {
+            match self.transmits.front() {
+                Some(Transmit::Error(slot)) if !self.incoming.is_failing(slot) => {
+                    self.incoming.take_failure(slot);
+                }
+                Some(Transmit::IncomingCredit(slot))
+                    if !self.incoming.streams.is_granting(slot) =>
+                {
+                    self.incoming.streams.take_credit(slot);
+                }
+                _ => return,
             }
-            self.incoming.take_failure(slot);
             self.transmits.pop();
         }
     }

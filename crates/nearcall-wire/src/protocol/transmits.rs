@@ -1,12 +1,14 @@
 //! Messages of this crate's own that wait to be sent, in their order.
 //!
 //! **Invariants:** at most one cancel for each slot of ours, one error for each slot of the peer's,
-//! and one of everything else; so the queue never grows beyond the room that it was given.
-//! **Not here:** whether an error is still wanted (`call_table/incoming.rs`).
+//! one credit for each slot of either, and one of everything else; so the queue never grows beyond
+//! the room that it was given.
+//! **Not here:** whether an error is still wanted (`call_table/incoming.rs`), and a credit
+//! (`call_table/streams.rs`).
 
 use alloc::collections::VecDeque;
 
-use crate::call_table::CallId;
+use crate::call_id::CallId;
 
 /// One waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,10 @@ pub(super) enum Transmit {
     Ping(u64),
     Pong(u64),
     GoAway,
+    /// The credit for items of the callee of our call in this slot.
+    OutgoingCredit(u16),
+    /// The credit for items of the caller of the peer's call in this slot, if it is still wanted.
+    IncomingCredit(u16),
 }
 
 /// The queue.
@@ -30,7 +36,7 @@ pub(super) struct Transmits {
 
 impl Transmits {
     pub(super) fn new(calls_out_max: u16, calls_in_max: u16) -> Self {
-        let room = usize::from(calls_out_max) + usize::from(calls_in_max) + OTHERS_MAX;
+        let room = 2 * (usize::from(calls_out_max) + usize::from(calls_in_max)) + OTHERS_MAX;
         Self { queue: VecDeque::new(), room }
     }
 

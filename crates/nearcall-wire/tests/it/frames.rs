@@ -4,8 +4,8 @@
 
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
-    CallId, Code, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Time,
-    needs_time,
+    CallId, Code, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Shape,
+    Time, needs_time,
 };
 
 /// How often what is random is tried.
@@ -31,11 +31,12 @@ fn a_call_of_version_1() {
     let timeout_ns = 0x3132_3334_3536_3738;
     let (object, method) = (0x2122_2324_2526_2728, 0x4142_4344);
     check(
-        Frame::Call { id: id(), object, method, timeout_ns, payload: PAYLOAD },
+        Frame::Call { id: id(), object, method, timeout_ns, payload: PAYLOAD, shape: Shape::Unary },
         "01 01 0000 0201 0000 06050403 44434241 1817161514131211 2827262524232221 3837363534333231",
     );
+    let (timeout_ns, payload) = (0, Payload::EMPTY);
     check(
-        Frame::Call { id: id(), object, method, timeout_ns: 0, payload: Payload::EMPTY },
+        Frame::Call { id: id(), object, method, timeout_ns, payload, shape: Shape::Unary },
         "01 01 0000 0000 0000 00000000 44434241 1817161514131211 2827262524232221 0000000000000000",
     );
     check(
@@ -77,6 +78,35 @@ fn bare_frames_of_version_1() {
 }
 
 #[test]
+fn streams_of_version_1() {
+    let (object, method, timeout_ns, payload) = (2, 3, 0, Payload::EMPTY);
+    let head = "0000 0000 00000000 03000000 1817161514131211 0200000000000000 0000000000000000";
+    for (shape, flags) in
+        [(Shape::CallerStreams, "02"), (Shape::CalleeStreams, "04"), (Shape::BothStream, "06")]
+    {
+        let call = Frame::Call { id: id(), object, method, timeout_ns, payload, shape };
+        check(call, &format!("01 01 {flags}00 {head}"));
+    }
+    let payload = Payload { metadata_bytes: 0, ..PAYLOAD };
+    check(
+        Frame::Item { id: id(), to_caller: false, payload },
+        "01 09 0000 0000 0000 06050403 00000000 1817161514131211 0000000000000000 0000000000000000",
+    );
+    check(
+        Frame::Item { id: id(), to_caller: true, payload },
+        "01 09 0800 0000 0000 06050403 00000000 1817161514131211 0000000000000000 0000000000000000",
+    );
+    check(
+        Frame::End { id: id() },
+        "01 0a 0000 0000 0000 00000000 00000000 1817161514131211 0000000000000000 0000000000000000",
+    );
+    check(
+        Frame::Credit { id: id(), to_caller: true, bytes: 0x0001_0203 },
+        "01 0b 0800 0000 0000 00000000 00000000 1817161514131211 0302010000000000 0000000000000000",
+    );
+}
+
+#[test]
 fn the_greeting() {
     let hello = Hello {
         version_min: 1,
@@ -84,10 +114,11 @@ fn the_greeting() {
         message_bytes_max: 0x0040_0000,
         metadata_bytes_max: 0x2000,
         calls_in_max: 0x0100,
+        stream_window_bytes: 0x0020_0000,
         instance: *b"0123456789abcdef",
     };
     let head = hello.encode();
-    assert_eq!(head, *b"nearcall\x01\0\x02\0\0\0\x40\0\0\x20\0\x01\0\0\0\x000123456789abcdef");
+    assert_eq!(head, *b"nearcall\x01\0\x02\0\0\0\x40\0\0\x20\0\x01\0\0\x20\x000123456789abcdef");
     assert_eq!(Hello::decode(&head, head.len()), Ok(hello));
     assert_eq!(Hello::decode(&head, head.len() + 60), Ok(hello), "later versions may say more");
 }
@@ -96,9 +127,9 @@ fn the_greeting() {
 fn a_timeout_survives_as_well_as_it_can() {
     let now = Time::from_ns(7);
     let carried = |ns| {
-        let (object, method, payload) = (0, 0, Payload::EMPTY);
+        let (object, method, payload, shape) = (0, 0, Payload::EMPTY, Shape::Unary);
         let deadline = now.after_ns(ns);
-        let head = Request { object, method, deadline, payload }.oneway_head(now);
+        let head = Request { object, method, deadline, payload, shape }.oneway_head(now);
         let Ok(Frame::Oneway { timeout_ns, .. }) = Frame::decode(&head, head.len()) else {
             panic!()
         };
@@ -120,17 +151,27 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         true => 0,
         false => rng.u64(1..=TIMEOUT_NS_MAX),
     };
-    match rng.u8(0..8) {
-        0 => Frame::Call { id, object, method, timeout_ns, payload },
+    let to_caller = rng.bool();
+    match rng.u8(0..11) {
+        0 => {
+            let shape = SHAPES[rng.usize(0..4)];
+            Frame::Call { id, object, method, timeout_ns, payload, shape }
+        }
         1 => Frame::Oneway { object, method, timeout_ns, payload },
         2 => Frame::Reply { id, payload },
         3 => Frame::Error { id, status: Code::ALL[rng.usize(1..17)], payload: own },
         4 => Frame::Cancel { id },
         5 => Frame::Ping { number: rng.u64(..) },
         6 => Frame::Pong { number: rng.u64(..) },
+        7 => Frame::Item { id, to_caller, payload: Payload { metadata_bytes: 0, ..own } },
+        8 => Frame::End { id },
+        9 => Frame::Credit { id, to_caller, bytes: rng.u64(1..) },
         _ => Frame::GoAway,
     }
 }
+
+const SHAPES: [Shape; 4] =
+    [Shape::Unary, Shape::CallerStreams, Shape::CalleeStreams, Shape::BothStream];
 
 #[test]
 fn every_frame_survives_the_way() {
@@ -200,7 +241,7 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if version != 1 {
         return Err(ProtocolError::WrongVersion { version });
     }
-    if flags & !1 != 0 {
+    if flags & !15 != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
     let timeout_ns = number(32, 8);
@@ -211,19 +252,26 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if announced_bytes != message_bytes as u64 {
         return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
     }
-    if flags == 1 && !(1..=3).contains(&kind) {
+    let allowed = match kind {
+        1 => 7,
+        2 | 3 => 1,
+        9 | 11 => 8,
+        _ => 0,
+    };
+    if flags & !allowed != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
+    let (shape, to_caller) = (SHAPES[usize::from(flags >> 1 & 3)], flags & 8 != 0);
     let payload = Payload {
         metadata_bytes: u16::try_from(number(4, 2)).unwrap(),
         body_bytes: u32::try_from(number(8, 4)).unwrap(),
-        references: head[2] == 1,
+        references: head[2] & 1 != 0,
     };
     let status = u16::from_le_bytes([head[6], head[7]]);
     let (id, object) = (CallId::from_word(number(16, 8)), number(24, 8));
     let method = u32::try_from(number(12, 4)).unwrap();
     let frame = match kind {
-        1 => Frame::Call { id, object, method, timeout_ns, payload },
+        1 => Frame::Call { id, object, method, timeout_ns, payload, shape },
         2 => Frame::Oneway { object, method, timeout_ns, payload },
         3 => Frame::Reply { id, payload },
         4 => match Code::from_number(status) {
@@ -234,6 +282,13 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
         6 => Frame::Ping { number: id.word() },
         7 => Frame::Pong { number: id.word() },
         8 => Frame::GoAway,
+        9 => {
+            let payload = Payload { metadata_bytes: 0, ..payload };
+            Frame::Item { id, to_caller, payload }
+        }
+        10 => Frame::End { id },
+        11 if object == 0 => return Err(ProtocolError::EmptyCredit),
+        11 => Frame::Credit { id, to_caller, bytes: object },
         _ => return Err(ProtocolError::UnknownKind { kind }),
     };
     match frame.encode() == *head {
@@ -256,7 +311,10 @@ fn any_head(rng: &mut fastrand::Rng) -> Head {
         }
     }
     head[0] = 1;
-    head[1] = rng.u8(0..11);
+    head[1] = rng.u8(0..14);
+    if rng.u8(0..4) == 0 {
+        head[2] = rng.u8(..16);
+    }
     if rng.u8(0..32) == 0 {
         head[rng.usize(0..4)] = rng.u8(..);
     }

@@ -6,7 +6,8 @@
 
 use nearcall_wire::{
     CallId, CallProtocol, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Head,
-    Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, StartError, Time,
+    Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, Shape, StartError,
+    Time,
 };
 
 use crate::link::both_ways;
@@ -17,6 +18,7 @@ const LIMITS: Limits = Limits {
     metadata_bytes_max: 64,
     calls_in_max: 4,
     calls_out_max: 4,
+    stream_window_bytes: 1000,
     references: false,
 };
 
@@ -27,6 +29,7 @@ fn hello() -> Hello {
         message_bytes_max: 4096,
         metadata_bytes_max: 64,
         calls_in_max: 4,
+        stream_window_bytes: 1000,
         instance: [6; 16],
     }
 }
@@ -41,7 +44,8 @@ fn victim() -> (CallProtocol, OutgoingCall) {
 }
 
 fn request() -> Request {
-    Request { object: 1, method: 2, deadline: Time::NEVER, payload: Payload::EMPTY }
+    let (deadline, payload, shape) = (Time::NEVER, Payload::EMPTY, Shape::Unary);
+    Request { object: 1, method: 2, deadline, payload, shape }
 }
 
 /// The id with the generation and slot.
@@ -50,8 +54,12 @@ fn id(generation: u64, slot: u16) -> CallId {
 }
 
 fn call(id: CallId) -> Frame {
+    stream(id, Shape::Unary)
+}
+
+fn stream(id: CallId, shape: Shape) -> Frame {
     let (timeout_ns, payload) = (0, Payload::EMPTY);
-    Frame::Call { id, object: 1, method: 2, timeout_ns, payload }
+    Frame::Call { id, object: 1, method: 2, timeout_ns, payload, shape }
 }
 
 /// The last frame is the attack; the others pass.
@@ -118,7 +126,8 @@ fn references_that_were_not_agreed_on() {
     let payload = Payload { metadata_bytes: 0, body_bytes: 30, references: true };
     let (timeout_ns, id) = (0, id(1, 0));
     let error = ProtocolError::ReservedBits { flags: 1 };
-    check(&[Frame::Call { id, object: 1, method: 2, timeout_ns, payload }], error);
+    let shape = Shape::Unary;
+    check(&[Frame::Call { id, object: 1, method: 2, timeout_ns, payload, shape }], error);
     check(&[Frame::Oneway { object: 1, method: 2, timeout_ns, payload }], error);
     check(&[Frame::Reply { id, payload }], error);
 }
@@ -274,7 +283,7 @@ fn reserved_bits() {
 
 #[test]
 fn an_unknown_kind() {
-    for kind in [0, 9, 10, 11, 12, 255] {
+    for kind in [0, 12, 255] {
         check_bytes(Frame::GoAway, |head| head[1] = kind, ProtocolError::UnknownKind { kind });
     }
 }
@@ -313,8 +322,8 @@ fn deadline_overflow() {
 fn the_longest_deadline() {
     let mut victim = victim().0;
     let timeout_ns = i64::MAX as u64;
-    let frame =
-        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout_ns, payload: Payload::EMPTY };
+    let (object, method, payload, shape) = (1, 2, Payload::EMPTY, Shape::Unary);
+    let frame = Frame::Call { id: id(1, 0), object, method, timeout_ns, payload, shape };
     let late = Time::from_ns(u64::MAX - 5);
     let event = both_ways(&mut victim, late, &frame.encode(), HEADER_BYTES);
     assert!(matches!(event, Ok(Some(Event::Call { deadline: Time::NEVER, .. }))));
@@ -385,8 +394,8 @@ fn the_id_of_an_older_call() {
 fn the_id_of_a_call_whose_error_is_under_way() {
     let (mut victim, _) = victim();
     let timeout_ns = 5;
-    let frame =
-        Frame::Call { id: id(1, 0), object: 1, method: 2, timeout_ns, payload: Payload::EMPTY };
+    let (object, method, payload, shape) = (1, 2, Payload::EMPTY, Shape::Unary);
+    let frame = Frame::Call { id: id(1, 0), object, method, timeout_ns, payload, shape };
     send(&mut victim, frame).unwrap();
     victim.handle_timeout(NOW.after_ns(timeout_ns));
     assert!(matches!(victim.poll_event(), Some(Event::Cancelled { .. })));
@@ -442,6 +451,199 @@ fn a_second_goodbye() {
     check(&[Frame::GoAway, Frame::GoAway], ProtocolError::SecondGoAway);
 }
 
+/// An item whose message has `message_bytes`.
+fn item(id: CallId, to_caller: bool, message_bytes: usize) -> Frame {
+    let body_bytes = u32::try_from(message_bytes - HEADER_BYTES).unwrap();
+    Frame::Item { id, to_caller, payload: Payload { body_bytes, ..Payload::EMPTY } }
+}
+
+fn credit(id: CallId, to_caller: bool, bytes: u64) -> Frame {
+    Frame::Credit { id, to_caller, bytes }
+}
+
+/// A victim with a call of its own in which both ends stream.
+fn streaming_victim() -> (CallProtocol, OutgoingCall) {
+    let mut victim = victim().0;
+    let request = Request { shape: Shape::BothStream, ..request() };
+    let (call, _) = victim.start_call(NOW, &request).unwrap();
+    (victim, call)
+}
+
+/// As `check`, for what the callee of the victim's streaming call sends.
+#[track_caller]
+fn check_as_callee(frames: &[Frame], expected: ProtocolError) {
+    let (mut victim, _) = streaming_victim();
+    let (attack, before) = frames.split_last().unwrap();
+    for frame in before {
+        let event = send(&mut victim, *frame);
+        assert!(event.is_ok(), "{frame:?}: {event:?}");
+    }
+    assert_eq!(send(&mut victim, *attack), Err(expected));
+    check_closed(&mut victim, 0, expected);
+}
+
+/// The id of the streaming call of [`streaming_victim`].
+fn own_stream() -> CallId {
+    streaming_victim().1.id()
+}
+
+#[test]
+fn an_item_without_credit() {
+    let id = id(1, 0);
+    let error = ProtocolError::ItemWithoutCredit { message_bytes: 40 };
+    let (up, last) = (item(id, false, 500), item(id, false, 40));
+    check(&[stream(id, Shape::CallerStreams), up, up, last], error);
+    let id = own_stream();
+    let (whole, last) = (item(id, true, 4096), item(id, true, 40));
+    check_as_callee(&[whole, last], error);
+}
+
+#[test]
+fn an_item_for_credit_that_has_not_been_sent() {
+    let (mut victim, _) = victim();
+    let id = id(1, 0);
+    let event = send(&mut victim, stream(id, Shape::CallerStreams)).unwrap();
+    let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
+    send(&mut victim, item(id, false, 1000)).unwrap();
+    victim.consume(call.into(), 1000);
+    let error = ProtocolError::ItemWithoutCredit { message_bytes: 40 };
+    let (mut early, last) = (victim.clone(), item(id, false, 40));
+    assert_eq!(send(&mut early, last), Err(error), "the credit waits to be sent");
+    assert_eq!(victim.poll_transmit(), Some(credit(id, true, 1000).encode()));
+    assert!(matches!(send(&mut victim, last), Ok(Some(Event::Item { .. }))));
+}
+
+#[test]
+fn an_item_after_the_end() {
+    let (id, error) = (id(1, 0), ProtocolError::ItemAfterEnd);
+    let (call, item) = (stream(id, Shape::BothStream), item(id, false, 40));
+    check(&[call, Frame::End { id }, item], error);
+    check(&[call, Frame::Cancel { id }, item], error);
+    let id = own_stream();
+    let (reply, status, item) =
+        (Frame::Reply { id, payload: Payload::EMPTY }, Code::Aborted, self::item(id, true, 40));
+    check_as_callee(&[reply, item], error);
+    check_as_callee(&[Frame::Error { id, status, payload: Payload::EMPTY }, item], error);
+}
+
+#[test]
+fn an_item_of_an_older_call() {
+    let (mut victim, _) = victim();
+    let payload = Payload::EMPTY;
+    let event = send(&mut victim, stream(id(1, 0), Shape::CallerStreams)).unwrap();
+    let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
+    victim.reply(call, payload).unwrap();
+    assert_eq!(send(&mut victim, item(id(1, 0), false, 40)), Ok(None), "it crosses the reply");
+    assert_eq!(victim.counts().items_late, 1);
+    send(&mut victim, stream(id(2, 0), Shape::CallerStreams)).unwrap();
+    let late = send(&mut victim, item(id(1, 0), false, 40));
+    assert_eq!(late, Err(ProtocolError::ItemAfterEnd), "the caller knows the reply");
+    check_closed(&mut victim, 1, ProtocolError::ItemAfterEnd);
+}
+
+#[test]
+fn items_that_cross_the_reply_need_credit_too() {
+    let (mut victim, _) = victim();
+    let event = send(&mut victim, stream(id(1, 0), Shape::CallerStreams)).unwrap();
+    let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
+    victim.reply(call, Payload::EMPTY).unwrap();
+    assert_eq!(send(&mut victim, item(id(1, 0), false, 1000)), Ok(None));
+    let error = ProtocolError::ItemWithoutCredit { message_bytes: 40 };
+    assert_eq!(send(&mut victim, item(id(1, 0), false, 40)), Err(error));
+}
+
+#[test]
+fn an_item_of_a_call_that_never_was() {
+    let error = ProtocolError::ItemOfUnknownCall;
+    for unknown in [id(2, 0), id(0, 0), id(1, 3), id(1, u16::MAX), id(u64::MAX >> 16, 0)] {
+        check(&[item(unknown, false, 40)], error);
+        check_as_callee(&[item(unknown, true, 40)], error);
+    }
+    check(&[stream(id(1, 0), Shape::CallerStreams), item(id(2, 0), false, 40)], error);
+}
+
+#[test]
+fn an_item_of_a_call_that_does_not_stream_this_way() {
+    let error = ProtocolError::NotAStream { kind: 9 };
+    for shape in [Shape::Unary, Shape::CalleeStreams] {
+        check(&[stream(id(1, 0), shape), item(id(1, 0), false, 40)], error);
+    }
+    let plain = victim().1.id();
+    check(&[item(plain, true, 40)], error);
+    // A plain call in the slot of one that streamed.
+    let streamed = [stream(id(1, 0), Shape::CallerStreams), Frame::Cancel { id: id(1, 0) }];
+    check(&[streamed[0], streamed[1], call(id(2, 0)), item(id(2, 0), false, 40)], error);
+}
+
+#[test]
+fn a_second_end() {
+    let id = id(1, 0);
+    let (call, end) = (stream(id, Shape::CallerStreams), Frame::End { id });
+    check(&[call, end, end], ProtocolError::SecondEnd);
+}
+
+#[test]
+fn an_end_of_a_call_that_is_none_or_does_not_stream() {
+    let (end, error) = (Frame::End { id: id(1, 0) }, ProtocolError::EndOfUnknownCall);
+    check(&[end], error);
+    let cancelled = Frame::Cancel { id: id(1, 0) };
+    check(&[stream(id(1, 0), Shape::CallerStreams), cancelled, end], error);
+    let error = ProtocolError::NotAStream { kind: 10 };
+    check(&[call(id(1, 0)), end], error);
+    check(&[stream(id(1, 0), Shape::CalleeStreams), end], error);
+}
+
+#[test]
+fn credit_above_the_window() {
+    let id = id(1, 0);
+    let call = stream(id, Shape::CalleeStreams);
+    check(&[call, credit(id, false, 1)], ProtocolError::CreditOverflow { bytes: 1 });
+    let bytes = u64::MAX;
+    check(&[call, credit(id, false, bytes)], ProtocolError::CreditOverflow { bytes });
+    let id = own_stream();
+    check_as_callee(&[credit(id, true, 1)], ProtocolError::CreditOverflow { bytes: 1 });
+}
+
+#[test]
+fn credit_of_nothing() {
+    let mut head = credit(id(1, 0), false, 1).encode();
+    head[24] = 0;
+    let (mut victim, _) = victim();
+    let result = both_ways(&mut victim, NOW, &head, HEADER_BYTES);
+    assert_eq!(result, Err(ProtocolError::EmptyCredit));
+    check_closed(&mut victim, 0, ProtocolError::EmptyCredit);
+}
+
+#[test]
+fn credit_for_a_call_that_is_none_or_does_not_stream_this_way() {
+    let error = ProtocolError::CreditOfUnknownCall;
+    let own = own_stream();
+    check(&[credit(id(1, 0), false, 1)], error);
+    check_as_callee(&[credit(id(9, 0), true, 1)], error);
+    let cancelled = [stream(id(1, 0), Shape::BothStream), Frame::Cancel { id: id(1, 0) }];
+    check(&[cancelled[0], cancelled[1], credit(id(1, 0), false, 1)], error);
+    let reply = Frame::Reply { id: own, payload: Payload::EMPTY };
+    check_as_callee(&[reply, credit(own, true, 1)], error);
+    let error = ProtocolError::NotAStream { kind: 11 };
+    check(&[stream(id(1, 0), Shape::CallerStreams), credit(id(1, 0), false, 1)], error);
+    check(&[credit(victim().1.id(), true, 1)], error);
+}
+
+#[test]
+fn a_stream_to_an_end_that_takes_none() {
+    for (own, peers) in [(0, 1000), (1000, 0)] {
+        let limits = Limits { stream_window_bytes: own, ..LIMITS };
+        let mut victim = CallProtocol::new([9; 16], limits);
+        victim.poll_transmit().unwrap();
+        let hello = Hello { stream_window_bytes: peers, ..hello() };
+        both_ways(&mut victim, NOW, &hello.encode(), HEADER_BYTES).unwrap();
+        let request = Request { shape: Shape::CalleeStreams, ..request() };
+        assert_eq!(victim.start_call(NOW, &request), Err(StartError::NoStreams));
+        let error = ProtocolError::NotAStream { kind: 1 };
+        assert_eq!(send(&mut victim, stream(id(1, 0), Shape::CallerStreams)), Err(error));
+    }
+}
+
 /// Refusals and cancels on few slots never fill the queue, however long we cannot send.
 #[test]
 fn a_flood_of_calls_while_nothing_can_be_sent() {
@@ -467,8 +669,13 @@ fn random_frames() {
         for _ in 0..60 {
             let id = id(rng.u64(0..4), rng.u16(0..5));
             let (status, payload) = (Code::Aborted, Payload::EMPTY);
-            let frame = match rng.u8(0..8) {
-                0..4 => call(id),
+            let shape = [Shape::Unary, Shape::BothStream][rng.usize(0..2)];
+            let to_caller = rng.bool();
+            let frame = match rng.u8(0..14) {
+                0..4 => stream(id, shape),
+                8..11 => item(id, to_caller, 40 + rng.usize(0..600)),
+                11 => Frame::End { id },
+                12 => credit(id, to_caller, rng.u64(1..1000)),
                 4 => Frame::Cancel { id },
                 5 => Frame::Reply { id, payload },
                 6 => Frame::Error { id, status, payload },
@@ -479,8 +686,9 @@ fn random_frames() {
                 Ok(_) => {}
                 Err(_) => break,
             }
-            match rng.u8(0..6) {
-                0 => drop(victim.start_call(NOW, &request())),
+            match rng.u8(0..8) {
+                0 => drop(victim.start_call(NOW, &Request { shape, ..request() })),
+                4 => serving.iter().for_each(|&call| victim.consume(call.into(), 500)),
                 1 => drop(victim.poll_transmit()),
                 2 => drop(serving.pop().map(|call| victim.reply(call, payload))),
                 3 => drop(victim.ping(NOW)),

@@ -2,13 +2,15 @@
 //!
 //! The link delays messages by a given time, keeps their order, and has little room if asked. Each
 //! [`Side`] keeps its own books of calls, so that an end that comes twice or never fails the test.
+//! Items, half-closes and replies carry numbers beside their headers, so that an item that is lost,
+//! doubled or out of its order fails it too.
 //! **Not here:** who does what when (`pair.rs`, `simulation.rs`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use nearcall_wire::{
-    CallProtocol, Code, Event, HEADER_BYTES, Head, IncomingCall, Limits, OutgoingCall, Payload,
-    ProtocolError, Request, StartError, Time, needs_time,
+    CallProtocol, Code, End, Event, HEADER_BYTES, Head, IncomingCall, ItemError, Limits,
+    OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, Time, needs_time,
 };
 
 /// Takes a message, and sees to it that the short way for plain messages comes to the same.
@@ -34,6 +36,36 @@ struct Message {
     arrives: Time,
     head: Head,
     message_bytes: usize,
+    /// Of an item: how many its sender had sent before. Of a half-close or an answer: in all.
+    items: Option<u64>,
+}
+
+/// An open call that streams, as one end sees it.
+pub(crate) struct StreamBook {
+    shape: Shape,
+    is_caller: bool,
+    sent: u64,
+    received: u64,
+    /// Lengths of the messages that were received and not consumed.
+    held: VecDeque<usize>,
+    sent_end: bool,
+    received_end: bool,
+}
+
+impl StreamBook {
+    fn new(shape: Shape, is_caller: bool) -> Self {
+        let (held, sent_end, received_end) = (VecDeque::new(), false, false);
+        Self { shape, is_caller, sent: 0, received: 0, held, sent_end, received_end }
+    }
+
+    fn sends(&self) -> bool {
+        !self.sent_end
+            && if self.is_caller {
+                self.shape.caller_streams()
+            } else {
+                self.shape.callee_streams()
+            }
+    }
 }
 
 /// One end with its books.
@@ -45,6 +77,13 @@ pub(crate) struct Side {
     pub(crate) serving: BTreeSet<IncomingCall>,
     pub(crate) events: Vec<Event>,
     pub(crate) is_drained: bool,
+    /// Open calls that stream.
+    pub(crate) streams: BTreeMap<StreamCall, StreamBook>,
+    /// Credits that ended a wait.
+    pub(crate) credits: u64,
+    pub(crate) half_closes: u64,
+    window: u64,
+    message_bytes_max: u64,
     inbox: VecDeque<Message>,
 }
 
@@ -56,6 +95,11 @@ impl Side {
             serving: BTreeSet::new(),
             events: Vec::new(),
             is_drained: false,
+            streams: BTreeMap::new(),
+            credits: 0,
+            half_closes: 0,
+            window: limits.stream_window_bytes.into(),
+            message_bytes_max: limits.message_bytes_max.into(),
             inbox: VecDeque::new(),
         }
     }
@@ -65,22 +109,69 @@ impl Side {
         let counts = self.connection.counts();
         assert_eq!(counts.outgoing_open, self.open.len());
         assert_eq!(counts.incoming_open, self.serving.len());
+        for stream in self.streams.keys() {
+            assert!(match stream {
+                StreamCall::Outgoing(call) => self.open.contains(call),
+                StreamCall::Incoming(call) => self.serving.contains(call),
+            });
+        }
     }
 
-    fn note(&mut self, event: Event) {
+    /// `items` is what the message of the event says of them.
+    fn note(&mut self, event: Event, items: Option<u64>) {
         match event {
-            Event::Call { call, .. } => assert!(self.serving.insert(call), "{call:?} came twice"),
-            Event::Cancelled { call, .. } => {
-                assert!(self.serving.remove(&call), "{call:?} had ended before")
+            Event::Call { call, shape, .. } => {
+                assert!(self.serving.insert(call), "{call:?} came twice");
+                if shape != Shape::Unary {
+                    self.streams.insert(call.into(), StreamBook::new(shape, false));
+                }
             }
-            Event::Ended { call, .. } => {
+            Event::Cancelled { call, .. } => {
+                assert!(self.serving.remove(&call), "{call:?} had ended before");
+                self.streams.remove(&call.into());
+            }
+            Event::Item { call, payload } => self.note_item(call, payload, items),
+            Event::HalfClosed { call } => {
+                let book = self.streams.get_mut(&call.into()).expect("an open stream");
+                assert!(!std::mem::replace(&mut book.received_end, true), "{call:?}");
+                assert_eq!(items, Some(book.received), "items of {call:?} are lost");
+                self.half_closes += 1;
+            }
+            Event::Credit { call } => {
+                assert!(self.streams.contains_key(&call));
+                self.credits += 1;
+            }
+            Event::Ended { call, end } => {
                 assert!(self.open.remove(&call), "{call:?} had ended before");
+                if let Some(book) = self.streams.remove(&call.into())
+                    && let End::Reply(_) = end
+                {
+                    assert_eq!(items, Some(book.received), "items of {call:?} are lost");
+                }
                 assert!(self.connection.release(call).is_some(), "{call:?} was released before");
             }
             Event::Drained => assert!(!std::mem::replace(&mut self.is_drained, true)),
             Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } | Event::PeerDrains => {}
         }
         self.events.push(event);
+    }
+
+    fn note_item(&mut self, call: StreamCall, payload: Payload, items: Option<u64>) {
+        let book = self.streams.get_mut(&call).expect("an open stream");
+        assert!(!book.received_end, "{call:?}");
+        assert_eq!(items, Some(book.received), "items of {call:?} are lost, doubled or reordered");
+        book.received += 1;
+        book.held.push_back(payload.message_bytes());
+        let held: usize = book.held.iter().sum();
+        assert!((held as u64) < self.window + self.message_bytes_max, "{call:?} holds {held}");
+    }
+
+    /// Consumes the first item of a call that is held, if there is one.
+    pub(crate) fn consume(&mut self, call: StreamCall) -> bool {
+        let book = self.streams.get_mut(&call).expect("an open stream");
+        let Some(bytes) = book.held.pop_front() else { return false };
+        self.connection.consume(call, bytes as u64);
+        true
     }
 }
 
@@ -113,26 +204,26 @@ impl Link {
     /// A request without metadata and with 100 bytes of arguments.
     pub(crate) fn request(deadline: Time) -> Request {
         let payload = Payload { metadata_bytes: 0, body_bytes: 100, ..Payload::EMPTY };
-        Request { object: 7, method: 3, deadline, payload }
+        Request { object: 7, method: 3, deadline, payload, shape: Shape::Unary }
     }
 
     pub(crate) fn has_room(&self, from: usize) -> bool {
         self.sides[1 - from].inbox.len() < self.room
     }
 
-    fn send(&mut self, from: usize, head: Head, message_bytes: usize) {
+    fn send(&mut self, from: usize, head: Head, message_bytes: usize, items: Option<u64>) {
         let inbox = &mut self.sides[1 - from].inbox;
         // Order is kept: nothing overtakes, however the delay changes.
         let last = inbox.back().map_or(self.now, |message| message.arrives);
         let arrives = self.now.after_ns(self.delay_ns).max(last);
-        inbox.push_back(Message { arrives, head, message_bytes });
+        inbox.push_back(Message { arrives, head, message_bytes, items });
     }
 
     /// Sends what the connection itself wants to say, as far as there is room.
     pub(crate) fn flush(&mut self, from: usize) {
         while self.has_room(from) && self.sides[from].connection.has_transmit() {
             let head = self.sides[from].connection.poll_transmit().unwrap();
-            self.send(from, head, HEADER_BYTES);
+            self.send(from, head, HEADER_BYTES, None);
         }
         let connection = &mut self.sides[from].connection;
         assert!(connection.has_transmit() || connection.poll_transmit().is_none());
@@ -150,14 +241,55 @@ impl Link {
         assert!(self.sides[from].connection.is_open());
         assert!(self.sides[from].open.iter().all(|open| open.slot() != call.slot()));
         assert!(self.sides[from].open.insert(call), "{call:?} was given out twice");
-        self.send(from, head, request.payload.message_bytes());
+        if request.shape != Shape::Unary {
+            let book = StreamBook::new(request.shape, true);
+            self.sides[from].streams.insert(call.into(), book);
+        }
+        self.send(from, head, request.payload.message_bytes(), None);
         Ok(call)
     }
 
     pub(crate) fn oneway(&mut self, from: usize, request: &Request) -> Result<(), StartError> {
         self.flush(from);
         let head = self.sides[from].connection.start_oneway(self.now, request)?;
-        self.send(from, head, request.payload.message_bytes());
+        self.send(from, head, request.payload.message_bytes(), None);
+        Ok(())
+    }
+
+    /// Sends an item. The link must have room.
+    pub(crate) fn item(
+        &mut self,
+        from: usize,
+        call: StreamCall,
+        body_bytes: u32,
+    ) -> Result<(), ItemError> {
+        let Side { connection, streams, window, .. } = &mut self.sides[from];
+        let payload = Payload { body_bytes, ..Payload::EMPTY };
+        let left = connection.credit_left(call);
+        assert!(left.is_none_or(|left| left <= *window));
+        let book = streams.get_mut(&call).expect("an open stream");
+        assert_eq!(left.is_some(), book.sends(), "{call:?}");
+        let head = connection.send_item(call, payload);
+        assert_eq!(head.is_ok(), left > Some(0), "{head:?}");
+        let head = head?;
+        // What could not be sent costs nothing.
+        connection.refund_item(call, payload);
+        assert_eq!(connection.credit_left(call), left);
+        assert_eq!(connection.send_item(call, payload), Ok(head));
+        let items = book.sent;
+        book.sent += 1;
+        self.send(from, head, payload.message_bytes(), Some(items));
+        Ok(())
+    }
+
+    /// Half-closes a call. The link must have room.
+    pub(crate) fn half_close(&mut self, from: usize, call: OutgoingCall) -> Result<(), ItemError> {
+        let side = &mut self.sides[from];
+        let head = side.connection.half_close(call)?;
+        let book = side.streams.get_mut(&call.into()).expect("an open stream");
+        assert!(!std::mem::replace(&mut book.sent_end, true));
+        let items = book.sent;
+        self.send(from, head, HEADER_BYTES, Some(items));
         Ok(())
     }
 
@@ -175,7 +307,8 @@ impl Link {
         };
         if let Ok(head) = head {
             assert!(side.serving.remove(&call), "{call:?} had ended before");
-            self.send(from, head, payload.message_bytes());
+            let items = side.streams.remove(&call.into()).map(|book| book.sent);
+            self.send(from, head, payload.message_bytes(), items);
         } else {
             assert!(!side.serving.contains(&call), "{call:?} was refused: {head:?}");
         }
@@ -184,6 +317,7 @@ impl Link {
     pub(crate) fn cancel(&mut self, from: usize, call: OutgoingCall) {
         let side = &mut self.sides[from];
         let was_open = side.open.remove(&call);
+        side.streams.remove(&call.into());
         assert_eq!(side.connection.cancel(call).is_ok(), was_open, "{call:?}");
     }
 
@@ -193,12 +327,12 @@ impl Link {
         if side.inbox.front().is_none_or(|message| message.arrives > self.now) {
             return false;
         }
-        let Message { head, message_bytes, .. } = side.inbox.pop_front().unwrap();
+        let Message { head, message_bytes, items, .. } = side.inbox.pop_front().unwrap();
         // A driver that need not read its clock may say anything.
         let now = if needs_time(&head) { self.now } else { Time::NEVER };
         let event = both_ways(&mut side.connection, now, &head, message_bytes);
         if let Some(event) = event.unwrap() {
-            side.note(event);
+            side.note(event, items);
         }
         true
     }
@@ -210,12 +344,12 @@ impl Link {
             books.connection.handle_timeout(self.now);
         }
         while let Some(event) = books.connection.poll_event() {
-            books.note(event);
+            books.note(event, None);
         }
         assert!(books.connection.poll_timeout().is_none_or(|time| time > self.now));
         self.flush(side);
         while let Some(event) = self.sides[side].connection.poll_event() {
-            self.sides[side].note(event);
+            self.sides[side].note(event, None);
         }
         self.sides[side].check_books();
     }
@@ -267,7 +401,7 @@ impl Link {
         }
         for side in [0, 1] {
             while let Some(event) = self.sides[side].connection.poll_event() {
-                self.sides[side].note(event);
+                self.sides[side].note(event, None);
             }
         }
     }

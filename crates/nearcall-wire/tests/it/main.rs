@@ -9,3 +9,4 @@ mod hostile;
 mod link;
 mod pair;
 mod simulation;
+mod streams;

@@ -52,6 +52,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
         metadata_bytes_max: 1,
         calls_in_max: 3,
         calls_out_max: 9,
+        stream_window_bytes: 700,
         references: false,
     };
     link.sides[SERVER].connection = CallProtocol::new([2; 16], small);
@@ -59,7 +60,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
     let [Event::Opened(server)] = link.sides[CLIENT].events[..] else { panic!() };
     assert_eq!((server.instance, server.version), ([2; 16], 1));
     assert_eq!((server.message_bytes_max, server.metadata_bytes_max), (4096, 1));
-    assert_eq!(server.calls_out_max, 3);
+    assert_eq!((server.calls_out_max, server.stream_window_bytes), (3, 700));
     let [Event::Opened(client)] = link.sides[SERVER].events[..] else { panic!() };
     assert_eq!((client.message_bytes_max, client.calls_out_max), (4096, 9));
 }

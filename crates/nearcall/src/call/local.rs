@@ -4,30 +4,29 @@
 //! leaves it; one-way messages are served in the loop's next round, not at once.
 //! **Not here:** finding the object (`call.rs`).
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::ObjectRef;
+use crate::client::Binding;
 use crate::codec::{self, Body, Message};
+use crate::connection::Activity;
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::dispatch;
-use crate::dispatcher::{Dispatcher, Incoming};
+use crate::dispatcher::{Dispatcher, Incoming, Registered};
 use crate::interface::Method;
-use crate::local_reply::LocalReply;
+use crate::local_reply::{LocalReply, LocalResult};
 use crate::metadata::Metadata;
-use crate::nesting::NestingGuard;
+use crate::nesting::{self, NestingGuard};
 use crate::options::CallOptions;
 use crate::reactor::LocalOneway;
-use crate::reply_sink::ReplySink;
-use crate::responder::{Responder, TypedReply};
+use crate::reply_sink::{LaterReply, ReplySink};
 use crate::status::Status;
 
-impl ObjectRef {
+impl Binding {
     /// Calls the implementation itself.
     #[inline]
-    pub(super) fn call_local<R>(
+    pub(super) fn call_local<R: Message + Default>(
         &self,
         method: &'static Method,
         options: &CallOptions,
@@ -37,48 +36,55 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
+        self.core.check_metadata(options)?;
         let guard = NestingGuard::enter(deadline)?;
-        let context = self.local_context(method, options, deadline, ReplySink::local(None));
+        let later = LaterReply::default();
+        let sink = ReplySink::local_typed(&later, self.activity()?);
+        let context = self.local_context(method, options, deadline, sink);
         let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
         drop(guard);
         match outcome {
+            Ok(Err(status)) if context.is_detached() => self.wait_later(later, status, deadline),
             Ok(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
+            Ok(Err(status)) => Err(context.with_extras(status)),
             Ok(result) => result,
-            Err(_) => Err(Status::panicked()),
+            // The first answer counts: it may have panicked after it has answered.
+            Err(_) => match later.take().and_then(|reply| reply.take()) {
+                Some(answer) => codec::decode(Body::copied(&answer?.body)),
+                None => Err(Status::panicked()),
+            },
         }
     }
 
-    /// Works like [`call_local`](Self::call_local), for a method that may reply later.
-    pub(super) fn call_local_later<R: Message + 'static>(
+    /// Waits for the answer of a method that has asked for a responder.
+    #[cold]
+    fn wait_later<R: Message + Default>(
         &self,
-        method: &'static Method,
-        options: &CallOptions,
+        later: LaterReply,
+        status: Status,
         deadline: Deadline,
-        serve: impl FnOnce(&Context<'_>, Responder<R>),
     ) -> Result<R, Status> {
-        let reply = TypedReply::default();
-        let responder = Responder::typed(Rc::clone(&reply), deadline);
-        let has_run = Cell::new(false);
-        let returned = self.call_local(method, options, deadline, |context| {
-            has_run.set(true);
-            serve(context, responder);
-            Ok(())
-        });
-        let mut answer = None;
-        match returned {
-            Ok(()) => {}
-            // The first answer counts: a service may panic after it has answered.
-            Err(status) if has_run.get() && !deadline.has_passed() => {
-                answer = Some(reply.take().unwrap_or(Err(status)));
-            }
-            Err(status) => return Err(status),
+        let Some(reply) = later.into_inner() else { return Err(status) };
+        self.expire_at(deadline, &reply);
+        self.wait_local(&reply, deadline)
+    }
+
+    /// Has a service that answers later learn that the deadline has passed.
+    fn expire_at(&self, deadline: Deadline, reply: &LocalReply) {
+        if !reply.has_ended()
+            && let Some(reactor) = self.core.reactor()
+        {
+            reactor.wake_at(deadline, reply);
         }
-        self.client.run_until(deadline, || {
-            answer = answer.take().or_else(|| reply.take());
-            answer.is_some()
-        })?;
-        answer.unwrap_or_else(|| Err(Status::not_answered_in_time()))
+    }
+
+    /// Returns the state of the loop that serves objects of this thread.
+    #[inline]
+    fn activity(&self) -> Result<&Activity, Status> {
+        match self.core.reactor() {
+            Some(reactor) => Ok(&reactor.activity),
+            None => Err(no_loop()),
+        }
     }
 
     /// Calls an implementation of this thread that is of another build.
@@ -106,19 +112,20 @@ impl ObjectRef {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
-        self.client.check_metadata(options)?;
-        let buffers = &self.client.services().buffers;
+        self.core.check_metadata(options)?;
+        let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
         buffers.grow(&mut buffer, body_bytes);
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let reply = LocalReply::default();
-        let sink = ReplySink::local(Some(&reply));
+        let sink = ReplySink::local_bytes(&reply, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
         let body = Body::copied(&buffer[..body_bytes]);
         let method = method.id;
         dispatch::run(dispatcher, sink, deadline, || Incoming { method, body, context });
         buffers.give(buffer);
+        self.expire_at(deadline, &reply);
         Ok(reply)
     }
 
@@ -128,40 +135,61 @@ impl ObjectRef {
         reply: &LocalReply,
         deadline: Deadline,
     ) -> Result<R, Status> {
-        if !reply.has_ended() {
-            self.client.run_until(deadline, || reply.has_ended())?;
-        }
-        // A reply was judged when it was given, and may be taken late.
-        match reply.take() {
-            Some(answer) => codec::decode(Body::copied(&answer?)),
-            None => Err(Status::not_answered_in_time()),
-        }
+        codec::decode(Body::copied(&self.take_local(reply, deadline)?.body))
     }
 
-    /// Sends a one-way message to this thread.
-    pub(super) fn send_local<Q: Message>(
+    /// Waits for a reply as bytes.
+    pub(super) fn take_local(
         &self,
-        dispatcher: Rc<dyn Dispatcher>,
+        reply: &LocalReply,
+        deadline: Deadline,
+    ) -> Result<LocalResult, Status> {
+        if !reply.has_ended() {
+            self.core.run_until(deadline, || reply.has_ended())?;
+        }
+        // A reply was judged when it was given, and may be taken late.
+        reply.take().unwrap_or_else(|| Err(Status::not_answered_in_time()))
+    }
+
+    /// Returns a one-way message to this thread.
+    pub(super) fn local_oneway<Q: Message>(
+        &self,
+        dispatcher: Rc<Registered>,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
         deadline: Deadline,
-    ) -> Result<(), Status> {
+    ) -> Result<LocalOneway, Status> {
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }
-        self.client.check_metadata(options)?;
-        // Only a loop has servers.
-        let Some(reactor) = self.client.reactor() else {
-            return Err(Status::internal("a client without a loop has no object in its thread"));
-        };
-        reactor.send_local(LocalOneway {
+        self.core.check_metadata(options)?;
+        Ok(LocalOneway {
             dispatcher,
             method: method.id,
             deadline,
             metadata: options.metadata_bytes().to_vec(),
             body: request.encode_to_vec(),
         })
+    }
+
+    /// Sends a one-way message to this thread. Where too many wait, it serves them first, until
+    /// `wait_until` at most; none: it fails.
+    pub(super) fn send_local(
+        &self,
+        oneway: LocalOneway,
+        wait_until: Option<Deadline>,
+    ) -> Result<(), Status> {
+        let Some(reactor) = self.core.reactor() else { return Err(no_loop()) };
+        // One that could not be served in here would be lost.
+        if let Some(deadline) = wait_until.filter(|_| nesting::may_nest())
+            && !reactor.takes_local_oneways()
+            && !self.core.run_until(deadline, || reactor.takes_local_oneways())?
+        {
+            let text = "the messages before it were not served in time; it was not sent";
+            return Err(Status::deadline_exceeded(text));
+        }
+        reactor.send_local(oneway)
     }
 
     fn local_context<'a>(
@@ -172,6 +200,12 @@ impl ObjectRef {
         sink: ReplySink<'a>,
     ) -> Context<'a> {
         let metadata = Metadata::new(options.metadata_bytes());
-        Context::new(deadline, metadata, self.interface, method.id, sink)
+        Context::new(deadline, metadata, self.name.interface, method.id, sink)
     }
+}
+
+/// Only a loop has servers.
+#[cold]
+fn no_loop() -> Status {
+    Status::internal("a client without a loop has no object in its thread")
 }

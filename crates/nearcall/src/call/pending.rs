@@ -11,17 +11,37 @@ use std::task::{Context, Poll};
 
 use nearcall_wire::OutgoingCall;
 
-use super::ObjectRef;
-use crate::codec::Message;
+use crate::client::{Binding, InUse};
+use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
 use crate::local_reply::LocalReply;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
+
+/// Marks what stays in the thread that made it, such as a [`PendingCall`].
+///
+/// A started call belongs to the connection of one thread, so it is not `Send`. To use many
+/// threads, give each a clone of the caller, or share the caller by reference, and start and take
+/// the call in one thread: `std::thread::spawn(move || caller.set_target(&request))`. To have calls
+/// under way in tasks that move between threads, use the generated async caller
+/// (`ThermostatAsyncCaller`), whose futures are `Send`:
+/// `tokio::spawn(async move { caller.set_target(&request).await })`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BelongsToItsThread(PhantomData<*const ()>);
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///
-/// As a future it needs a loop that is turned, by its host for example; without a loop, polling it
-/// blocks until the call has ended.
+/// As a future it needs a client that was made in a loop which is turned, by its host for example.
+/// Without a loop nothing would move it on while its task sleeps, so the future ends with
+/// `FAILED_PRECONDITION`: call [`wait`](Self::wait), or use the generated async caller
+/// (`ThermostatAsyncCaller`). It stays in its thread: see [`BelongsToItsThread`].
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::PendingCall<()>>();
+/// ```
 ///
 /// # Examples
 ///
@@ -30,12 +50,9 @@ use crate::status::Status;
 /// # let address = serve_elsewhere("started");
 /// # let client = nearcall::Client::new();
 /// # let thermostat = ThermostatCaller::new(&client, &address)?;
-/// use nearcall::CallOptions;
-///
-/// let options = CallOptions::new();
-/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 }, &options);
-/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 }, &options);
-/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 }, &options);
+/// let first = thermostat.start_set_target(&SetTargetRequest { celsius: 20.0 });
+/// let second = thermostat.start_set_target(&SetTargetRequest { celsius: 21.0 });
+/// let third = thermostat.start_set_target(&SetTargetRequest { celsius: 22.0 });
 /// // All three are under way. Their ends may be taken in any order.
 /// assert_eq!(second.wait()?.celsius_before, 20.0);
 /// first.wait()?;
@@ -44,36 +61,49 @@ use crate::status::Status;
 /// ```
 #[must_use = "a started call that is dropped is cancelled"]
 pub struct PendingCall<R> {
-    object: ObjectRef,
+    _thread: BelongsToItsThread,
     deadline: Deadline,
     state: State,
+    /// If the client has interceptors.
+    observed: Option<Box<ObservedCall>>,
     result: PhantomData<fn() -> R>,
 }
 
 enum State {
-    Remote(Rc<Connection>, OutgoingCall),
-    Local(LocalReply),
+    /// Over a connection.
+    Remote(InUse, Rc<Connection>, OutgoingCall),
+    Local(InUse, LocalReply),
     Failed(Status),
     Taken,
 }
 
 impl<R: Message + Default> PendingCall<R> {
     pub(super) fn remote(
-        object: ObjectRef,
+        binding: Rc<Binding>,
         connection: Rc<Connection>,
         call: OutgoingCall,
         deadline: Deadline,
     ) -> Self {
-        Self { object, deadline, state: State::Remote(connection, call), result: PhantomData }
+        Self::new(State::Remote(InUse::new(binding), connection, call), deadline)
     }
 
-    pub(super) fn local(object: ObjectRef, reply: LocalReply, deadline: Deadline) -> Self {
-        Self { object, deadline, state: State::Local(reply), result: PhantomData }
+    pub(super) fn local(binding: Rc<Binding>, reply: LocalReply, deadline: Deadline) -> Self {
+        Self::new(State::Local(InUse::new(binding), reply), deadline)
     }
 
-    pub(super) fn failed(object: ObjectRef, status: Status) -> Self {
-        let deadline = Deadline::NEVER;
-        Self { object, deadline, state: State::Failed(status), result: PhantomData }
+    pub(super) fn failed(status: Status) -> Self {
+        Self::new(State::Failed(status), Deadline::NEVER)
+    }
+
+    fn new(state: State, deadline: Deadline) -> Self {
+        let _thread = BelongsToItsThread::default();
+        Self { _thread, deadline, state, observed: None, result: PhantomData }
+    }
+
+    /// Has the interceptors see the end of the call.
+    pub(super) fn observed_by(mut self, observed: ObservedCall) -> Self {
+        self.observed = Some(Box::new(observed));
+        self
     }
 
     /// Waits for the end of the call.
@@ -82,16 +112,48 @@ impl<R: Message + Default> PendingCall<R> {
     ///
     /// The status that the service gave, or the reason why there is no answer.
     pub fn wait(mut self) -> Result<R, Status> {
-        self.take()
+        self.take(|_| {})
     }
 
-    fn take(&mut self) -> Result<R, Status> {
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Remote(connection, call) => {
-                let outcome = self.object.client.wait(&connection, call, self.deadline);
-                self.object.read_outcome(outcome)
+    /// Waits for the end of the call, and returns what the service sent beside it as well: with a
+    /// result or with an error ([`Status::metadata`]).
+    pub fn wait_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
+        let mut metadata = Entries::default();
+        let result = self.take(|bytes| metadata = Entries::from_peer(bytes));
+        if let Err(status) = &result {
+            metadata = Entries::from_peer(status.metadata().as_bytes());
+        }
+        (result, ReplyMetadata::new(metadata))
+    }
+
+    /// Waits for the end of the call. `read_metadata` gets the metadata of a result.
+    fn take(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
+        let result = self.take_result(read_metadata);
+        match self.observed.take() {
+            None => result,
+            Some(observed) => {
+                observed
+                    .end(result.as_ref().err(), result.as_ref().map_or(0, Message::encoded_len));
+                result
             }
-            State::Local(reply) => self.object.wait_local(&reply, self.deadline),
+        }
+    }
+
+    fn take_result(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Remote(used, connection, call) => {
+                let binding = used.binding();
+                let outcome = binding.core.wait(&connection, call, self.deadline);
+                if let Ok(reply) = &outcome {
+                    read_metadata(reply.metadata());
+                }
+                binding.read_outcome(outcome)
+            }
+            State::Local(used, reply) => {
+                let result = used.binding().take_local(&reply, self.deadline)?;
+                read_metadata(&result.metadata);
+                codec::decode(Body::copied(&result.body))
+            }
             State::Failed(status) => Err(status),
             State::Taken => Err(Status::failed_precondition("the result was taken before")),
         }
@@ -101,13 +163,13 @@ impl<R: Message + Default> PendingCall<R> {
     /// this only looks at what the loop has received; without one it receives what has come.
     pub fn is_done(&self) -> bool {
         match &self.state {
-            State::Remote(connection, call) => {
+            State::Remote(used, connection, call) => {
                 if !connection.has_ended(*call) {
-                    self.object.client.poll(connection);
+                    used.binding().core.poll(connection);
                 }
                 connection.has_ended(*call)
             }
-            State::Local(reply) => reply.has_ended() || self.deadline.has_passed(),
+            State::Local(_, reply) => reply.has_ended() || self.deadline.has_passed(),
             State::Failed(_) | State::Taken => true,
         }
     }
@@ -118,23 +180,38 @@ impl<R: Message + Default> PendingCall<R> {
     }
 }
 
+impl<R> PendingCall<R> {
+    /// Cancels the call, unless it has ended or was taken.
+    fn give_up(&mut self) {
+        if let State::Remote(_used, connection, call) =
+            std::mem::replace(&mut self.state, State::Taken)
+        {
+            connection.cancel(call);
+        }
+    }
+}
+
 impl<R: Message + Default> Future for PendingCall<R> {
     type Output = Result<R, Status>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let in_loop = self.object.client.reactor().is_some();
-        if self.is_done() || !in_loop {
-            return Poll::Ready(self.take());
+        if let State::Remote(used, ..) = &self.state
+            && used.binding().core.reactor().is_none()
+        {
+            let status = not_in_a_loop(used.binding());
+            self.give_up();
+            if let Some(observed) = self.observed.take() {
+                observed.end(Some(&status), 0);
+            }
+            return Poll::Ready(Err(status));
+        }
+        if self.is_done() {
+            return Poll::Ready(self.take(|_| {}));
         }
         match &self.state {
-            State::Remote(connection, call) => connection.set_waker(*call, context.waker()),
-            State::Local(reply) => {
-                if reply.set_waker(context.waker())
-                    && let Some(reactor) = self.object.client.reactor()
-                {
-                    reactor.wake_at(self.deadline, reply);
-                }
-            }
+            State::Remote(_, connection, call) => connection.set_waker(*call, context.waker()),
+            // The loop wakes it at its deadline.
+            State::Local(_, reply) => reply.set_waker(context.waker()),
             State::Failed(_) | State::Taken => {}
         }
         Poll::Pending
@@ -143,14 +220,27 @@ impl<R: Message + Default> Future for PendingCall<R> {
 
 impl<R> Drop for PendingCall<R> {
     fn drop(&mut self) {
-        if let State::Remote(connection, call) = &self.state {
-            connection.cancel(*call);
-        }
+        self.give_up();
     }
+}
+
+#[cold]
+fn not_in_a_loop(binding: &Binding) -> Status {
+    let interface = binding.name.interface.name;
+    let service = interface.rsplit('.').next().unwrap_or(interface);
+    Status::failed_precondition(format!(
+        "a started call of a client without a loop cannot be awaited, since that would block the \
+         executor: await a call of `{service}AsyncCaller`, or take this one by \
+         `PendingCall::wait`; it was cancelled"
+    ))
 }
 
 impl<R> fmt::Debug for PendingCall<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingCall").field("object", &self.object).finish_non_exhaustive()
+        let name = match &self.state {
+            State::Remote(used, ..) | State::Local(used, _) => Some(&used.binding().name),
+            State::Failed(_) | State::Taken => None,
+        };
+        f.debug_struct("PendingCall").field("object", &name).finish_non_exhaustive()
     }
 }

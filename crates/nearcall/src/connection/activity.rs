@@ -8,7 +8,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::WaitPolicy;
@@ -17,10 +18,19 @@ use nearcall_os::timerfd;
 use super::Connection;
 use super::readiness::ReadinessState;
 use crate::deadline::Deadline;
+use crate::executor::Executor;
 use crate::limits::BUSY_MAX;
+use crate::mailbox::{ConnectionKey, Mailbox};
 
 /// Shared by a loop and its connections.
 pub(crate) struct Activity {
+    /// Where other threads post to the loop.
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// The tasks of the loop's async services.
+    pub(crate) executor: Executor,
+    /// Connections by their keys, in ascending order.
+    keyed: RefCell<Vec<(ConnectionKey, Weak<Connection>)>>,
+    last_key: Cell<u64>,
     /// Connections that were used since they were armed.
     used: RefCell<Vec<Rc<Connection>>>,
     /// Connections that were used lately and may be polled for a while.
@@ -38,9 +48,19 @@ pub(crate) struct Activity {
     owes_host: Cell<bool>,
 }
 
-impl Default for Activity {
-    fn default() -> Self {
-        Self {
+thread_local! {
+    /// The loops of this thread.
+    static LOOPS: RefCell<Vec<Weak<Activity>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Activity {
+    /// Creates the state of a loop of this thread.
+    pub(crate) fn new(mailbox: &Arc<Mailbox>) -> Rc<Self> {
+        let activity = Rc::new(Self {
+            mailbox: Arc::clone(mailbox),
+            executor: Executor::new(mailbox),
+            keyed: RefCell::default(),
+            last_key: Cell::new(0),
             used: RefCell::default(),
             busy: RefCell::default(),
             closed: RefCell::default(),
@@ -49,14 +69,49 @@ impl Default for Activity {
             host_timer: RefCell::default(),
             host_waits: Cell::new(false),
             owes_host: Cell::new(false),
-        }
+        });
+        LOOPS.with_borrow_mut(|loops| {
+            loops.retain(|other| other.strong_count() > 0);
+            loops.push(Rc::downgrade(&activity));
+        });
+        activity
     }
-}
 
-impl Activity {
+    /// Returns the loop that has this mailbox, if it is one of this thread.
+    pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Rc<Self>> {
+        let is_it = |activity: &Rc<Self>| Arc::ptr_eq(&activity.mailbox, mailbox);
+        // While the thread ends there are no loops any more.
+        let found = LOOPS.try_with(|loops| {
+            loops.try_borrow().ok()?.iter().filter_map(Weak::upgrade).find(is_it)
+        });
+        found.ok().flatten()
+    }
+
+    /// Returns the key by which other threads name a connection of this loop.
+    pub(crate) fn key(&self, connection: &Rc<Connection>) -> ConnectionKey {
+        if let Some(key) = connection.readiness.key.get() {
+            return key;
+        }
+        if connection.is_closed() {
+            return ConnectionKey::NONE;
+        }
+        let key = ConnectionKey(self.last_key.get() + 1);
+        self.last_key.set(key.0);
+        self.keyed.borrow_mut().push((key, Rc::downgrade(connection)));
+        connection.readiness.key.set(Some(key));
+        key
+    }
+
+    /// Returns the connection with this key, if it has not ended.
+    pub(crate) fn connection(&self, key: ConnectionKey) -> Option<Rc<Connection>> {
+        let keyed = self.keyed.borrow();
+        let index = keyed.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        keyed[index].1.upgrade()
+    }
+
     /// Notes that a connection was used, by the loop or by a call.
     #[inline]
-    pub(crate) fn touch(&self, connection: &Rc<Connection>) {
+    pub(crate) fn touch(&self, connection: &Connection) {
         if connection.wait != WaitPolicy::Spin {
             self.note_used(connection);
         }
@@ -65,7 +120,7 @@ impl Activity {
 
     /// Notes that the loop is about to use a connection.
     #[inline]
-    pub(crate) fn touch_in_turn(&self, connection: &Rc<Connection>) {
+    pub(crate) fn touch_in_turn(&self, connection: &Connection) {
         if connection.wait != WaitPolicy::Spin {
             self.note_used(connection);
         }
@@ -73,7 +128,7 @@ impl Activity {
 
     /// Notes that a connection was used that the loop does not poll in each round.
     #[inline]
-    pub(crate) fn note_used(&self, connection: &Rc<Connection>) {
+    pub(crate) fn note_used(&self, connection: &Connection) {
         let readiness = &connection.readiness;
         let state = readiness.state.get();
         if state.is_busy() {
@@ -85,20 +140,24 @@ impl Activity {
         if connection.wait == WaitPolicy::Adaptive && self.promote(connection) {
             return;
         }
-        if !readiness.is_listed.get() && !connection.is_closed() {
+        if !readiness.is_listed.get()
+            && !connection.is_closed()
+            && let Some(connection) = connection.host.connection()
+        {
             readiness.is_listed.set(true);
-            self.used.borrow_mut().push(Rc::clone(connection));
+            self.used.borrow_mut().push(connection);
         }
     }
 
     /// Puts a connection into the busy set. False: the set is full.
     #[cold]
-    fn promote(&self, connection: &Rc<Connection>) -> bool {
+    fn promote(&self, connection: &Connection) -> bool {
         let mut busy = self.busy.borrow_mut();
         if busy.len() >= BUSY_MAX || connection.is_closed() {
             return false;
         }
-        busy.push(Rc::clone(connection));
+        let Some(listed) = connection.host.connection() else { return false };
+        busy.push(listed);
         connection.readiness.state.update(ReadinessState::promoted);
         connection.readiness.misses.set(0);
         true
@@ -132,15 +191,15 @@ impl Activity {
     }
 
     /// Takes a connection out of the busy set.
-    pub(crate) fn remove_busy(&self, connection: &Rc<Connection>) {
-        self.busy.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+    pub(crate) fn remove_busy(&self, connection: &Connection) {
+        self.busy.borrow_mut().retain(|other| !std::ptr::eq(&**other, connection));
         connection.readiness.state.update(ReadinessState::demoted);
     }
 
     /// Notes that a connection has ended: the loop has to forget it.
     #[cold]
-    pub(super) fn note_closed(&self, connection: &Rc<Connection>) {
-        self.closed.borrow_mut().push(Rc::clone(connection));
+    pub(super) fn note_closed(&self, connection: Rc<Connection>) {
+        self.closed.borrow_mut().push(connection);
         self.has_closed.set(true);
         self.wake_host();
     }
@@ -159,10 +218,13 @@ impl Activity {
 
     /// Forgets a connection that has ended, or its descriptors would stay open until the next
     /// round.
-    pub(crate) fn forget(&self, connection: &Rc<Connection>) {
+    pub(crate) fn forget(&self, connection: &Connection) {
         self.remove_busy(connection);
-        self.used.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.used.borrow_mut().retain(|other| !std::ptr::eq(&**other, connection));
         connection.readiness.is_listed.set(false);
+        if let Some(key) = connection.readiness.key.take() {
+            self.keyed.borrow_mut().retain(|(other, _)| *other != key);
+        }
     }
 
     /// Forgets all connections that were used.

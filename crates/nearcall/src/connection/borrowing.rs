@@ -10,8 +10,8 @@ use nearcall_channel::{Borrower, Place, ReceiveError};
 use nearcall_os::region::Trust;
 use nearcall_wire::{End, Event, HEADER_BYTES, Payload, Reference, References};
 
-use super::Connection;
 use super::receiving::Unreceived;
+use super::{Connection, Host};
 use crate::borrowed::BorrowedSegments;
 
 /// The segments that one end borrows over one connection.
@@ -33,7 +33,7 @@ impl Borrowing {
     }
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Takes what a message in `buffer` names. Returns the event, and the segments if the message
     /// is read where they lie; otherwise the message in `buffer` is whole then.
     #[inline(never)]
@@ -129,8 +129,8 @@ fn with_whole_body(event: Event, body_bytes: usize) -> Event {
         Payload { body_bytes, references: false, ..payload }
     };
     match event {
-        Event::Call { call, object, method, deadline, payload } => {
-            Event::Call { call, object, method, deadline, payload: whole(payload) }
+        Event::Call { call, object, method, deadline, payload, shape } => {
+            Event::Call { call, object, method, deadline, payload: whole(payload), shape }
         }
         Event::Oneway { object, method, deadline, payload } => {
             Event::Oneway { object, method, deadline, payload: whole(payload) }

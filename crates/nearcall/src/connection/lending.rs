@@ -7,6 +7,7 @@
 //! **Not here:** what the other end does with it (`borrowing.rs`), the memory (`nearcall-channel`).
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use nearcall_channel::{Lender, Loan, LoanError, Place};
@@ -15,9 +16,10 @@ use nearcall_wire::{HEADER_BYTES, REFERENCES_MAX, Reference};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType};
 
-use super::Connection;
+use super::{Connection, Host};
 use crate::codec::{self, Message};
-use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
+use crate::deadline::Deadline;
+use crate::limits::{LOAN_PAUSE_MAX, LOAN_PAUSE_MIN, REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
 use crate::status::Status;
 
 /// The memory that this end lends over one connection.
@@ -87,23 +89,39 @@ impl Lending {
     }
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Returns memory for a message to this peer: lent where the mechanism can, else of the heap.
-    pub(crate) fn loan(&self, loan_bytes: usize) -> Result<Loan, Status> {
+    /// Never waits.
+    pub(crate) fn loan(&self, loan_bytes: usize) -> Result<Loan, NoLoan> {
         if self.is_closed() {
-            return Err(self.close_reason());
+            return Err(NoLoan::Closed);
         }
         let loan_bytes_max = self.message_bytes_max.get() as usize;
         if loan_bytes > loan_bytes_max {
-            return Err(refused(&LoanError::TooLarge { loan_bytes, loan_bytes_max }, &self.name));
+            return Err(NoLoan::Refused(LoanError::TooLarge { loan_bytes, loan_bytes_max }));
         }
         match &mut *self.lending.lender.borrow_mut() {
             Some(lender) => {
-                let loan = lender.loan(loan_bytes).map_err(|error| refused(&error, &self.name))?;
+                let loan = lender.loan(loan_bytes).map_err(NoLoan::Refused)?;
                 self.lending.has_lent.set(self.lending.may_lend() || loan.is_shared());
                 Ok(loan)
             }
             None => Ok(Loan::plain(loan_bytes)),
+        }
+    }
+
+    /// Returns the status of a loan that there is not, or was not in time.
+    #[cold]
+    pub(crate) fn no_loan(&self, why: &NoLoan, deadline: Deadline) -> Status {
+        let name = &self.name;
+        match why {
+            NoLoan::Closed => self.close_reason(),
+            NoLoan::Refused(error) if why.may_pass() && deadline.has_passed() => {
+                Status::deadline_exceeded(format!("no loan for {name} in time: {error}"))
+            }
+            NoLoan::Refused(error) => {
+                Status::resource_exhausted(format!("no loan for {name}: {error}"))
+            }
         }
     }
 
@@ -131,9 +149,41 @@ impl Connection {
     }
 }
 
-#[cold]
-fn refused(error: &LoanError, name: &str) -> Status {
-    Status::resource_exhausted(format!("no loan for {name}: {error}"))
+/// Why there is no loan.
+#[derive(Debug)]
+pub(crate) enum NoLoan {
+    /// The connection has ended.
+    Closed,
+    Refused(LoanError),
+}
+
+impl NoLoan {
+    /// Returns whether there may be one when the other end has given a slot back. What lives here
+    /// alone goes by this program's own doing, which a wait would only delay.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Refused(LoanError::AllOut { there: 1.., .. }))
+    }
+}
+
+/// When to look again for a slot that has come back: it rings no doorbell.
+#[derive(Debug)]
+pub(crate) struct LoanPauses {
+    next: Duration,
+}
+
+impl Default for LoanPauses {
+    fn default() -> Self {
+        Self { next: LOAN_PAUSE_MIN }
+    }
+}
+
+impl LoanPauses {
+    /// Returns the end of the next pause. Reads the clock.
+    pub(crate) fn next(&mut self) -> Deadline {
+        let pause = self.next;
+        self.next = (pause * 2).min(LOAN_PAUSE_MAX);
+        Deadline::after(pause)
+    }
 }
 
 /// A message without what it holds of loans, and the table that locates it.

@@ -4,6 +4,8 @@
 
 use std::cell::Cell;
 
+use crate::mailbox::ConnectionKey;
+
 /// The state of a connection in its loop.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
@@ -11,6 +13,8 @@ pub(crate) struct Readiness {
     pub(crate) tokens: Cell<Tokens>,
     /// It is in the list of connections that were used.
     pub(crate) is_listed: Cell<bool>,
+    /// The key of the connection for other threads, once it has one.
+    pub(crate) key: Cell<Option<ConnectionKey>>,
     /// Polls that found nothing since it was last used.
     pub(crate) misses: Cell<u32>,
 }

@@ -7,8 +7,6 @@
 //! **Not here:** what a service does with a call (`dispatch.rs`), waiting for several connections
 //! (`reactor.rs`).
 
-use std::rc::Rc;
-
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
@@ -18,7 +16,7 @@ use nearcall_wire::{
 
 use super::calls::Reply;
 use super::sending::SMALL_BYTES;
-use super::{Connection, Inner};
+use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
 use crate::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
@@ -78,12 +76,12 @@ pub(super) enum Unreceived {
     Protocol(ProtocolError),
 }
 
-impl Connection {
+impl<H: Host> Connection<H> {
     /// Receives one message and judges it. Waits until `deadline` at most. The reply to `wanted`
     /// ends and releases that call where it was received; any other reply is kept for its caller.
     #[inline(always)]
     pub(crate) fn receive(
-        self: &Rc<Self>,
+        &self,
         deadline: Deadline,
         buf: &mut InlineBuf,
         wanted: Option<OutgoingCall>,
@@ -128,7 +126,7 @@ impl Connection {
 
     /// Handles a small message that is neither a plain call nor a plain reply.
     #[inline(never)]
-    fn handle_small(self: &Rc<Self>, message: &[u8]) -> Slow {
+    fn handle_small(&self, message: &[u8]) -> Slow {
         if has_references(message) {
             return self.handle_message(self.copy_of(message), message.len());
         }
@@ -147,7 +145,7 @@ impl Connection {
 
     /// Receives a message that is not small or has not come whole, or finds that none comes.
     #[inline(never)]
-    fn receive_large(self: &Rc<Self>, error: &ReceiveError, deadline: Deadline) -> Slow {
+    fn receive_large(&self, error: &ReceiveError, deadline: Deadline) -> Slow {
         if !matches!(error, ReceiveError::DoesNotFit { .. }) {
             return self.not_received(error);
         }
@@ -193,7 +191,7 @@ impl Connection {
     }
 
     /// Judges a message in `buffer`: queues a call, handles everything else.
-    fn handle_message(self: &Rc<Self>, mut buffer: Vec<u8>, message_bytes: usize) -> Slow {
+    fn handle_message(&self, mut buffer: Vec<u8>, message_bytes: usize) -> Slow {
         let mut borrowed = None;
         let mut event = match self.judge(&buffer[..message_bytes]) {
             Ok(event) => event,
@@ -243,7 +241,7 @@ impl Connection {
     }
 
     /// Judges a message by the protocol, which may have something to reply by itself.
-    fn judge(self: &Rc<Self>, message: &[u8]) -> Result<Option<ProtocolEvent>, ProtocolError> {
+    fn judge(&self, message: &[u8]) -> Result<Option<ProtocolEvent>, ProtocolError> {
         let mut inner = self.inner.borrow_mut();
         let now = match needs_time(message) {
             true => deadline::to_wire(deadline::now()),
@@ -258,7 +256,7 @@ impl Connection {
 
     /// Sends what the protocol replies by itself, and has its events handled afterwards.
     #[cold]
-    fn reply_to_control(self: &Rc<Self>, inner: &mut Inner) {
+    fn reply_to_control(&self, inner: &mut Inner) {
         // A channel that fails here fails the next receive as well.
         let _ = inner.send_control(Deadline::NOW);
         self.owes_events.set(true);
@@ -267,7 +265,7 @@ impl Connection {
 
     /// Handles an event that is neither a call nor a reply.
     #[cold]
-    fn handle_event(self: &Rc<Self>, event: &ProtocolEvent, message: &[u8]) {
+    fn handle_event(&self, event: &ProtocolEvent, message: &[u8]) {
         match *event {
             ProtocolEvent::Ended { call, end: End::Reply(payload) } => {
                 self.keep_reply(call, payload, self.copy_of(message), None);
@@ -282,10 +280,12 @@ impl Connection {
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));
                 self.message_bytes_max.set(peer.message_bytes_max);
+                self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
-            // Services ask by themselves whether they are cancelled; this end sends no pings.
+            ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
+            // This end sends no pings.
             _ => {}
         }
     }
@@ -313,7 +313,7 @@ impl Connection {
 
     /// Handles what a message may have left, after its service has run.
     #[inline]
-    pub(crate) fn finish_message(self: &Rc<Self>) {
+    pub(crate) fn finish_message(&self) {
         if self.owes_events.take() {
             self.handle_owed_events();
         }
@@ -322,7 +322,7 @@ impl Connection {
     /// Handles the events after a reply of the protocol's own: a peer may ask for one with each
     /// message that it sends, such as a ping, and read none.
     #[cold]
-    fn handle_owed_events(self: &Rc<Self>) {
+    fn handle_owed_events(&self) {
         self.handle_events();
         if self.inner.borrow().outbox.is_overfull() {
             self.disconnect_slow_reader();
@@ -352,7 +352,7 @@ impl Connection {
 
     /// Receives what has come, to find out whether a call was cancelled; calls that came before
     /// the cancellation wait in the queue.
-    pub(crate) fn look_ahead(self: &Rc<Self>) {
+    pub(crate) fn look_ahead(&self) {
         // A wait inside the service may have armed the connection.
         self.touch(Deadline::NEVER);
         for _ in 0..LOOK_AHEAD_MESSAGES_MAX {
@@ -387,7 +387,7 @@ impl Connection {
     /// Finds out whether the peer is gone: what it has sent cannot be looked through any more, but
     /// its end can still be seen.
     #[cold]
-    fn check_hang_up(self: &Rc<Self>) {
+    fn check_hang_up(&self) {
         let polled = self.with_endpoint(|endpoint| {
             poll::poll_one(endpoint.control_fd(), poll::Interest::HangUp, Deadline::NOW)
         });
@@ -408,7 +408,7 @@ impl Connection {
     }
 
     #[cold]
-    fn not_received(self: &Rc<Self>, error: &ReceiveError) -> Slow {
+    fn not_received(&self, error: &ReceiveError) -> Slow {
         match error {
             ReceiveError::Empty => Slow::Empty,
             // A message that its sender has given up was something, too.
@@ -418,7 +418,7 @@ impl Connection {
     }
 
     #[cold]
-    fn receive_failed(self: &Rc<Self>, error: &ReceiveError) -> Slow {
+    fn receive_failed(&self, error: &ReceiveError) -> Slow {
         if matches!(error, ReceiveError::PeerBroken(_)) {
             self.violation.set(Some("broken-channel"));
         }
@@ -429,7 +429,7 @@ impl Connection {
     /// Ends the connection to a peer that broke the protocol by `message`. The peer gets the reason
     /// as the error of one of its calls, if it has any.
     #[cold]
-    fn protocol_violation(self: &Rc<Self>, error: ProtocolError, message: &[u8]) -> Slow {
+    fn protocol_violation(&self, error: ProtocolError, message: &[u8]) -> Slow {
         self.violation.set(Some(error.name()));
         if !self.is_greeting()
             && let Some(call) = call_id(message)
@@ -494,7 +494,7 @@ fn event_of(slow: Slow) -> Event {
 #[inline]
 fn request_of(event: &ProtocolEvent) -> Option<(RequestHead, Payload)> {
     match *event {
-        ProtocolEvent::Call { call, object, method, deadline, payload } => {
+        ProtocolEvent::Call { call, object, method, deadline, payload, .. } => {
             let deadline = deadline::from_wire(deadline);
             Some((RequestHead { call: Some(call), object, method, deadline }, payload))
         }

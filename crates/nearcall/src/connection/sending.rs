@@ -7,22 +7,21 @@
 //! that was made is sent, kept in the outbox, or its call is ended.
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
 
-use std::rc::Rc;
-
 use bytes::BufMut;
 use nearcall_channel::{Claim, SendError};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
-    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
+    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError, Time,
 };
 
 use super::lending::Gathered;
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
-use super::{Connection, Inner};
+use super::send_mode::{Need, NotSent, SendMode};
+use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
-use crate::status::{Code, Detail, Status};
+use crate::status::{Detail, Status};
 
 /// The target of the call, and the data beside the message.
 pub(crate) struct Outgoing<'a> {
@@ -53,26 +52,26 @@ impl<E> From<Status> for Unsent<E> {
     }
 }
 
-impl Connection {
-    /// Starts a call. Waits for room until `deadline` at most.
+impl<H: Host> Connection<H> {
+    /// Starts a call.
     #[inline]
     pub(crate) fn start_call(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
-    ) -> Result<OutgoingCall, Status> {
-        self.send_new(outgoing, body, deadline, |call| (call, outgoing.deadline))
+        mode: SendMode,
+    ) -> Result<OutgoingCall, NotSent> {
+        self.send_new(outgoing, body, mode, |call| (call, outgoing.deadline))
     }
 
-    /// Sends a message that is never answered. Waits for room until `deadline` at most.
+    /// Sends a message that is never answered.
     pub(crate) fn send_oneway(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
-    ) -> Result<(), Status> {
-        self.send_new(outgoing, body, deadline, |NewCall { now, request }| {
+        mode: SendMode,
+    ) -> Result<(), NotSent> {
+        self.send_new(outgoing, body, mode, |NewCall { now, request }| {
             (NewOneway { now, request }, Deadline::NEVER)
         })
     }
@@ -81,41 +80,41 @@ impl Connection {
     /// returns when the protocol has something to end.
     #[inline(always)]
     fn send_new<O: OutboundMessage<Refused = StartError>>(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
         kind: impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, Status> {
+    ) -> Result<O::Prepared, NotSent> {
         if self.lending.may_lend() {
-            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, deadline, &kind);
+            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, mode, &kind);
             if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
                 return sent;
             }
         }
-        self.send_new_of(outgoing, body, false, deadline, &kind)
+        self.send_new_of(outgoing, body, false, mode, &kind)
     }
 
     #[inline(always)]
     fn send_new_of<O: OutboundMessage<Refused = StartError>>(
-        self: &Rc<Self>,
+        &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         lends: bool,
-        deadline: Deadline,
+        mode: SendMode,
         kind: &impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, Status> {
+    ) -> Result<O::Prepared, NotSent> {
         let Some(call) = self.request(outgoing, body, lends) else {
-            return Err(self.not_sent(outgoing, body));
+            return Err(self.not_sent(outgoing, body).into());
         };
         let (message, ends) = kind(call);
-        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, deadline);
+        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, mode);
         match sent {
             Ok(prepared) => {
                 self.touch(ends);
                 Ok(prepared)
             }
-            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline)),
+            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline, mode)),
         }
     }
 
@@ -141,7 +140,8 @@ impl Connection {
             _ => deadline::to_wire(deadline::now()),
         };
         let deadline = deadline::to_wire(deadline);
-        Some(NewCall { now, request: Request { object, method, deadline, payload } })
+        let shape = Shape::Unary;
+        Some(NewCall { now, request: Request { object, method, deadline, payload, shape } })
     }
 
     #[cold]
@@ -154,30 +154,38 @@ impl Connection {
     }
 
     #[cold]
-    fn not_started(self: &Rc<Self>, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
+    fn not_started(
+        &self,
+        unsent: Unsent<StartError>,
+        deadline: Deadline,
+        mode: SendMode,
+    ) -> NotSent {
         // Room may have been claimed before the protocol refused, and that ends a sleep.
         self.touch(Deadline::NEVER);
+        let need = match unsent {
+            Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
+            // One that waits in the channel has waited.
+            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => Some(Need::Room),
+            _ => None,
+        };
+        NotSent { status: self.why_not_started(unsent, deadline), need }
+    }
+
+    #[cold]
+    fn why_not_started(&self, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
         match unsent {
             Unsent::Protocol(StartError::Draining | StartError::Closed) => self.close_reason(),
+            Unsent::Protocol(StartError::Busy) => self.no_call_slot(),
             Unsent::Protocol(StartError::TooLarge { message_bytes, .. }) => {
                 self.too_large("request", message_bytes)
             }
-            Unsent::Protocol(StartError::MetadataTooLarge {
-                metadata_bytes,
-                metadata_bytes_max,
-            }) => Status::resource_exhausted(format!(
-                "the metadata of {metadata_bytes} bytes are above the limit of \
-                 {metadata_bytes_max} bytes agreed on with {}; raise \
-                 `Limits::metadata_bytes_max` at both ends",
-                self.name
-            )),
+            Unsent::Protocol(StartError::MetadataTooLarge { metadata_bytes, .. }) => {
+                self.metadata_too_large(metadata_bytes)
+            }
             Unsent::Protocol(error) => {
                 Status::new(error.status(), format!("{error}, on the way to {}", self.name))
             }
-            Unsent::Full if deadline.has_passed() => Status::deadline_exceeded(format!(
-                "{} did not read what was sent before in time; the method has not run",
-                self.name
-            )),
+            Unsent::Full if deadline.has_passed() => self.no_room_in_time(),
             Unsent::Full => Status::resource_exhausted(format!(
                 "{} does not read what was sent before; try again later",
                 self.name
@@ -191,19 +199,30 @@ impl Connection {
         }
     }
 
-    /// Replies to a call of the peer. Never waits: what finds no room is kept and sent later.
+    /// Returns the status of a request that found no room by its deadline.
+    #[cold]
+    pub(crate) fn no_room_in_time(&self) -> Status {
+        Status::deadline_exceeded(format!(
+            "{} did not read what was sent before in time; the method has not run",
+            self.name
+        ))
+    }
+
+    /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
+    /// is kept and sent later.
     #[inline]
-    pub(crate) fn reply(self: &Rc<Self>, call: IncomingCall, result: &impl Message) {
+    pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) {
         let lent = match self.lending.may_lend() {
-            true => self.lend_with(&[], result, |result| self.reply_of(call, result, true)),
+            true => self
+                .lend_with(metadata, result, |result| self.reply_of(call, metadata, result, true)),
             false => None,
         };
-        let sent = lent.unwrap_or_else(|| self.reply_of(call, result, false));
+        let sent = lent.unwrap_or_else(|| self.reply_of(call, metadata, result, false));
         match sent {
             Ok(()) => self.touch(Deadline::NEVER),
             Err(unsent) => {
-                let reply_bytes = HEADER_BYTES + codec::encoded_bytes(result);
-                self.not_replied(call, unsent, reply_bytes);
+                let reply_bytes = HEADER_BYTES + metadata.len() + codec::encoded_bytes(result);
+                self.not_replied(call, unsent, metadata.len(), reply_bytes);
             }
         }
     }
@@ -212,26 +231,33 @@ impl Connection {
     fn reply_of(
         &self,
         call: IncomingCall,
+        metadata: &[u8],
         result: &impl Message,
         lends: bool,
     ) -> Result<(), Unsent<ReplyError>> {
-        let payload = Payload::new(0, codec::encoded_bytes(result));
+        let payload = Payload::new(metadata.len(), codec::encoded_bytes(result));
         let payload = payload.ok_or(Unsent::TooLarge(usize::MAX))?;
         let message = NewReply { call, payload: Payload { references: lends, ..payload } };
-        self.inner.borrow_mut().send(&message, &[], result, Deadline::NOW)
+        self.inner.borrow_mut().send(&message, metadata, result, SendMode::Keep)
     }
 
     #[cold]
     fn not_replied(
-        self: &Rc<Self>,
+        &self,
         call: IncomingCall,
         unsent: Unsent<ReplyError>,
+        metadata_bytes: usize,
         reply_bytes: usize,
     ) {
         // As `not_started`: such as for a long reply to a call that was cancelled.
         self.touch(Deadline::NEVER);
         match unsent {
             Unsent::Protocol(ReplyError::Ended) => {}
+            Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_)
+                if metadata_bytes > usize::from(self.metadata_bytes_max.get()) =>
+            {
+                self.fail(call, &self.metadata_too_large(metadata_bytes));
+            }
             Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_) => {
                 self.fail(call, &self.too_large("reply", reply_bytes));
             }
@@ -245,10 +271,8 @@ impl Connection {
     }
 
     /// Replies to a call of the peer with an error. Never waits.
-    pub(crate) fn fail(self: &Rc<Self>, call: IncomingCall, status: &Status) {
-        let text = status.message().as_bytes();
-        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
-        let sent = self.inner.borrow_mut().send_error(call, status.code(), status.detail(), text);
+    pub(crate) fn fail(&self, call: IncomingCall, status: &Status) {
+        let sent = self.inner.borrow_mut().send_error(call, status);
         match sent {
             Ok(()) => self.touch(Deadline::NEVER),
             // Something of the protocol's own may have left before.
@@ -262,9 +286,20 @@ impl Connection {
 
     /// Ends the connection to a peer that sends requests and does not even read refusals.
     #[cold]
-    pub(super) fn disconnect_slow_reader(self: &Rc<Self>) {
+    pub(super) fn disconnect_slow_reader(&self) {
         let why = format!("{} does not read its replies and was disconnected", self.name);
         self.abort(Status::resource_exhausted(why));
+    }
+
+    /// Returns the status of metadata above the limit.
+    #[cold]
+    fn metadata_too_large(&self, metadata_bytes: usize) -> Status {
+        Status::resource_exhausted(format!(
+            "the metadata of {metadata_bytes} bytes are above the limit of {} bytes agreed on \
+             with {}; raise `Limits::metadata_bytes_max` at both ends",
+            self.metadata_bytes_max.get(),
+            self.name
+        ))
     }
 
     /// Returns the status of a message above the limit, which names the end whose limit it is.
@@ -282,7 +317,7 @@ impl Connection {
     }
 
     /// Sends the control messages of the protocol: greetings, cancellations, refusals, pongs.
-    pub(crate) fn send_control(self: &Rc<Self>, deadline: Deadline) {
+    pub(crate) fn send_control(&self, deadline: Deadline) {
         let sent = self.inner.borrow_mut().send_control(deadline);
         self.handle_events();
         match sent {
@@ -293,7 +328,7 @@ impl Connection {
     }
 
     /// Moves on what found no room before. False: some of it is still here.
-    pub(crate) fn flush(self: &Rc<Self>, deadline: Deadline) -> bool {
+    pub(crate) fn flush(&self, deadline: Deadline) -> bool {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
             Ok(done) => done,
@@ -312,36 +347,37 @@ impl Connection {
     }
 
     #[cold]
-    pub(super) fn channel_failed(self: &Rc<Self>, error: &SendError) {
+    pub(super) fn channel_failed(&self, error: &SendError) {
         self.close(self.failure(matches!(error, SendError::PeerGone), error));
     }
 }
 
 impl Inner {
-    /// Sends a message, or keeps it if that may not wait.
+    /// Sends a message, or does with it what `mode` says.
     #[inline]
     fn send<O: OutboundMessage>(
         &mut self,
         message: &O,
         metadata: &[u8],
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let deadline = mode.channel_deadline();
         if self.protocol.has_transmit() {
             self.send_control(deadline).map_err(Unsent::Channel)?;
         }
         let message_bytes = message.message_bytes();
         if !self.outbox.is_empty() {
-            if deadline == Deadline::NOW {
+            if mode == SendMode::Keep {
                 return self.keep(message, metadata, body);
             }
-            // A sender that may wait lets nothing go past what found no room before.
+            // Nothing goes past what found no room before.
             if !self.flush(deadline).map_err(Unsent::Channel)? {
                 return Err(Unsent::Full);
             }
         }
         if message_bytes > SMALL_BYTES {
-            return self.send_large(message, metadata, body, deadline);
+            return self.send_large(message, metadata, body, mode);
         }
         let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
         let mut bytes = [0; SMALL_BYTES];
@@ -353,7 +389,7 @@ impl Inner {
                 Ok(prepared)
             }
             Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
-            Err(SendError::Full) if deadline == Deadline::NOW => {
+            Err(SendError::Full) if mode == SendMode::Keep => {
                 self.outbox.push(bytes.to_vec());
                 Ok(prepared)
             }
@@ -378,12 +414,13 @@ impl Inner {
         message: &O,
         metadata: &[u8],
         body: &impl Message,
-        deadline: Deadline,
+        mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let deadline = mode.channel_deadline();
         match self.send_claimed(message, metadata, body, deadline)? {
             Some(prepared) if deadline == Deadline::NEVER => Ok(prepared),
             Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
-            None if deadline == Deadline::NOW => self.keep(message, metadata, body),
+            None if mode == SendMode::Keep => self.keep(message, metadata, body),
             None => Err(Unsent::Full),
         }
     }
@@ -443,16 +480,17 @@ impl Inner {
     fn send_error(
         &mut self,
         call: IncomingCall,
-        code: Code,
-        detail: Option<Detail>,
-        text: &[u8],
+        status: &Status,
     ) -> Result<(), Unsent<ReplyError>> {
         self.send_control(Deadline::NOW).map_err(Unsent::Channel)?;
-        let metadata = detail.map_or(&[][..], Detail::metadata);
+        let text = status.message().as_bytes();
+        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
+        let detail = status.detail().map_or(&[][..], Detail::metadata);
+        let all = [detail, status.metadata().as_bytes()].concat();
         // A connection for tiny messages gets less, in the end the code alone.
-        for (metadata, text) in [(metadata, text), (&[], text), (&[], &[])] {
+        for (metadata, text) in [(&all[..], text), (detail, text), (&[], text), (&[], &[])] {
             let payload = Payload::new(metadata.len(), text.len()).unwrap_or(Payload::EMPTY);
-            match self.protocol.fail(call, code, payload) {
+            match self.protocol.fail(call, status.code(), payload) {
                 Err(ReplyError::TooLarge) => {}
                 head => {
                     let head = head.map_err(Unsent::Protocol)?;

@@ -73,7 +73,7 @@ impl Reactor {
             return Ok(true);
         }
         let is_due = deadline.min(self.next_due()).has_passed();
-        Ok(is_due || !self.ready.borrow().is_empty())
+        Ok(is_due || !self.ready.borrow().is_empty() || self.has_posts())
     }
 
     /// Polls everything else. Returns whether anything was ready.

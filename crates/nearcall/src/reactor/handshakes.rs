@@ -14,19 +14,25 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, Listener, Mechanism, Options, Rendezvous, connect,
+    Address as Place, Endpoint, HandshakeError, Interest, Listener, Mechanism, Options, Rendezvous,
+    WaitPolicy, connect,
 };
 use nearcall_os::{poll, socket};
 
-use super::mailbox::Handshaked;
 use super::{ListenerEntry, ListenerId, Reactor, Source};
+use crate::acceptor::Acceptor;
+use crate::census::{Admission, OwnLoop};
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
 use crate::limits::{
-    ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX, HANDSHAKES_MAX,
-    HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX, PENDING_CLIENTS_PER_UID_MAX,
+    ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX,
+    HANDSHAKES_MAX, HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX,
+    PENDING_CLIENTS_PER_UID_MAX,
 };
+use crate::mailbox::{Handshaked, Mailbox, Post};
+use crate::peer::Peer;
 use crate::status::Status;
+use crate::trust::Trust;
 
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
@@ -81,6 +87,18 @@ impl Purpose {
     }
 }
 
+impl Serving {
+    /// Ends the handshake, and sends the client the reason.
+    fn end(&mut self, why: &str) {
+        if let Some((line, rendezvous)) = self.line.take() {
+            // Its thread, which waits at the same socket, wakes up by that.
+            let end = line.try_clone();
+            rendezvous.reject(line, why);
+            let _ = end.and_then(|end| socket::shutdown(end, socket::Half::Both));
+        }
+    }
+}
+
 impl Default for PendingHandshakes {
     fn default() -> Self {
         Self {
@@ -95,8 +113,8 @@ impl Default for PendingHandshakes {
     }
 }
 
-/// The reason for a client whose listener has gone during its handshake.
-const NOT_LISTENING: &str = "the server takes no more clients";
+/// The reason for a client whose server stops during its handshake.
+pub(crate) const NOT_LISTENING: &str = "the server takes no more clients";
 
 impl Reactor {
     /// Waits for clients at a listener.
@@ -112,11 +130,12 @@ impl Reactor {
         }
     }
 
-    /// Closes a listener. Clients whose handshake is under way are dropped.
+    /// Closes a listener. Its clients that wait or whose handshake is under way are refused.
     pub(crate) fn remove_listener(&self, id: ListenerId) {
         if let Some(entry) = self.listener(id) {
             let _ = self.epoll.delete(&entry.listener);
             self.sources.borrow_mut().remove(id.0);
+            self.handshakes.refuse_all(id, &entry.listener);
         }
     }
 
@@ -148,23 +167,87 @@ impl Reactor {
         Ok(connected)
     }
 
-    /// Accepts a client whose handshake is done.
-    fn accept_client(&self, entry: &ListenerEntry, endpoint: Endpoint) {
-        let ListenerEntry { acceptor, trust, .. } = entry;
-        let (buffers, activity) = (&self.services.buffers, &self.activity);
-        let (connection, by) = acceptor.connection(endpoint, *trust, buffers, activity);
+    /// Finds the loop for a client whose handshake is done, and hands the client to it.
+    fn place_client(&self, entry: &ListenerEntry, mut endpoint: Endpoint) {
+        let ListenerEntry { acceptor, trust, mailboxes, .. } = entry;
+        let is_fdless = endpoint.wait_policy() != WaitPolicy::Spin
+            && endpoint.readiness(Interest::Receive).is_none();
         // Others may have come in during its handshake.
-        if let Err(text) = acceptor.check_admission(connection.peer.uid()) {
-            return connection.refuse(Status::resource_exhausted(text));
+        let uid = Peer::of(&endpoint).uid();
+        let admission = match acceptor.census.admit(self.own_loop(acceptor), uid, is_fdless) {
+            Ok(admission) => admission,
+            Err(text) => return endpoint.refuse(&text),
+        };
+        match mailboxes.get(admission.loop_index()) {
+            Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
+                let client = HandedOver { endpoint, trust: *trust, admission };
+                hand_over(mailbox, client);
+            }
+            _ => self.accept_client(acceptor, *trust, endpoint, admission),
         }
+    }
+
+    /// Accepts a client whose handshake another loop of its server has made.
+    fn accept_handed_over(&self, client: HandedOver) {
+        let HandedOver { mut endpoint, trust, admission } = client;
+        let acceptor = {
+            let acceptors = self.acceptors.borrow();
+            let mut acceptors = acceptors.iter().filter_map(|(_, acceptor)| acceptor.upgrade());
+            acceptors.find(|acceptor| admission.is_of(&acceptor.census))
+        };
+        match acceptor {
+            Some(acceptor) => self.accept_client(&acceptor, trust, endpoint, admission),
+            None => endpoint.refuse(NOT_LISTENING),
+        }
+    }
+
+    /// Accepts a client that was admitted to this loop.
+    fn accept_client(
+        &self,
+        acceptor: &Acceptor,
+        trust: Trust,
+        mut endpoint: Endpoint,
+        admission: Admission,
+    ) {
+        if acceptor.is_draining() {
+            return endpoint.refuse(NOT_LISTENING);
+        }
+        let (buffers, activity) = (&self.services.buffers, &self.activity);
+        let (connection, by) = acceptor.connection(endpoint, trust, buffers, activity);
         if let Err(error) = self.add_connection(&connection) {
             return connection.refuse(Status::unavailable(error.to_string()));
         }
         let greeting = (by, Rc::downgrade(&connection));
         self.handshakes.greeting.borrow_mut().push_back(greeting);
-        acceptor.add(&connection);
+        acceptor.add(&connection, admission);
         connection.send_control(Deadline::NOW);
     }
+
+    /// Returns what the placement of a client must know of this loop.
+    fn own_loop(&self, acceptor: &Acceptor) -> OwnLoop {
+        OwnLoop { index: acceptor.loop_index, has_fdless: self.has_fdless() }
+    }
+}
+
+/// A client of a server with several loops, whose handshake another loop made.
+struct HandedOver {
+    endpoint: Endpoint,
+    trust: Trust,
+    /// Its place in the loop that it is handed to.
+    admission: Admission,
+}
+
+/// Hands a client to another loop. If that has closed, or closes before it takes the client, the
+/// client sees its connection close.
+fn hand_over(to: &Arc<Mailbox>, client: HandedOver) {
+    let mailbox = Arc::downgrade(to);
+    let accept = move || {
+        let reactor = mailbox.upgrade().and_then(|mailbox| Reactor::of_thread(&mailbox));
+        if let Some(reactor) = reactor {
+            reactor.accept_handed_over(client);
+        }
+    };
+    let _ = to.post(Post::Run(Box::new(accept)));
 }
 
 impl PendingHandshakes {
@@ -199,7 +282,7 @@ impl PendingHandshakes {
             Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
             Rendezvous::Remote => None,
         };
-        if let Err(text) = entry.acceptor.check_admission(user) {
+        if let Err(text) = entry.acceptor.census.check(user) {
             return rendezvous.reject(socket, &text);
         }
         let of_user = |client: &&PendingClient| client.user == user;
@@ -240,7 +323,9 @@ impl PendingHandshakes {
         };
         // Without a duplicate it could not be ended. It sees its socket close.
         let Ok(line) = socket.try_clone() else { return };
-        let options = entry.acceptor.options(entry.wait, reactor.has_fdless());
+        let acceptor = &entry.acceptor;
+        let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
+        let options = acceptor.options(entry.wait, pollable_only);
         let line = Some((line, rendezvous));
         let purpose = Purpose::Serve(Serving { listener, user, since, line });
         let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
@@ -277,13 +362,31 @@ impl PendingHandshakes {
         if threads >= HANDSHAKE_THREADS_MAX {
             return false;
         }
-        if let Some((line, rendezvous)) = oldest.line.take() {
-            // Its thread, which waits at the same socket, wakes up by that.
-            let end = line.try_clone();
-            rendezvous.reject(line, "the handshake took long, and others wait; try again");
-            let _ = end.and_then(|end| socket::shutdown(end, socket::Half::Both));
-        }
+        oldest.end("the handshake took long, and others wait; try again");
         true
+    }
+
+    /// Refuses the clients of a listener that is closed: those in its queue, those that wait for
+    /// their handshake, and those in it.
+    fn refuse_all(&self, id: ListenerId, listener: &Listener) {
+        for _ in 0..ACCEPTS_AT_CLOSE_MAX {
+            let Ok(Some(socket)) = listener.accept_socket() else { break };
+            listener.rendezvous().reject(socket, NOT_LISTENING);
+        }
+        let clients = self.pending.take().into_iter();
+        let (refused, others) = clients.partition(|client: &PendingClient| client.listener == id);
+        self.pending.replace(others);
+        let refused: VecDeque<PendingClient> = refused;
+        for PendingClient { socket, rendezvous, .. } in refused {
+            rendezvous.reject(socket, NOT_LISTENING);
+        }
+        for purpose in self.running.borrow_mut().values_mut() {
+            if let Purpose::Serve(serving) = purpose
+                && serving.listener == id
+            {
+                serving.end(NOT_LISTENING);
+            }
+        }
     }
 
     fn start(
@@ -296,7 +399,11 @@ impl PendingHandshakes {
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
-        thread.spawn(move || mailbox.post(Handshaked { number, outcome: handshake() }))?;
+        let is_with_client = matches!(purpose, Purpose::Serve(_));
+        thread.spawn(move || {
+            let handshaked = Handshaked { number, is_with_client, outcome: handshake() };
+            mailbox.post(Post::Handshaked(Box::new(handshaked)))
+        })?;
         self.running.borrow_mut().insert(number, purpose);
         Ok(())
     }
@@ -308,7 +415,7 @@ impl PendingHandshakes {
             Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
             Some(Purpose::Serve(Serving { listener, .. })) => {
                 match (reactor.listener(listener), handshaked.outcome) {
-                    (Some(entry), Ok(endpoint)) => reactor.accept_client(&entry, endpoint),
+                    (Some(entry), Ok(endpoint)) => reactor.place_client(&entry, endpoint),
                     (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
                     (_, Err(_)) => {}
                 }

@@ -23,7 +23,11 @@ impl Reactor {
         self.forget_closed();
         self.watch_again(false);
         self.demote_all();
+        // From here on a post writes the descriptor.
+        self.is_hosted.set(true);
+        let has_posts = !self.mailbox.begin_sleep() || self.has_posts();
         let must_look = self.arm_used()
+            || has_posts
             || !self.local_oneways.borrow().is_empty()
             || !self.user_events.borrow().is_empty()
             || !self.reported.borrow().is_empty()

@@ -5,12 +5,14 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall_channel::{Listener, WaitPolicy};
 use nearcall_os::poll::Interest;
 
 use crate::acceptor::Acceptor;
 use crate::connection::Connection;
+use crate::mailbox::Mailbox;
 use crate::trust::Trust;
 
 /// A descriptor of the user in an event loop.
@@ -40,10 +42,12 @@ pub(crate) struct ListenerId(pub(super) u64);
 
 /// A listener or another entry for the clients of a server.
 pub(crate) struct ListenerEntry {
-    pub(crate) listener: Listener,
+    pub(crate) listener: Arc<Listener>,
     pub(crate) wait: Option<WaitPolicy>,
     pub(crate) trust: Trust,
     pub(crate) acceptor: Rc<Acceptor>,
+    /// Those of all loops of the server, this one included. Empty if it has one loop only.
+    pub(crate) mailboxes: Vec<Arc<Mailbox>>,
 }
 
 /// A descriptor of the user, our own duplicate of it.

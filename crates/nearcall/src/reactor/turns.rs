@@ -72,6 +72,11 @@ impl Reactor {
         served
     }
 
+    /// Returns whether no call is under way over a connection, and none waits in its channel.
+    pub(crate) fn is_idle(&self, connection: &Rc<Connection>) -> bool {
+        connection.is_idle() && !self.run_turn(connection, Turn::Poll(1)) && connection.is_idle()
+    }
+
     /// Counts turns of polled connections. Returns whether a look at everything else is due.
     #[inline]
     pub(super) fn count_polled_turns(&self, turns: u32) -> bool {

@@ -2,7 +2,6 @@
 //! And large messages: what is kept of them, and that they pass a loop in parts.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -36,7 +35,7 @@ fn timers_and_descriptors_are_reported_beside_a_busy_connection() {
     in_time(|| {
         let event_loop = nearcall::EventLoop::new().unwrap();
         let server = nearcall::Server::new(&event_loop);
-        let service = Rc::new(crate::support::Service::default());
+        let service = Arc::<crate::support::Service>::default();
         server.register(crate::echo::EchoDispatcher::shared(service)).unwrap();
         let address = crate::support::unique_address();
         server.listen(&address).unwrap();
@@ -73,7 +72,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_reported() {
     in_time(|| {
         let event_loop = nearcall::EventLoop::new().unwrap();
         let server = nearcall::Server::new(&event_loop);
-        let service = Rc::new(crate::support::Service::default());
+        let service = Arc::<crate::support::Service>::default();
         server.register(crate::echo::EchoDispatcher::shared(service)).unwrap();
         let address = crate::support::unique_address();
         server.listen(&address).unwrap();
@@ -177,9 +176,10 @@ fn large_calls_of_a_loop_pass_in_parts_and_in_order() {
         let data = Bytes::from(vec![7; 3 << 20]);
         let options = CallOptions::new();
         let started: Vec<_> = (0..4)
-            .map(|number| echo.start_say(&Words { number, data: data.clone() }, &options))
+            .map(|number| echo.start_say_with(&Words { number, data: data.clone() }, &options))
             .collect();
-        let small: Vec<_> = (4..8).map(|number| echo.start_say(&words(number), &options)).collect();
+        let small: Vec<_> =
+            (4..8).map(|number| echo.start_say_with(&words(number), &options)).collect();
         let ends = started.into_iter().chain(small).map(|call| call.wait());
         let ends = ends.collect::<Vec<Result<Words, Status>>>();
         let refused = ends.iter().filter(|end| end.is_err()).count();

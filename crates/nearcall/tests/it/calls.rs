@@ -221,7 +221,7 @@ fn a_cancellation_reaches_a_service_that_works() {
             let at = served.via(&format!("{parameters}#s"));
             let echo = EchoCaller::new(&Client::new(), &at).unwrap();
             for by_drop in [false, true] {
-                let started = echo.start_say(&words(0), &CallOptions::new());
+                let started = echo.start_say(&words(0));
                 assert_eq!(take.recv_timeout(PATIENCE).unwrap(), "entered", "{parameters}");
                 if by_drop {
                     drop(started)
@@ -240,8 +240,7 @@ fn a_responder_learns_that_its_caller_is_gone() {
     in_time(|| {
         let served = keeping();
         let echo = scripted(&served);
-        let mut started: Vec<_> =
-            (0..3).map(|number| echo.start_later(&words(number), &CallOptions::new())).collect();
+        let mut started: Vec<_> = (0..3).map(|number| echo.start_later(&words(number))).collect();
         let wanted = || echo.say(&words(command::WANTED)).unwrap().number;
         assert_eq!(wanted(), 3);
         started.remove(1).cancel();
@@ -259,7 +258,7 @@ fn a_responder_outlives_its_caller() {
         let served = keeping();
         let echo = scripted(&served);
         let gone = scripted(&served);
-        let started = gone.start_later(&words(0), &CallOptions::new());
+        let started = gone.start_later(&words(0));
         while echo.say(&words(command::WANTED)).unwrap().number == 0 {}
         drop((started, gone));
         while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
@@ -272,9 +271,8 @@ fn answers_come_in_any_order_and_are_taken_in_any() {
     in_time(|| {
         let served = keeping();
         let echo = scripted(&served);
-        let mut started: Vec<_> = (0..5)
-            .map(|number| Some(echo.start_later(&words(number), &CallOptions::new())))
-            .collect();
+        let mut started: Vec<_> =
+            (0..5).map(|number| Some(echo.start_later(&words(number)))).collect();
         assert!(started.iter().flatten().all(|started| !started.is_done()));
         assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 5);
         // The answers went out before that of the command.
@@ -291,7 +289,7 @@ fn a_call_that_is_dropped_unanswered_is_an_internal_error() {
     in_time(|| {
         let served = keeping();
         let echo = scripted(&served);
-        let started = echo.start_later(&words(0), &CallOptions::new());
+        let started = echo.start_later(&words(0));
         assert_eq!(echo.say(&words(command::DROP)).unwrap().number, 1);
         let status = started.wait().unwrap_err();
         assert_eq!(status.code(), Code::Internal, "{status}");
@@ -334,9 +332,9 @@ fn a_started_call_is_a_future_of_a_loop() {
         let flag = Arc::new(Flag::default());
         let waker = Waker::from(Arc::clone(&flag));
         let mut task = TaskContext::from_waker(&waker);
-        let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
+        let mut started = pin!(echo.start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
-        let command = echo.start_say(&words(command::ANSWER), &CallOptions::new());
+        let command = echo.start_say(&words(command::ANSWER));
         turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
             panic!("woken before the end")
@@ -346,7 +344,7 @@ fn a_started_call_is_a_future_of_a_loop() {
         // One that ends by its deadline wakes as well.
         flag.0.store(false, Ordering::Release);
         let options = CallOptions::new().deadline(Duration::from_millis(5));
-        let mut started = pin!(echo.start_later(&words(7), &options));
+        let mut started = pin!(echo.start_later_with(&words(7), &options));
         assert!(started.as_mut().poll(&mut task).is_pending());
         turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
@@ -364,8 +362,8 @@ fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
             let (leave, wait_leave) = mpsc::channel();
             let wait_leave = std::cell::RefCell::new(Some(wait_leave));
             let served = serve_scripted(Limits::default(), |_| {
-                let base = std::rc::Rc::<crate::support::Service>::default();
-                let notes = std::rc::Rc::clone(&base);
+                let base = Arc::<crate::support::Service>::default();
+                let notes = Arc::clone(&base);
                 let say = move |context: &nearcall::Context<'_>, request: &crate::echo::Words| {
                     if request.number == 0 {
                         return Ok(words(notes.notes.get()));
@@ -384,7 +382,7 @@ fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
             let echo = scripted(&served);
             let at = served.via(&format!("{way}#s"));
             let other = EchoCaller::new(&Client::new(), &at).unwrap();
-            let started = other.start_say(&words(1), &CallOptions::new());
+            let started = other.start_say(&words(1));
             wait_entered.recv_timeout(PATIENCE).unwrap();
             for number in 0..10 {
                 other.note(&words(number)).unwrap();

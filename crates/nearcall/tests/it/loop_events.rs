@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsFd;
-use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -303,8 +302,8 @@ fn a_hosted_loop_notices_what_is_done_between_its_turns() {
             let served = serve_scripted(nearcall::Limits::default(), |_| keeper());
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen("inproc:own").unwrap();
             let client = Client::in_loop(&event_loop);
             let far = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
@@ -318,17 +317,17 @@ fn a_hosted_loop_notices_what_is_done_between_its_turns() {
             settle(&event_loop);
             // A call that is answered, one that only its deadline ends.
             for _ in 0..20 {
-                let started = far.start_nothing(&(), &CallOptions::new());
+                let started = far.start_nothing(&());
                 host_between(&event_loop, || started.is_done());
                 started.wait().unwrap();
                 settle(&event_loop);
             }
-            let started = far.start_later(&words(0), &CallOptions::new().deadline(SOON));
+            let started = far.start_later_with(&words(0), &CallOptions::new().deadline(SOON));
             host_between(&event_loop, || started.is_done());
             started.wait().unwrap_err();
             // Calls that wait, between the turns, leave nothing behind.
             for _ in 0..20 {
-                let started = far.start_nothing(&(), &CallOptions::new());
+                let started = far.start_nothing(&());
                 far.nothing(&()).unwrap();
                 host_between(&event_loop, || started.is_done());
                 started.wait().unwrap();

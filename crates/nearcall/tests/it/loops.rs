@@ -12,7 +12,7 @@ use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server, W
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, turn_until, words};
-use crate::support::{Served, Service, unique_address};
+use crate::support::{Served, Service, method, object, unique_address};
 
 /// Parameters of all ways to talk that a loop can have many of.
 fn ways() -> Vec<String> {
@@ -156,8 +156,7 @@ fn a_client_that_floods_does_not_hold_up_another() {
                 Ok(words(0))
             };
             server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = format!("{}{way}", unique_address());
-            server.listen(&at).unwrap();
+            let at = listen_for(&server, &way);
             let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
             turn_until(&event_loop, || {
                 server.connections().len() == 2 && order.borrow().len() == 2
@@ -204,8 +203,7 @@ fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
                 Ok(words(0))
             };
             server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = format!("{}{way}", unique_address());
-            server.listen(&at).unwrap();
+            let at = listen_for(&server, &way);
             let [flooding, flooded] = peers.get_or_init(|| [flood(&at, 0, 200), flood(&at, 1, 1)]);
             turn_until(&event_loop, || order.borrow().len() == 2);
             order.borrow_mut().clear();
@@ -218,6 +216,13 @@ fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
             });
         });
     }
+}
+
+/// Has a server wait in this way, and returns where clients call it in the same way.
+fn listen_for(server: &Server, way: &str) -> String {
+    let (place, (_, wait)) = (unique_address(), way.split_once('&').unwrap());
+    server.listen(&format!("{place}?{wait}")).unwrap();
+    format!("{place}{way}")
 }
 
 /// A client in a thread of its own.
@@ -237,7 +242,7 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         wait.recv_timeout(PATIENCE).unwrap();
         let options = CallOptions::new();
         let start = |_| {
-            let started = echo.start_say(&words(number), &options);
+            let started = echo.start_say_with(&words(number), &options);
             tell.send(()).unwrap();
             started
         };
@@ -249,8 +254,8 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
 
 /// A service that counts one-way messages, slowly, and says how many came in their order.
 fn slow_counter() -> Scripted {
-    let base = Rc::<Service>::default();
-    let notes = Rc::clone(&base);
+    let base = Arc::<Service>::default();
+    let notes = Arc::clone(&base);
     Scripted {
         base,
         say: Box::new(move |_, _| {
@@ -310,10 +315,11 @@ fn oneways_over_every_mechanism_arrive_in_order() {
 fn oneways_within_a_loop_are_served_later() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
-    let service = Rc::new(Service::default());
-    server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+    let service = Arc::<Service>::default();
+    server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
     server.listen("inproc:here").unwrap();
-    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
+    let client = Client::in_loop(&event_loop);
+    let echo = EchoCaller::new(&client, "inproc:here").unwrap();
     for number in 0..10 {
         echo.note(&words(number)).unwrap();
     }
@@ -321,9 +327,11 @@ fn oneways_within_a_loop_are_served_later() {
     event_loop.next(Deadline::NOW).unwrap();
     assert_eq!((service.notes.get(), service.notes_in_order.get()), (10, 10));
     // No server takes more than a channel would hold.
+    let object = object(&client, EchoCaller::INTERFACE, "inproc:here");
+    let note = method(EchoCaller::INTERFACE, "Note");
     let refused = Cell::new(None);
     for _ in 0..100_000 {
-        if let Err(status) = echo.note(&words(0)) {
+        if let Err(status) = object.try_send(note, &words(0), &CallOptions::new()) {
             refused.set(Some(status));
             break;
         }

@@ -1,19 +1,27 @@
 //! Tests of the runtime from the outside: generated callers and dispatchers, over real channels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod async_client;
+mod backpressure;
 mod bad_input;
 mod busy;
 mod calls;
 mod figures;
+mod interceptors;
 mod loop_events;
 mod loops;
 mod mechanisms;
 mod observed;
+mod reply_metadata;
 mod review;
 mod scale;
+mod server_signals;
+mod server_threads;
+mod services;
 mod short_circuit;
 mod stage;
 mod support;
+mod threads;
 mod two_processes;
 mod zero_copy;
 

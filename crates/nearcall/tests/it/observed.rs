@@ -3,7 +3,6 @@
 //! **Invariants:** the good client calls before, during and after a case, and none of its calls
 //! fails.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -53,8 +52,8 @@ impl Observed {
         let thread = std::thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             let address = server.listen(&address).unwrap();
             give.send((event_loop.stopper(), address.to_string())).unwrap();
             event_loop.add_timer(Duration::ZERO, Some(Duration::from_millis(1)));

@@ -16,7 +16,7 @@ use nearcall::{
 };
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
-use nearcall_wire::{CallId, Frame, Payload};
+use nearcall_wire::{CallId, Frame, Payload, Shape};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{
@@ -70,10 +70,10 @@ impl Echo for Hooked {
         self.base.panic(context, request)
     }
 
-    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         match &self.later {
-            Some(later) => later(responder),
-            None => self.base.later(context, request, responder),
+            Some(later) => context.answer_later(later),
+            None => self.base.later(context, request),
         }
     }
 
@@ -214,7 +214,7 @@ fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
             let options = until(PATIENCE);
             let refused = loop {
                 let options = if started.is_empty() { &options } else { &until(SHORT) };
-                let call = echo.start_say(&large(0), options);
+                let call = echo.start_say_with(&large(0), options);
                 if call.is_done() {
                     break call.wait().unwrap_err();
                 }
@@ -260,7 +260,7 @@ fn an_answer_that_came_in_time_may_be_taken_late() {
         let far = EchoCaller::new(&client, &address).unwrap();
         far.nothing(&()).unwrap();
         for echo in [far, echo] {
-            let started = echo.start_say(&words(4), &until(SHORT));
+            let started = echo.start_say_with(&words(4), &until(SHORT));
             turn_until(&event_loop, || started.is_done());
             clock::pause(2 * SHORT);
             assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
@@ -289,7 +289,7 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
         let waker = Waker::from(Arc::clone(&count));
         let mut task = TaskContext::from_waker(&waker);
         let woken = || count.0.load(Ordering::Acquire);
-        let mut started = pin!(echo.start_later(&words(7), &CallOptions::new()));
+        let mut started = pin!(echo.start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         event_loop.next(Deadline::NOW).unwrap();
         assert_eq!(woken(), 0, "nothing has happened");
@@ -299,7 +299,7 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
         assert_eq!(reply.unwrap().number, 8);
         // The deadline wakes as well.
-        let mut started = pin!(echo.start_later(&words(7), &until(SHORT)));
+        let mut started = pin!(echo.start_later_with(&words(7), &until(SHORT)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         turn_until(&event_loop, || woken() == 2);
         let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
@@ -313,8 +313,8 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
     for way in ["", "?via=shm-eventfd&wait=poll", "?via=pipe"] {
         in_time(move || {
             let served = Served::with(Limits::default(), "", |_, server, _| {
-                let base = Rc::<Service>::default();
-                let (kept, server_too) = (Rc::clone(&base), server.clone());
+                let base = Arc::<Service>::default();
+                let (kept, server_too) = (Arc::clone(&base), server.clone());
                 let say = move |_: &Context<'_>, _: &Words| {
                     for (words, responder) in kept.later.take() {
                         responder.finish(Ok(words));
@@ -326,8 +326,9 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
                 server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
             });
             let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{way}#s"))).unwrap();
-            let started: Vec<_> =
-                (0..40).map(|number| echo.start_later(&large(number), &until(PATIENCE))).collect();
+            let started: Vec<_> = (0..40)
+                .map(|number| echo.start_later_with(&large(number), &until(PATIENCE)))
+                .collect();
             let other = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
             other.say(&words(command::ANSWER)).unwrap();
             for (number, started) in (0..).zip(started) {
@@ -352,7 +353,8 @@ fn a_loop_that_waits_for_room_sleeps() {
             let echo = EchoCaller::new(&client, &at).unwrap();
             echo.nothing(&()).unwrap();
             let options = CallOptions::new();
-            let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n), &options)).collect();
+            let started: Vec<_> =
+                (0..30).map(|n| echo.start_say_with(&large(n), &options)).collect();
             let spent = cpu(|| {
                 let soon = clock::now() + Duration::from_millis(200);
                 event_loop.next(Deadline::at(soon)).unwrap();
@@ -436,7 +438,7 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
             let (go, wait) = mpsc::channel();
             let served = blocking(wait);
             let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
-            let first = echo.start_say(&words(3), &until(PATIENCE));
+            let first = echo.start_say_with(&words(3), &until(PATIENCE));
             let data = nearcall::Bytes::from(vec![7; 3 << 20]);
             let status = echo.say_with(&Words { number: 4, data }, &until(SHORT)).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
@@ -497,10 +499,10 @@ fn a_call_that_was_given_up_before_its_turn_does_not_run() {
         });
         let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
         let options = CallOptions::new();
-        let first = echo.start_say(&words(1), &options);
+        let first = echo.start_say_with(&words(1), &options);
         assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
         // Found while the first looks for its cancellation.
-        let second = echo.start_say(&words(2), &options);
+        let second = echo.start_say_with(&words(2), &options);
         second.cancel();
         first.cancel();
         echo.say(&words(3)).unwrap();
@@ -520,13 +522,14 @@ fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
         });
         let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
         let options = until(PATIENCE);
-        let first = echo.start_say(&words(1), &options);
+        let first = echo.start_say_with(&words(1), &options);
         // None of these is read before the first ends, except for what may wait.
         let data = nearcall::Bytes::from(vec![7; 3 << 20]);
         let mut sent = 0;
         let end = clock::now() + Duration::from_secs(1);
         while clock::now() < end && sent < 40 {
-            let call = echo.start_say(&Words { number: 2, data: data.clone() }, &until(4 * SHORT));
+            let call =
+                echo.start_say_with(&Words { number: 2, data: data.clone() }, &until(4 * SHORT));
             if call.is_done() {
                 break;
             }
@@ -559,7 +562,8 @@ fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
         let payload = Payload::new(0, body.len()).unwrap();
         for slot in 0..200 {
             let id = CallId::from_word(1 << 16 | slot);
-            let frame = Frame::Call { id, object, method, timeout_ns: 0, payload };
+            let frame =
+                Frame::Call { id, object, method, timeout_ns: 0, payload, shape: Shape::Unary };
             let call = [&frame.encode()[..], &body].concat();
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
         }
@@ -574,8 +578,8 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
     in_time(|| {
         let (tell, told) = mpsc::channel();
         let served = serve_scripted(Limits::default(), move |_| {
-            let base = Rc::<Service>::default();
-            let seen = Rc::clone(&base);
+            let base = Arc::<Service>::default();
+            let seen = Arc::clone(&base);
             let say = move |context: &Context<'_>, request: &Words| {
                 let end = clock::now() + Duration::from_millis(request.number);
                 while request.number > 0 && clock::now() < end && !context.is_cancelled() {}
@@ -600,7 +604,10 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
             let body = nearcall::Message::encode_to_vec(&words(looks_ms));
             let payload = Payload::new(0, body.len()).unwrap();
             let id = CallId::from_word(1 << 16 | slot);
-            send(Frame::Call { id, object, method: say, timeout_ns, payload }, &body);
+            send(
+                Frame::Call { id, object, method: say, timeout_ns, payload, shape: Shape::Unary },
+                &body,
+            );
         }
         for _ in 0..3 {
             send(Frame::Oneway { object, method: note, timeout_ns, payload: Payload::EMPTY }, &[]);
@@ -638,9 +645,9 @@ fn a_waker_that_goes_may_give_up_calls_of_the_same_connection() {
         let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
         let options = CallOptions::new();
         for moved in [true, false] {
-            HELD.with_borrow_mut(|held| held.push(far.start_later(&words(1), &options)));
+            HELD.with_borrow_mut(|held| held.push(far.start_later_with(&words(1), &options)));
             let waker = Waker::from(Arc::new(Holds));
-            let mut started = Box::pin(far.start_later(&words(2), &options));
+            let mut started = Box::pin(far.start_later_with(&words(2), &options));
             let mut task = TaskContext::from_waker(&waker);
             assert!(started.as_mut().poll(&mut task).is_pending());
             drop(waker);
@@ -677,7 +684,7 @@ fn a_oneway_that_finds_no_room_in_time_fails() {
         let served = blocking(wait);
         let event_loop = EventLoop::new().unwrap();
         let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
-        let _first = far.start_say(&words(0), &CallOptions::new());
+        let _first = far.start_say(&words(0));
         let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &until(SHORT)));
         let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
@@ -691,7 +698,7 @@ fn a_late_oneway_of_a_client_without_a_loop_is_not_kept() {
         let (go, wait) = mpsc::channel();
         let served = blocking(wait);
         let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        let _first = far.start_say(&words(0), &CallOptions::new());
+        let _first = far.start_say(&words(0));
         let late = until(Duration::ZERO);
         let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &late));
         let status = outcomes.find_map(Result::err).expect("20 fit in no channel");

@@ -17,7 +17,7 @@ fn ten_thousand(client: &Client, at: &str) {
     let echo = EchoCaller::new(client, at).unwrap();
     let options = CallOptions::new();
     let started: Vec<_> =
-        (0..CALLS).map(|number| echo.start_later(&words(number.into()), &options)).collect();
+        (0..CALLS).map(|number| echo.start_later_with(&words(number.into()), &options)).collect();
     assert_eq!(echo.say(&words(command::WANTED)).unwrap().number, CALLS.into(), "{at}");
     assert!(started.iter().all(|started| !started.is_done()), "{at}");
     // The last one first.
@@ -52,10 +52,10 @@ fn one_call_too_many_is_refused_and_the_others_go_on() {
     in_time(|| {
         let limits = Limits { calls_max: 10, ..Limits::default() };
         let served = serve_scripted(limits, |_| keeper());
-        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        let mut started: Vec<_> =
-            (0..10).map(|number| echo.start_later(&words(number), &CallOptions::new())).collect();
-        let status = echo.nothing(&()).unwrap_err();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let mut started: Vec<_> = (0..10).map(|number| echo.start_later(&words(number))).collect();
+        let status = echo.try_start_nothing(&()).map(drop).unwrap_err();
         assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
         started.remove(0).cancel();
         assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
@@ -86,7 +86,7 @@ fn a_thousand_clients_are_served() {
         let started: Vec<_> = clients
             .iter()
             .zip(0..)
-            .map(|(echo, number)| (number, echo.start_say(&words(number), &options)))
+            .map(|(echo, number)| (number, echo.start_say_with(&words(number), &options)))
             .collect();
         for (number, started) in started.into_iter().rev() {
             assert_eq!(started.wait().unwrap().number, number);

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall::{
@@ -20,6 +21,7 @@ mod other_build {
 
 /// What the cases need beside the plain [`Service`]: `Say` notes where its request is, and calls
 /// itself as often as the request says; `Later` answers within, behind a timer or never.
+#[derive(Default)]
 struct Cases {
     base: Service,
     request_at: Cell<usize>,
@@ -56,8 +58,8 @@ impl Echo for Cases {
         self.base.panic(context, request)
     }
 
-    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
-        match request.number {
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| match request.number {
             // At once.
             0 => responder.finish(Ok(request.clone())),
             1 => responder.finish(Err(Status::not_found("later"))),
@@ -70,7 +72,7 @@ impl Echo for Cases {
             }
             // When somebody says so.
             _ => self.later.borrow_mut().push(responder),
-        }
+        })
     }
 
     fn quick(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
@@ -96,7 +98,7 @@ struct House {
     event_loop: EventLoop,
     server: Server,
     client: Client,
-    service: Rc<Cases>,
+    service: Arc<Cases>,
     address: String,
 }
 
@@ -104,13 +106,8 @@ impl House {
     fn new(address: &str, short: bool) -> Self {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
-        let service = Rc::new(Cases {
-            base: Service::default(),
-            request_at: Cell::new(0),
-            own: RefCell::default(),
-            later: Rc::default(),
-        });
-        server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+        let service = Arc::<Cases>::default();
+        server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
         let address = server.listen(address).unwrap().to_string();
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };
@@ -174,12 +171,12 @@ macro_rules! cases {
             let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
             seen.push(outcome(echo.look_with(&(), &options), |_| "taken".into()));
             // Started calls: ended by another call, by a deadline, by being given up.
-            let started = echo.start_later(&words(9), &CallOptions::new());
+            let started = echo.start_later(&words(9));
             seen.push(format!("done: {}", started.is_done()));
             seen.push(outcome(echo.work(&Span { ms: 0 }), show));
             seen.push(outcome(started.wait(), show));
-            seen.push(outcome(echo.start_later(&words(9), &within(short)).wait(), show));
-            let unwanted = echo.start_later(&words(9), &CallOptions::new());
+            seen.push(outcome(echo.start_later_with(&words(9), &within(short)).wait(), show));
+            let unwanted = echo.start_later(&words(9));
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
             unwanted.cancel();
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
@@ -189,11 +186,9 @@ macro_rules! cases {
                 kept.iter().filter(|call| !call.is_cancelled()).count()
             ));
             drop(kept);
-            seen.push(outcome(echo.start_panic(&(), &CallOptions::new()).wait(), |()| {
-                String::new()
-            }));
+            seen.push(outcome(echo.start_panic(&()).wait(), |()| String::new()));
             let failure = Failure { code: 5, text: "started".into() };
-            let failed = echo.start_fail(&failure, &CallOptions::new());
+            let failed = echo.start_fail(&failure);
             seen.push(outcome(failed.wait(), |()| String::new()));
         }
         seen

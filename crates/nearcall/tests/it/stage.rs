@@ -3,13 +3,12 @@
 //!
 //! **Invariants:** a test that hangs fails, and says so.
 
-use std::rc::Rc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Context, Deadline, EventLoop, Limits, Responder, Status};
+use nearcall::{Context, Deadline, EventLoop, Limits, Status};
 
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::support::{Served, Service};
@@ -59,7 +58,7 @@ pub(crate) type Say = Box<dyn Fn(&Context<'_>, &Words) -> Result<Words, Status>>
 /// An [`Echo`] whose `Say` is the test's, whose `Quick` waits until it is not wanted any more when
 /// the request says 1, and whose `Later` panics when it says `u64::MAX`.
 pub(crate) struct Scripted {
-    pub(crate) base: Rc<Service>,
+    pub(crate) base: Arc<Service>,
     pub(crate) say: Say,
 }
 
@@ -67,7 +66,7 @@ impl Scripted {
     pub(crate) fn new(
         say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + 'static,
     ) -> Self {
-        Self { base: Rc::default(), say: Box::new(say) }
+        Self { base: Arc::default(), say: Box::new(say) }
     }
 }
 
@@ -92,9 +91,9 @@ impl Echo for Scripted {
         self.base.panic(context, request)
     }
 
-    fn later(&self, context: &Context<'_>, request: &Words, responder: Responder<Words>) {
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         assert_ne!(request.number, u64::MAX, "asked for it");
-        self.base.later(context, request, responder);
+        self.base.later(context, request)
     }
 
     fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -124,8 +123,8 @@ pub(crate) mod command {
 
 /// A service that keeps calls of `Later` until `Say` says what to do with them.
 pub(crate) fn keeper() -> Scripted {
-    let base = Rc::<Service>::default();
-    let kept = Rc::clone(&base);
+    let base = Arc::<Service>::default();
+    let kept = Arc::clone(&base);
     let say = move |_: &Context<'_>, request: &Words| {
         let mut kept = kept.later.borrow_mut();
         let count = kept.len() as u64;

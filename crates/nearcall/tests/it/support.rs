@@ -3,11 +3,14 @@
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use nearcall::{Context, EventLoop, Limits, Peer, Responder, Server, Status, Stopper};
+use nearcall::{
+    Client, Context, EventLoop, Interface, Limits, Method, ObjectRef, Peer, Responder, Server,
+    Status, Stopper,
+};
 
 use nearcall_wire::Hello;
 
@@ -21,6 +24,7 @@ pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
         message_bytes_max: 4 << 20,
         metadata_bytes_max: 8 << 10,
         calls_in_max: 256,
+        stream_window_bytes: 2 << 20,
         instance: [9; 16],
     };
     hello.encode().to_vec()
@@ -63,8 +67,10 @@ impl Echo for Service {
     }
 
     /// Answers with the next `Note`, the last one first.
-    fn later(&self, _context: &Context<'_>, request: &Words, responder: Responder<Words>) {
-        self.later.borrow_mut().push((request.clone(), responder));
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| {
+            self.later.borrow_mut().push((request.clone(), responder));
+        })
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -99,6 +105,16 @@ impl Echo for Service {
     }
 }
 
+/// The object of this interface at `at`, as generated callers have it.
+pub(crate) fn object(client: &Client, interface: &'static Interface, at: &str) -> ObjectRef {
+    ObjectRef::new(client, interface, at).unwrap()
+}
+
+/// The method of this name.
+pub(crate) fn method(interface: &'static Interface, name: &str) -> &'static Method {
+    interface.methods.iter().find(|method| method.name == name).unwrap()
+}
+
 /// An address that no other test of any process has.
 pub(crate) fn unique_address() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -115,23 +131,36 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
-        Self::with(Limits::default(), "", |_, _, _| {})
+        Self::at(&unique_address())
+    }
+
+    /// At an address that was used before, for example.
+    pub(crate) fn at(address: &str) -> Self {
+        Self::listening(address.to_owned(), Limits::default(), "", |_, _, _| {})
     }
 
     /// With limits, parameters of the listening address, and more to do before the loop runs.
     pub(crate) fn with(
         limits: Limits,
         parameters: &str,
-        prepare: impl FnOnce(&EventLoop, &Server, &Rc<Service>) + Send + 'static,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
-        let address = unique_address();
+        Self::listening(unique_address(), limits, parameters, prepare)
+    }
+
+    fn listening(
+        address: String,
+        limits: Limits,
+        parameters: &str,
+        prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
+    ) -> Self {
         let at = format!("{address}{parameters}");
         let (give, take) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
-            let service = Rc::new(Service::default());
-            server.register(EchoDispatcher::shared(Rc::clone(&service))).unwrap();
+            let service = Arc::<Service>::default();
+            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen(&at).unwrap();
             prepare(&event_loop, &server, &service);
             give.send(event_loop.stopper()).unwrap();

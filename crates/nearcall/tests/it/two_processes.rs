@@ -34,6 +34,10 @@ fn entry() {
         "server" => serve(&address),
         "client" => ask(&address),
         "deaf" => listen(&address),
+        "caller" => call(&address),
+        "one loop" | "two loops" | "threads before" | "all blocked" => {
+            crate::server_signals::serve(&part, &address);
+        }
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
@@ -69,11 +73,17 @@ fn ask(address: &str) {
     let client = Client::new();
     client.hunt(address, PATIENCE).unwrap();
     let echo = EchoCaller::new(&client, address).unwrap();
-    let later = || echo.start_later(&Words::default(), &CallOptions::new());
+    let later = || echo.start_later(&Words::default());
     let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
     for call in started {
         let _ = call.wait();
     }
+}
+
+/// Calls until it is killed.
+fn call(address: &str) {
+    let echo = EchoCaller::new(&Client::new(), address).unwrap();
+    while echo.nothing(&()).is_ok() {}
 }
 
 /// Listens and accepts no client.
@@ -142,7 +152,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
         let first = server(&place);
         let echo = EchoCaller::new(client, &format!("{place}?{via}")).unwrap();
         echo.nothing(&()).unwrap();
-        let later = || echo.start_later(&Words::default(), &CallOptions::new());
+        let later = || echo.start_later(&Words::default());
         let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
         let killer = kill_soon(&first);
         expect_gone(echo.later(&Words::default()), via);

@@ -11,6 +11,10 @@ pub struct Argument {
 }
 
 /// A server that does no work: it only reads its arguments.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`BenchAsync`] is the
+/// same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Bench: 'static {
@@ -60,6 +64,73 @@ pub trait Bench: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
 }
 
+/// A server that does no work: it only reads its arguments.
+///
+/// The methods of [`Bench`] for a service that is shared by threads. Write them as `async fn`:
+/// their futures run on the executor of the server's loop, or where
+/// `BenchAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait BenchAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Has neither argument nor result.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn nothing(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads the argument.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn take(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads only the length of the argument.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn pass(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Reads the argument. There is no reply.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn note(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Argument,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn mark(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `bench.v1.Bench` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -67,31 +138,31 @@ mod bench_methods {
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0xf2e0_65fa,
         name: "Nothing",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static TAKE: ::nearcall::Method = ::nearcall::Method {
         id: 0xc3c1_1da6,
         name: "Take",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static PASS: ::nearcall::Method = ::nearcall::Method {
         id: 0x38f2_f5e8,
         name: "Pass",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0xcfc1_2f8d,
         name: "Note",
-        oneway: true,
+        kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0xec55_52f0,
         name: "Mark",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -108,7 +179,9 @@ static BENCH_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Bench`], in this thread or in another process.
+/// Calls methods of a [`Bench`], in this thread or elsewhere.
+///
+/// Its functions wait. [`BenchAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -133,19 +206,45 @@ impl BenchCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Has neither argument nor result.
     ///
@@ -153,9 +252,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn nothing(
         &self,
         request: &(),
@@ -167,6 +266,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `nothing`.
+    #[inline(always)]
     pub fn nothing_with(
         &self,
         request: &(),
@@ -177,21 +277,49 @@ impl BenchCaller {
                 &bench_methods::NOTHING,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::nothing(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::nothing(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Nothing` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_nothing(
+    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Nothing` with options. As `start_nothing`.
+    pub fn start_nothing_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::NOTHING, request, options)
+    }
+    /// As `start_nothing`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_nothing(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_nothing`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_nothing`.
+    pub fn try_start_nothing_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::NOTHING, request, options)
     }
     /// Reads the argument.
     ///
@@ -199,9 +327,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn take(
         &self,
         request: &Argument,
@@ -213,6 +341,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Argument,
@@ -223,21 +352,49 @@ impl BenchCaller {
                 &bench_methods::TAKE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::take(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::take(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_take(
+    /// Starts a call of `Take` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_take(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
+        self.start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Take` with options. As `start_take`.
+    pub fn start_take_with(
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::TAKE, request, options)
+    }
+    /// As `start_take`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_take(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_take`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_take`.
+    pub fn try_start_take_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::TAKE, request, options)
     }
     /// Reads only the length of the argument.
     ///
@@ -245,9 +402,9 @@ impl BenchCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn pass(
         &self,
         request: &Argument,
@@ -259,6 +416,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `pass`.
+    #[inline(always)]
     pub fn pass_with(
         &self,
         request: &Argument,
@@ -269,25 +427,54 @@ impl BenchCaller {
                 &bench_methods::PASS,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::pass(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::pass(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Pass` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_pass(
+    /// Starts a call of `Pass` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_pass(&self, request: &Argument) -> ::nearcall::PendingCall<()> {
+        self.start_pass_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Pass` with options. As `start_pass`.
+    pub fn start_pass_with(
         &self,
         request: &Argument,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::PASS, request, options)
     }
+    /// As `start_pass`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_pass(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_pass_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_pass`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_pass`.
+    pub fn try_start_pass_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::PASS, request, options)
+    }
     /// Reads the argument. There is no reply.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply.
+    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
+    /// until the deadline.
     ///
     /// # Errors
     ///
@@ -300,7 +487,7 @@ impl BenchCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.note_with(request, &::nearcall::CallOptions::new())
     }
-    /// Sends `Note` with options such as metadata.
+    /// Sends `Note` with options such as a deadline or metadata.
     ///
     /// # Errors
     ///
@@ -312,15 +499,39 @@ impl BenchCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.send(&bench_methods::NOTE, request, options)
     }
+    /// Sends `Note` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_note(
+        &self,
+        request: &Argument,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_note_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `Note` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_note`.
+    pub fn try_note_with(
+        &self,
+        request: &Argument,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&bench_methods::NOTE, request, options)
+    }
     /// Marks the begin or the end of the measured region.
     ///
     /// Calls `Mark` and waits for the reply.
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn mark(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -329,6 +540,7 @@ impl BenchCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),
@@ -339,21 +551,250 @@ impl BenchCaller {
                 &bench_methods::MARK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Bench>, context| Bench::mark(
+                |service: &::std::sync::Arc<dyn Bench>, context| Bench::mark(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_mark(
+    /// Starts a call of `Mark` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_mark(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Mark` with options. As `start_mark`.
+    pub fn start_mark_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&bench_methods::MARK, request, options)
+    }
+    /// As `start_mark`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_mark(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_mark`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_mark`.
+    pub fn try_start_mark_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&bench_methods::MARK, request, options)
+    }
+}
+
+/// Calls methods of a [`Bench`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`BenchCaller`] has
+/// the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct BenchAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl BenchAsyncCaller {
+    /// The description of `bench.v1.Bench` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &BENCH_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Has neither argument nor result.
+    ///
+    /// Calls `Nothing`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn nothing<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&bench_methods::NOTHING, request, ::core::option::Option::None)
+    }
+    /// As `nothing`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `nothing`.
+    pub fn nothing_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(
+                &bench_methods::NOTHING,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Reads the argument.
+    ///
+    /// Calls `Take`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn take<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object.call(&bench_methods::TAKE, request, ::core::option::Option::None)
+    }
+    /// As `take`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub fn take_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object
+            .call(&bench_methods::TAKE, request, ::core::option::Option::Some(options))
+    }
+    /// Reads only the length of the argument.
+    ///
+    /// Calls `Pass`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn pass<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object.call(&bench_methods::PASS, request, ::core::option::Option::None)
+    }
+    /// As `pass`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `pass`.
+    pub fn pass_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Argument, ()> {
+        self.object
+            .call(&bench_methods::PASS, request, ::core::option::Option::Some(options))
+    }
+    /// Reads the argument. There is no reply.
+    ///
+    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn note<'a>(
+        &'a self,
+        request: &'a Argument,
+    ) -> ::nearcall::AsyncSend<'a, Argument> {
+        self.object.send(&bench_methods::NOTE, request, ::core::option::Option::None)
+    }
+    /// As `note`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `note`.
+    pub fn note_with<'a>(
+        &'a self,
+        request: &'a Argument,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, Argument> {
+        self.object
+            .send(&bench_methods::NOTE, request, ::core::option::Option::Some(options))
+    }
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// Calls `Mark`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn mark<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&bench_methods::MARK, request, ::core::option::Option::None)
+    }
+    /// As `mark`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `mark`.
+    pub fn mark_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(&bench_methods::MARK, request, ::core::option::Option::Some(options))
     }
 }
 
@@ -361,8 +802,7 @@ impl BenchCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct BenchDispatcher<T: Bench> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Bench>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -370,13 +810,24 @@ pub struct BenchDispatcher<T: Bench> {
 impl<T: Bench> BenchDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Bench> ::core::clone::Clone for BenchDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -387,8 +838,9 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &BENCH_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Bench> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -431,6 +883,119 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
                         context,
                         request,
                     ))
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`BenchAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct BenchAsyncDispatcher<T: BenchAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> BenchAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> ::core::clone::Clone for BenchAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &BENCH_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0xf2e0_65fa => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            BenchAsync::nothing(&*service, context, request).await
+                        },
+                    )
+            }
+            0xc3c1_1da6 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            BenchAsync::take(&*service, context, request).await
+                        },
+                    )
+            }
+            0x38f2_f5e8 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            BenchAsync::pass(&*service, context, request).await
+                        },
+                    )
+            }
+            0xcfc1_2f8d => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            BenchAsync::note(&*service, context, request).await
+                        },
+                    )
+            }
+            0xec55_52f0 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            BenchAsync::mark(&*service, context, request).await
+                        },
+                    )
             }
             _ => incoming.unimplemented(),
         }

@@ -26,14 +26,18 @@ use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a socket pair, and the futex beside it.
 pub(crate) struct FutexOrFdDoorbell {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     wait: WaitPolicy,
     liveness: Arc<PeerLiveness>,
 }
 
 impl FutexOrFdDoorbell {
     fn new(socket: OwnedFd, settings: &Settings) -> Self {
-        Self { socket, wait: settings.wait, liveness: Arc::clone(&settings.liveness) }
+        Self {
+            socket: Arc::new(socket),
+            wait: settings.wait,
+            liveness: Arc::clone(&settings.liveness),
+        }
     }
 
     /// Takes rings back. Whether there may be more.
@@ -99,6 +103,10 @@ impl Doorbell for FutexOrFdDoorbell {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn socket(&self) -> Option<&Arc<OwnedFd>> {
+        Some(&self.socket)
     }
 
     #[inline]

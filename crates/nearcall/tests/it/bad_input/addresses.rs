@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
+use nearcall::{Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
 use nearcall_channel::HandshakeError;
 use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, unix_listen};
@@ -77,6 +77,7 @@ fn two_servers_at_one_place_are_one_too_many() {
     server.while_a_good_client_calls(|| {
         let error = listen_error(&address);
         assert!(error.contains(&address) && error.contains("in use"), "{error}");
+        assert!(error.contains("use `Server::builder().threads(n)`"), "{error}");
     });
     let event_loop = EventLoop::new().unwrap();
     let first = Server::new(&event_loop);
@@ -120,6 +121,21 @@ fn text_that_is_no_address_is_quoted_with_the_cause() {
 }
 
 #[test]
+fn a_server_refuses_the_parts_of_an_address_that_are_for_clients() {
+    for (text, part) in [
+        ("x?via=shm", "`via=shm` is for clients"),
+        ("unix:@x?wait=spin&via=pipe", "`via=pipe` is for clients"),
+        ("tcp://127.0.0.1:0#kitchen", "`#kitchen` is for clients"),
+        ("x?trust=yes", "a server trusts `no` client"),
+    ] {
+        let error = listen_error(text);
+        assert!(error.contains(text) && error.contains(part), "{error}");
+        let error = Server::builder().listen(text).start().unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_place_without_a_listener_is_reported_with_the_way_to_wait() {
     let event_loop = EventLoop::new().unwrap();
     for client in [Client::new(), Client::in_loop(&event_loop)] {
@@ -130,7 +146,7 @@ fn a_place_without_a_listener_is_reported_with_the_way_to_wait() {
             let caller = EchoCaller::new(&client, address).unwrap();
             let words = ["no server listens", address, "Client::hunt"];
             expect(caller.nothing(&()), Code::Unavailable, &words);
-            let started = caller.start_nothing(&(), &CallOptions::new());
+            let started = caller.start_nothing(&());
             expect(started.wait(), Code::Unavailable, &words);
         }
     }

@@ -14,6 +14,7 @@ use super::expect;
 use super::frames::{call, greeted, receive};
 use crate::echo::{EchoCaller, Span, Words};
 use crate::observed::{Observed, PATIENCE};
+use crate::support::{method, object};
 
 /// A message of any length that fails the test when it is marshalled.
 #[derive(Debug)]
@@ -117,11 +118,15 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
     let limits = Limits { calls_max: 4, ..Limits::default() };
     let server = Observed::with(limits);
     server.while_a_good_client_calls(|| {
-        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &server.address).unwrap();
         let options = CallOptions::new();
-        let work = || echo.start_work(&Span { ms: 20 }, &options);
+        let work = || echo.start_work_with(&Span { ms: 20 }, &options);
         let started: Vec<_> = (0..4).map(|_| work()).collect();
-        expect(work().wait(), Code::ResourceExhausted, &["too many open calls", &server.address]);
+        let object = object(&client, EchoCaller::INTERFACE, &server.address);
+        let say = method(EchoCaller::INTERFACE, "Say");
+        let refused = object.try_start::<_, Words>(say, &Words::default(), &options);
+        expect(refused, Code::ResourceExhausted, &["too many open calls", &server.address]);
         for call in started {
             call.wait().expect("it was started before");
         }

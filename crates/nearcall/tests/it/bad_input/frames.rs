@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
-use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload};
+use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};
 
 use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
@@ -74,6 +74,7 @@ pub(super) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8>
         method: method(name),
         timeout_ns: 0,
         payload: Payload::new(metadata.len(), body.len()).unwrap(),
+        shape: Shape::Unary,
     };
     [&frame.encode()[..], metadata, body].concat()
 }

@@ -1,7 +1,8 @@
 //! Callers and servers that do not know the same interfaces, objects and methods.
 
 use nearcall::{
-    CallOptions, Client, Code, EventLoop, Interface, Method, ObjectRef, RegisterError, Server,
+    CallOptions, Client, Code, EventLoop, Interface, Method, MethodKind, ObjectRef, RegisterError,
+    Server,
 };
 
 use super::expect;
@@ -10,8 +11,10 @@ use crate::observed::Observed;
 use crate::support::Service;
 
 /// From a later version of the file: `Shout` is new.
-static SHOUT: Method = Method { id: 0xdead_beef, name: "Shout", oneway: false, deadline: None };
-static WHISPER: Method = Method { id: 0xdead_bee5, name: "Whisper", oneway: true, deadline: None };
+static SHOUT: Method =
+    Method { id: 0xdead_beef, name: "Shout", kind: MethodKind::Unary, deadline: None };
+static WHISPER: Method =
+    Method { id: 0xdead_bee5, name: "Whisper", kind: MethodKind::Oneway, deadline: None };
 static NEWER: Interface =
     Interface { name: "echo.v1.Echo", methods: &[&SHOUT, &WHISPER], descriptor_set: &[] };
 static NEXT: Interface =
@@ -67,7 +70,7 @@ fn the_short_circuit_reports_the_same() {
     let absent = EchoCaller::new(&client, "inproc:names#absent").unwrap();
     let words = ["echo.v1.Echo@absent", "inproc:names", "this server has echo.v1.Echo"];
     expect(absent.nothing(&()), Code::Unimplemented, &words);
-    expect(absent.start_nothing(&(), &CallOptions::new()).wait(), Code::Unimplemented, &words);
+    expect(absent.start_nothing(&()).wait(), Code::Unimplemented, &words);
     let newer = ObjectRef::new(&client, &NEWER, "inproc:names").unwrap();
     let outcome = newer.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
     expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);

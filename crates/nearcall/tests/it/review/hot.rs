@@ -46,7 +46,7 @@ fn an_answer_that_comes_too_late_leaves_its_connection_armed() {
         let other = EchoCaller::new(&Client::new(), &via).unwrap();
         for round in 0..3 {
             let long = Words { number: 0, data: vec![1; 1000].into() };
-            let started = echo.start_later(&long, &CallOptions::new());
+            let started = echo.start_later(&long);
             // Served before what comes after it.
             echo.nothing(&()).unwrap();
             started.cancel();

@@ -4,7 +4,7 @@ use nearcall::Deadline;
 use nearcall_channel::{
     Endpoint, Lender, Mechanism, Options, Place, ReceiveError, SendError, connect,
 };
-use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Kind, Payload, Reference};
+use nearcall_wire::{CallId, Frame, HEADER_BYTES, Hello, Kind, Payload, Reference, Shape};
 use prost::Message;
 
 use super::*;
@@ -63,7 +63,7 @@ fn message(is_call: bool, body: &[u8]) -> Vec<u8> {
     let frame = match is_call {
         true => {
             let (id, method) = (CallId::from_word(1 << 16), method("Put"));
-            Frame::Call { id, object, method, timeout_ns, payload }
+            Frame::Call { id, object, method, timeout_ns, payload, shape: Shape::Unary }
         }
         false => Frame::Oneway { object, method: method("Drop"), timeout_ns, payload },
     };
@@ -216,7 +216,7 @@ fn a_tiny_message_of_references_leaves_room_for_the_next_one() {
     // As long as what is put together on the stack, and not plain: it has a deadline.
     let (id, timeout_ns) = (CallId::from_word(1 << 16), 1 << 40);
     let payload = Payload::new(0, 128 - HEADER_BYTES).unwrap();
-    let next = Frame::Call { id, object: 7, method: 7, timeout_ns, payload };
+    let next = Frame::Call { id, object: 7, method: 7, timeout_ns, payload, shape: Shape::Unary };
     let next = [&next.encode()[..], &[0; 128 - HEADER_BYTES]].concat();
     endpoint.send(&next, Deadline::after(PATIENCE)).unwrap();
     let reply = receive(&mut endpoint).expect("the server lives");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Server};
+use nearcall::{Bytes, Client, Code, EventLoop, Server};
 use nearcall_os::descriptor;
 
 use super::*;
 use crate::observed::{PATIENCE, wait_until};
-use crate::support::unique_address;
+use crate::support::{object, unique_address};
 use crate::two_processes::start;
 
 /// What each end may have out.
@@ -17,8 +17,9 @@ const SLOTS: usize = 64;
 fn a_server_that_keeps_every_slot_stops_the_lending_and_nothing_else() {
     let server = serve(TRUSTED);
     let (client, store) = store(&server, "?via=shm");
+    let object = object(&client, StoreCaller::INTERFACE, &server.via("?via=shm"));
     let put = || {
-        let data = store.loan(5000)?.freeze();
+        let data = object.try_loan(5000)?.freeze();
         store.put(&Parcel { data, keep: true, ..Parcel::default() })
     };
     for _ in 0..SLOTS {
@@ -74,7 +75,7 @@ fn slices_may_go_in_any_thread_and_in_any_order() {
             }
         });
     }
-    assert_eq!(client.connections()[0].slots_borrowed, 0);
+    assert_eq!(client.connections()[0].slots_borrowed, Some(0));
 }
 
 #[test]
@@ -112,14 +113,14 @@ fn a_call_that_is_given_up_keeps_no_slot() {
             // The other calls are not waited for, so the server may be far behind.
             store.forget(&Span { ms: 0 }).unwrap();
         }
-        let started = store.start_get(&Span { ms: 5000 }, &CallOptions::new());
+        let started = store.start_get(&Span { ms: 5000 });
         started.cancel();
         let data = loaned(&store, 5000, 1);
         let parcel = Parcel { data, ..Parcel::default() };
-        drop(store.start_put(&parcel, &CallOptions::new()));
+        drop(store.start_put(&parcel));
     }
     assert_eq!(slots_lent(&client, &store), 0);
-    assert_eq!(client.connections()[0].slots_borrowed, 0);
+    assert_eq!(client.connections()[0].slots_borrowed, Some(0));
     assert_eq!(sum(&store.get(&Span { ms: 5000 }).unwrap()), 15_000);
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn lend_to_the_dying(address: &str) {
         let mut holder = start("holds", address);
         turn_until(&|| {
             let all = server.connections();
-            all.iter().any(|info| info.slots_lent == 10 && info.slots_borrowed == 10)
+            all.iter().any(|info| info.slots_lent == Some(10) && info.slots_borrowed == Some(10))
         });
         holder.kill().unwrap();
         turn_until(&|| server.connections().is_empty());

@@ -13,6 +13,10 @@ pub struct Place {
 }
 
 /// A server that reads arguments out of a segment.
+///
+/// Methods run in the thread of the server's loop, or in a pool if the service is registered
+/// so. A method may reply after it has returned: `Context::answer_later`. [`HandoverAsync`] is
+/// the same interface for services whose methods are `async`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub trait Handover: 'static {
@@ -38,6 +42,41 @@ pub trait Handover: 'static {
     ) -> ::core::result::Result<(), ::nearcall::Status>;
 }
 
+/// A server that reads arguments out of a segment.
+///
+/// The methods of [`Handover`] for a service that is shared by threads. Write them as
+/// `async fn`: their futures run on the executor of the server's loop, or where
+/// `HandoverAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
+/// deadline has passed or whose caller is gone is dropped.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub trait HandoverAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
+    /// Copies the argument out and reads it.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn take(
+        &self,
+        context: ::nearcall::CallContext,
+        request: Place,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn mark(
+        &self,
+        context: ::nearcall::CallContext,
+        request: (),
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
+}
+
 /// The descriptions of the methods of `study.v1.Handover` for the runtime.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -45,13 +84,13 @@ mod handover_methods {
     pub(super) static TAKE: ::nearcall::Method = ::nearcall::Method {
         id: 0x105a_ea2c,
         name: "Take",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0x0f20_1f6a,
         name: "Mark",
-        oneway: false,
+        kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
     };
 }
@@ -62,7 +101,9 @@ static HANDOVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
 
-/// Calls methods of a [`Handover`], in this thread or in another process.
+/// Calls methods of a [`Handover`], in this thread or elsewhere.
+///
+/// Its functions wait. [`HandoverAsyncCaller`] has the same functions as futures.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -87,19 +128,45 @@ impl HandoverCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it,
-    /// and put it into the request: it is passed by reference if the mechanism can, and
-    /// copied otherwise.
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds
-    /// too much of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
     pub fn loan(
         &self,
         bytes: usize,
     ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
         self.object.loan(bytes)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with(
+        &self,
+        bytes: usize,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.loan_with(bytes, options)
+    }
+    /// Lends memory if there is some now, and does not wait for the server.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
+    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
+    pub fn try_loan(
+        &self,
+        bytes: usize,
+    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+        self.object.try_loan(bytes)
     }
     /// Copies the argument out and reads it.
     ///
@@ -107,9 +174,9 @@ impl HandoverCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn take(
         &self,
         request: &Place,
@@ -121,6 +188,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `take`.
+    #[inline(always)]
     pub fn take_with(
         &self,
         request: &Place,
@@ -131,21 +199,49 @@ impl HandoverCaller {
                 &handover_methods::TAKE,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Handover>, context| Handover::take(
+                |service: &::std::sync::Arc<dyn Handover>, context| Handover::take(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Take` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_take(
+    /// Starts a call of `Take` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_take(&self, request: &Place) -> ::nearcall::PendingCall<()> {
+        self.start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Take` with options. As `start_take`.
+    pub fn start_take_with(
         &self,
         request: &Place,
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::TAKE, request, options)
+    }
+    /// As `start_take`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_take(
+        &self,
+        request: &Place,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_take_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_take`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_take`.
+    pub fn try_start_take_with(
+        &self,
+        request: &Place,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&handover_methods::TAKE, request, options)
     }
     /// Marks the begin or the end of the measured region.
     ///
@@ -153,9 +249,9 @@ impl HandoverCaller {
     ///
     /// # Errors
     ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in
-    /// time, `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it
-    /// has no such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
     pub fn mark(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
         self.mark_with(request, &::nearcall::CallOptions::new())
     }
@@ -164,6 +260,7 @@ impl HandoverCaller {
     /// # Errors
     ///
     /// As `mark`.
+    #[inline(always)]
     pub fn mark_with(
         &self,
         request: &(),
@@ -174,21 +271,172 @@ impl HandoverCaller {
                 &handover_methods::MARK,
                 request,
                 options,
-                |service: &::std::rc::Rc<dyn Handover>, context| Handover::mark(
+                |service: &::std::sync::Arc<dyn Handover>, context| Handover::mark(
                     &**service,
                     context,
                     request,
                 ),
             )
     }
-    /// Starts a call of `Mark` and returns at once. Wait for the reply with `wait` or
-    /// `.await`. Dropping the pending call cancels it.
-    pub fn start_mark(
+    /// Starts a call of `Mark` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_mark(&self, request: &()) -> ::nearcall::PendingCall<()> {
+        self.start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Mark` with options. As `start_mark`.
+    pub fn start_mark_with(
         &self,
         request: &(),
         options: &::nearcall::CallOptions,
     ) -> ::nearcall::PendingCall<()> {
         self.object.start(&handover_methods::MARK, request, options)
+    }
+    /// As `start_mark`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_mark(
+        &self,
+        request: &(),
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.try_start_mark_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_mark`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_mark`.
+    pub fn try_start_mark_with(
+        &self,
+        request: &(),
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
+        self.object.try_start(&handover_methods::MARK, request, options)
+    }
+}
+
+/// Calls methods of a [`Handover`] by futures, which any executor can poll in any thread.
+///
+/// Nothing happens before a future is polled; dropping it cancels its call. [`HandoverCaller`]
+/// has the same functions for programs without an executor.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Debug, Clone)]
+pub struct HandoverAsyncCaller {
+    object: ::nearcall::AsyncObjectRef,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl HandoverAsyncCaller {
+    /// The description of `study.v1.Handover` for the runtime.
+    pub const INTERFACE: &'static ::nearcall::Interface = &HANDOVER_INTERFACE;
+    /// Creates a caller for the object at `address`. It connects at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `address` cannot be parsed.
+    pub fn new(
+        client: &::nearcall::Client,
+        address: &str,
+    ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        ::core::result::Result::Ok(Self { object })
+    }
+    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
+    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
+    ///
+    /// Waits until the server has returned enough of what it was lent before.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
+    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
+    /// be reached.
+    pub fn loan<'a>(
+        &'a self,
+        bytes: usize,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::None)
+    }
+    /// Lends memory, and waits until the deadline of `options`.
+    ///
+    /// # Errors
+    ///
+    /// As `loan`.
+    pub fn loan_with<'a>(
+        &'a self,
+        bytes: usize,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+    > + ::core::marker::Send + 'a {
+        self.object.loan(bytes, ::core::option::Option::Some(options))
+    }
+    /// Copies the argument out and reads it.
+    ///
+    /// Calls `Take`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn take<'a>(
+        &'a self,
+        request: &'a Place,
+    ) -> ::nearcall::AsyncCall<'a, Place, ()> {
+        self.object.call(&handover_methods::TAKE, request, ::core::option::Option::None)
+    }
+    /// As `take`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub fn take_with<'a>(
+        &'a self,
+        request: &'a Place,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, Place, ()> {
+        self.object
+            .call(
+                &handover_methods::TAKE,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Marks the begin or the end of the measured region.
+    ///
+    /// Calls `Mark`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn mark<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object.call(&handover_methods::MARK, request, ::core::option::Option::None)
+    }
+    /// As `mark`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `mark`.
+    pub fn mark_with<'a>(
+        &'a self,
+        request: &'a (),
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, (), ()> {
+        self.object
+            .call(
+                &handover_methods::MARK,
+                request,
+                ::core::option::Option::Some(options),
+            )
     }
 }
 
@@ -196,8 +444,7 @@ impl HandoverCaller {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub struct HandoverDispatcher<T: Handover> {
-    service: ::std::rc::Rc<T>,
-    local: ::std::rc::Rc<dyn Handover>,
+    service: ::std::sync::Arc<T>,
 }
 
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -205,13 +452,24 @@ pub struct HandoverDispatcher<T: Handover> {
 impl<T: Handover> HandoverDispatcher<T> {
     /// Creates a dispatcher that owns `service`.
     pub fn new(service: T) -> Self {
-        Self::shared(::std::rc::Rc::new(service))
+        Self::shared(::std::sync::Arc::new(service))
     }
     /// Creates a dispatcher that shares `service`, so that the program can use it too.
-    pub fn shared(service: ::std::rc::Rc<T>) -> Self {
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self { service }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: Handover> ::core::clone::Clone for HandoverDispatcher<T> {
+    fn clone(&self) -> Self {
         Self {
-            local: service.clone(),
-            service,
+            service: self.service.clone(),
         }
     }
 }
@@ -222,8 +480,9 @@ impl<T: Handover> ::nearcall::Dispatcher for HandoverDispatcher<T> {
     fn interface(&self) -> &'static ::nearcall::Interface {
         &HANDOVER_INTERFACE
     }
-    fn local(&self) -> &dyn ::core::any::Any {
-        &self.local
+    fn local(&self) -> ::core::option::Option<::std::boxed::Box<dyn ::core::any::Any>> {
+        let service: ::std::sync::Arc<dyn Handover> = self.service.clone();
+        ::core::option::Option::Some(::std::boxed::Box::new(service))
     }
     fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
         match incoming.method() {
@@ -242,6 +501,92 @@ impl<T: Handover> ::nearcall::Dispatcher for HandoverDispatcher<T> {
                         context,
                         request,
                     ))
+            }
+            _ => incoming.unimplemented(),
+        }
+    }
+}
+
+/// Serves calls with an implementation of [`HandoverAsync`]. Register it with a server.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+pub struct HandoverAsyncDispatcher<T: HandoverAsync> {
+    service: ::std::sync::Arc<T>,
+    runner: ::nearcall::TaskRunner,
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: HandoverAsync> HandoverAsyncDispatcher<T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(::std::sync::Arc::new(service))
+    }
+    /// Creates a dispatcher that shares `service`, so that the program can use it too.
+    pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+        Self {
+            service,
+            runner: ::nearcall::TaskRunner::default(),
+        }
+    }
+    /// Returns the service.
+    pub fn service(&self) -> &::std::sync::Arc<T> {
+        &self.service
+    }
+    /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not
+    /// in the loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    #[must_use]
+    pub fn spawn_on(
+        self,
+        spawn: impl ::core::ops::Fn(
+            ::nearcall::ServiceTask,
+        ) + ::core::marker::Send + ::core::marker::Sync + 'static,
+    ) -> Self {
+        Self {
+            runner: ::nearcall::TaskRunner::spawn_on(spawn),
+            ..self
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: HandoverAsync> ::core::clone::Clone for HandoverAsyncDispatcher<T> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+impl<T: HandoverAsync> ::nearcall::Dispatcher for HandoverAsyncDispatcher<T> {
+    fn interface(&self) -> &'static ::nearcall::Interface {
+        &HANDOVER_INTERFACE
+    }
+    fn dispatch(&self, incoming: ::nearcall::Incoming<'_>) {
+        let service = ::std::sync::Arc::clone(&self.service);
+        let runner = &self.runner;
+        match incoming.method() {
+            0x105a_ea2c => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            HandoverAsync::take(&*service, context, request).await
+                        },
+                    )
+            }
+            0x0f20_1f6a => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            HandoverAsync::mark(&*service, context, request).await
+                        },
+                    )
             }
             _ => incoming.unimplemented(),
         }

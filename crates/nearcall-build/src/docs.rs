@@ -1,0 +1,144 @@
+//! Renders the docs of generated functions as doc lines.
+//!
+//! # Invariants
+//!
+//! - Every function that can fail has a section `# Errors`, and every one whose result can be
+//!   dropped says what dropping does.
+//!
+//! **Not here:** escaping comments of the `.proto` file (`comments.rs`).
+
+use prost_build::Comments;
+
+use crate::model::{Kind, Method};
+
+/// Renders the comment of the `.proto` file as doc lines; empty if there is none.
+pub(crate) fn comment(comments: &Comments) -> String {
+    let mut text = String::new();
+    comments.append_with_indent(0, &mut text);
+    text
+}
+
+/// Renders one paragraph as doc lines of at most [`COLUMNS`] columns. Code is not broken.
+pub(crate) fn paragraph(text: &str) -> String {
+    let mut out = String::new();
+    let mut columns = COLUMNS;
+    let mut is_code = false;
+    let words = text.split(|char| {
+        is_code ^= char == '`';
+        char == ' ' && !is_code
+    });
+    for word in words {
+        if columns + 1 + word.len() > COLUMNS {
+            out.push_str(if out.is_empty() { "///" } else { "\n///" });
+            columns = 0;
+        }
+        out.push(' ');
+        out.push_str(word);
+        columns += 1 + word.len();
+    }
+    out + "\n"
+}
+
+/// Joins paragraphs, each given as doc lines, and drops those that are empty.
+pub(crate) fn join(paragraphs: &[&str]) -> String {
+    let paragraphs = paragraphs.iter().filter(|text| !text.is_empty());
+    paragraphs.copied().collect::<Vec<_>>().join("///\n")
+}
+
+/// Renders the section `# Errors`.
+pub(crate) fn errors(text: &str) -> String {
+    format!("/// # Errors\n///\n{}", paragraph(text))
+}
+
+/// Renders the sentence about the default deadline; empty without one.
+pub(crate) fn deadline(method: &Method) -> String {
+    match method.deadline_ms {
+        Some(ms) => {
+            paragraph(&format!("Default deadline: {ms} ms. The caller may set another one."))
+        }
+        None => String::new(),
+    }
+}
+
+/// Describes what the service does for a method of this shape; empty for a unary one.
+pub(crate) fn shape(kind: Kind) -> String {
+    match kind {
+        Kind::Unary => String::new(),
+        Kind::Oneway => paragraph("One-way: there is no reply, and the caller does not wait."),
+        Kind::ReplyStream => paragraph(
+            "Replies with a stream: each item that is sent to `items` goes to the caller. The \
+             stream ends with the returned result.",
+        ),
+        Kind::RequestStream => paragraph(
+            "Takes a stream: `items` gives the requests of the caller in their order, and ends \
+             when the caller has sent the last one.",
+        ),
+        Kind::BothStreams => paragraph(
+            "Takes a stream and replies with one, each at its own pace. Both end with the \
+             returned result.",
+        ),
+    }
+}
+
+/// The errors of a method of the service.
+pub(crate) const METHOD_ERRORS: &str = "The caller gets the returned status.";
+
+/// The errors of a unary call.
+pub(crate) const CALL_ERRORS: &str = "\
+    The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time, \
+    `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no such \
+    object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.";
+
+/// The errors of starting a unary call without waiting.
+pub(crate) const TRY_START_ERRORS: &str = "\
+    `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every \
+    other error is the result of the pending call.";
+
+/// The errors of a one-way call that waits for room.
+pub(crate) const SEND_ERRORS: &str = "\
+    The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached, \
+    `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is \
+    above a limit. Success does not mean that the service received it.";
+
+/// The errors of a one-way call that does not wait.
+pub(crate) const TRY_ERRORS: &str = "\
+    The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or the \
+    message is above a limit, `UNAVAILABLE` if the server cannot be reached.";
+
+/// The errors of a call with a stream, at its start.
+pub(crate) const START_ERRORS: &str = "\
+    The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED` \
+    if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many \
+    calls are open. Every later error is the end of the stream.";
+
+/// The errors of a loan that waits.
+pub(crate) const LOAN_ERRORS: &str = "\
+    `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server did \
+    not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot be \
+    reached.";
+
+/// The errors of a loan that does not wait.
+pub(crate) const TRY_LOAN_ERRORS: &str = "\
+    `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much \
+    of what it was lent before. `UNAVAILABLE`: the server cannot be reached.";
+
+/// The columns of a doc line without its indent, so that it has at most 100 within an `impl`.
+const COLUMNS: usize = 93;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        let text = paragraph(&["word"; 30].join(" "));
+        assert!(
+            text.lines().all(|line| line.len() <= 96 && line.starts_with("/// word")),
+            "{text}"
+        );
+        assert_eq!(text.matches("word").count(), 30);
+        let code = format!("{} `let x = 1;`", "word ".repeat(17));
+        assert!(paragraph(&code).ends_with("\n/// `let x = 1;`\n"), "{code}");
+        assert_eq!(join(&["/// a\n", "", "/// b\n"]), "/// a\n///\n/// b\n");
+    }
+}

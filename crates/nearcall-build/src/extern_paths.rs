@@ -1,0 +1,60 @@
+//! Types that another crate or module provides (`Builder::extern_path`).
+//!
+//! # Invariants
+//!
+//! - A path covers what prost takes it to cover: the item itself and everything below it.
+//!
+//! **Not here:** the Rust paths of such types, which prost resolves for messages and services
+//! alike.
+
+use std::collections::BTreeMap;
+
+use crate::error::BuildError;
+
+/// The paths of the `.proto` files whose types are not generated.
+#[derive(Debug, Clone)]
+pub(crate) struct ExternPaths(Vec<String>);
+
+impl ExternPaths {
+    /// Checks `paths`: from `.home.v1` or `.home.v1.Room` to a path of Rust.
+    pub(crate) fn new(paths: &BTreeMap<String, String>) -> Result<Self, BuildError> {
+        for (path, rust_path) in paths {
+            let names = path.strip_prefix('.').unwrap_or_default();
+            let is_rust = syn::parse_str::<syn::Type>(rust_path).is_ok();
+            if names.split('.').any(str::is_empty) || !is_rust {
+                let (path, rust_path) = (path.clone(), rust_path.clone());
+                return Err(BuildError::BadExternPath { path, rust_path });
+            }
+        }
+        let names = paths.keys().map(|path| path.trim_start_matches('.').to_owned());
+        Ok(Self(names.chain([GOOGLE.to_owned()]).collect()))
+    }
+
+    /// Returns whether the message, enum or service with this full name is not generated.
+    pub(crate) fn contains(&self, full_name: &str) -> bool {
+        let covers = |path: &String| {
+            let rest = full_name.strip_prefix(path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.0.iter().any(covers)
+    }
+}
+
+/// The package whose types are part of `prost-types`.
+const GOOGLE: &str = "google.protobuf";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_covers_what_is_below_it() {
+        let paths = [(".a.v1".to_owned(), "::other::a".to_owned())];
+        let paths = ExternPaths::new(&BTreeMap::from(paths)).unwrap();
+        assert_eq!(
+            ["a.v1.X", "a.v1", "a.v1.X.Y", "a.v10.X", "a.X"].map(|name| paths.contains(name)),
+            [true, true, true, false, false]
+        );
+        assert!(paths.contains("google.protobuf.Empty"));
+    }
+}

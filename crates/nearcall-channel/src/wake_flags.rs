@@ -1,0 +1,137 @@
+//! Decides who wakes a loop for what was posted to it: two flags in one word.
+//!
+//! A poster sets "posted"; the loop sets "asleep" before it waits in the kernel. Whoever comes
+//! second sees the flag of the other: the loop does not sleep, or the poster wakes it. Of several
+//! posters to a loop that sleeps the first one wakes it.
+//! **Invariants:** after a post the loop looks before it sleeps, or is woken; a loop that is awake
+//! is not woken.
+//! **Not here:** the queue of the posts and the descriptor that wakes the loop, which are the
+//! loop's own. It stands in this crate since loom tries each interleaving here.
+
+use crate::sync::{AtomicU8, Ordering};
+
+/// Something was posted that the loop has not taken.
+const POSTED: u8 = 1;
+/// The loop waits in the kernel, or is about to.
+const ASLEEP: u8 = 2;
+
+/// Shared by a loop and the threads that post to it.
+#[derive(Debug)]
+pub struct WakeFlags(AtomicU8);
+
+impl Default for WakeFlags {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WakeFlags {
+    /// Creates the flags of a loop that is awake and has no posts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    /// Notes a post, after it was queued. Returns whether the caller has to wake the loop.
+    #[must_use]
+    pub fn note_post(&self) -> bool {
+        self.0.fetch_or(POSTED, Ordering::AcqRel) == ASLEEP
+    }
+
+    /// Returns whether something was posted. One load.
+    #[must_use]
+    #[inline]
+    pub fn has_posts(&self) -> bool {
+        self.0.load(Ordering::Acquire) & POSTED != 0
+    }
+
+    /// Forgets that something was posted, before the loop takes it.
+    pub fn begin_take(&self) {
+        self.0.fetch_and(!POSTED, Ordering::AcqRel);
+    }
+
+    /// Announces that the loop is about to sleep. False: something was posted, so it must not; the
+    /// announcement stands until [`end_sleep`](Self::end_sleep) in either case.
+    #[must_use]
+    pub fn begin_sleep(&self) -> bool {
+        self.0.fetch_or(ASLEEP, Ordering::AcqRel) & POSTED == 0
+    }
+
+    /// Ends the announcement: the loop is awake, and looks for posts before it sleeps.
+    pub fn end_sleep(&self) {
+        self.0.fetch_and(!ASLEEP, Ordering::AcqRel);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_post_to_a_sleeping_loop_wakes_it() {
+        let flags = WakeFlags::new();
+        assert!(!flags.note_post(), "it is awake");
+        assert!(!flags.begin_sleep(), "it has to look first");
+        flags.end_sleep();
+        flags.begin_take();
+        assert!(flags.begin_sleep());
+        assert!(flags.note_post());
+        assert!(!flags.note_post());
+        flags.end_sleep();
+        assert!(flags.has_posts());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// A loop that sleeps by waiting until its counter is not zero, and two posters.
+    #[test]
+    fn loom_every_post_is_taken_or_ends_the_sleep() {
+        loom::model(|| {
+            let flags = Arc::new(WakeFlags::new());
+            // The queue, and what the descriptor counts.
+            let (queue, rung) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+            let posters: Vec<_> = (0..2)
+                .map(|_| {
+                    let (flags, queue) = (Arc::clone(&flags), Arc::clone(&queue));
+                    let rung = Arc::clone(&rung);
+                    thread::spawn(move || {
+                        *queue.lock().unwrap() += 1;
+                        if flags.note_post() {
+                            *rung.lock().unwrap() += 1;
+                        }
+                    })
+                })
+                .collect();
+            let mut taken = 0;
+            // Two rounds: look, then sleep unless something was posted.
+            for _ in 0..2 {
+                if flags.has_posts() {
+                    flags.begin_take();
+                    taken += std::mem::take(&mut *queue.lock().unwrap());
+                }
+                let sleeps = flags.begin_sleep();
+                if sleeps && *rung.lock().unwrap() > 0 {
+                    *rung.lock().unwrap() = 0;
+                }
+                flags.end_sleep();
+            }
+            // The last sleep: it ends when the descriptor is readable.
+            if flags.begin_sleep() {
+                posters.into_iter().for_each(|poster| poster.join().unwrap());
+                let left = *queue.lock().unwrap();
+                assert!(left == 0 || *rung.lock().unwrap() > 0, "a post without a wake-up");
+                assert!(*rung.lock().unwrap() <= 1, "one wake-up for a sleep");
+                taken += left;
+            } else {
+                posters.into_iter().for_each(|poster| poster.join().unwrap());
+                taken += *queue.lock().unwrap();
+            }
+            assert_eq!(taken, 2);
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! Calls as futures: what generated async callers are made of.
+//!
+//! **Invariants:** they run in any executor, and need no other one than the one that polls them; no
+//! executor's thread waits for anything but a lock that is held for microseconds.
+//! **Not here:** the connections that tasks share (`async_connection.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use nearcall_channel::Loan;
+
+use crate::address::{Address, BadAddress};
+use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
+use crate::codec::Message;
+use crate::connection::Outgoing;
+use crate::deadline::Deadline;
+use crate::interface::{Interface, Method, object_id};
+use crate::nesting::inherited_deadline;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+mod call;
+mod connecting;
+mod hunting;
+mod lending;
+mod sending;
+
+pub use self::call::{AsyncCall, AsyncSend};
+
+/// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
+///
+/// All tasks of a client share one connection to each address. A call looks for its reply for a few
+/// microseconds while it is polled first, if no other call is in flight, for as long as that has
+/// paid lately (never where the process may use one CPU only, nor with `?wait=poll`). Otherwise one
+/// thread of the process, `nearcall-driver`, waits for all of them and wakes their tasks; it
+/// runs while there are such connections.
+///
+/// When as many calls are in flight as [`Limits::calls_max`](crate::Limits::calls_max) allows, or
+/// the channel is full, a call waits until it is its turn, in the order of their first polls.
+/// Dropping a call cancels it. A server of the same thread is not called directly: the short circuit
+/// is for [`ObjectRef`](crate::ObjectRef).
+#[derive(Clone)]
+pub struct AsyncObjectRef {
+    object: Arc<Object>,
+}
+
+struct Object {
+    /// The number of the object on the wire.
+    number: u64,
+    name: ObjectName,
+    route: Arc<AsyncRoute>,
+    client: Client,
+}
+
+impl AsyncObjectRef {
+    /// Returns a reference to the object of this interface at `address`. Connects lazily; no server
+    /// need listen there yet.
+    ///
+    /// # Errors
+    ///
+    /// The text is no address.
+    pub fn new(
+        client: &Client,
+        interface: &'static Interface,
+        address: &str,
+    ) -> Result<Self, BadAddress> {
+        let address: Address = address.parse()?;
+        let route = client.async_route(&address);
+        let name = ObjectName { interface, address };
+        let object =
+            Object { number: object_id(&name.object()), name, route, client: client.clone() };
+        Ok(Self { object: Arc::new(object) })
+    }
+
+    /// Returns where the object is.
+    pub fn address(&self) -> &Address {
+        &self.object.name.address
+    }
+
+    /// Calls a method. `None` for `options`: the default ones.
+    ///
+    /// # Errors
+    ///
+    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`: the
+    /// mechanism has no descriptor to wait for.
+    #[inline]
+    pub fn call<'a, Q: Message, R: Message + Default>(
+        &'a self,
+        method: &'static Method,
+        request: &'a Q,
+        options: Option<&'a CallOptions>,
+    ) -> AsyncCall<'a, Q, R> {
+        AsyncCall::new(self, method, request, options)
+    }
+
+    /// Sends a message that is never answered. `None` for `options`: the default ones.
+    ///
+    /// # Errors
+    ///
+    /// Of the future: the message was not sent. As [`ObjectRef::send`](crate::ObjectRef::send), and
+    /// `FAILED_PRECONDITION`: the mechanism has no descriptor to wait for.
+    #[inline]
+    pub fn send<'a, Q: Message>(
+        &'a self,
+        method: &'static Method,
+        request: &'a Q,
+        options: Option<&'a CallOptions>,
+    ) -> AsyncSend<'a, Q> {
+        AsyncSend::new(self, method, request, options)
+    }
+
+    /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
+    /// reference where the mechanism can (`shm`), and copied where not. Connects if there is no
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectRef::loan`](crate::ObjectRef::loan).
+    pub async fn loan(&self, bytes: usize, options: Option<&CallOptions>) -> Result<Loan, Status> {
+        let default = self.object.client.shared().settings.default_deadline;
+        let inherited = inherited_deadline();
+        let deadline = match options {
+            Some(options) => options.deadline_for_loan(default, inherited),
+            None => CallOptions::new().deadline_for_loan(default, inherited),
+        };
+        let policy = self.reconnect_policy(options);
+        let connection = connecting::connection(self.route(), policy, deadline).await?;
+        lending::loan(&connection, bytes, deadline).await
+    }
+
+    #[inline]
+    fn route(&self) -> &Arc<AsyncRoute> {
+        &self.object.route
+    }
+
+    /// Returns when a call ends by itself. Reads the clock only for a span of time.
+    #[inline]
+    fn deadline(&self, method: &Method, options: Option<&CallOptions>) -> Deadline {
+        let default = self.object.client.shared().settings.default_deadline;
+        let inherited = inherited_deadline();
+        match options {
+            Some(options) => options.deadline_for(method, default, inherited),
+            None => CallOptions::new().deadline_for(method, default, inherited),
+        }
+    }
+
+    fn reconnect_policy(&self, options: Option<&CallOptions>) -> ReconnectPolicy {
+        let default = self.object.client.shared().settings.reconnect;
+        options.map_or(default, |options| options.reconnect_policy(default))
+    }
+
+    #[inline]
+    fn outgoing<'a>(
+        &self,
+        method: &'static Method,
+        options: Option<&'a CallOptions>,
+        deadline: Deadline,
+    ) -> Outgoing<'a> {
+        let metadata = options.map_or(&[][..], CallOptions::metadata_bytes);
+        Outgoing { object: self.object.number, method: method.id, deadline, metadata }
+    }
+
+    #[cold]
+    fn explain(&self, status: Status) -> Status {
+        self.object.name.explain(status)
+    }
+}
+
+impl fmt::Debug for AsyncObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncObjectRef")
+            .field("object", &self.object.name.object())
+            .field("address", self.address())
+            .finish_non_exhaustive()
+    }
+}

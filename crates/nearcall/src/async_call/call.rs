@@ -1,0 +1,149 @@
+//! A call as a future.
+//!
+//! **Invariants:** nothing is sent before it is polled; a call that was sent ends once, by its end
+//! or by the drop of its future, of which the server hears.
+//! **Not here:** sending (`async_call/sending.rs`), the shared connection (`async_connection.rs`).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use nearcall_wire::OutgoingCall;
+
+use super::AsyncObjectRef;
+use super::sending::Sending;
+use crate::async_connection::Started;
+use crate::codec::Message;
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+/// A call of an async caller: await it, or drop it, which cancels the call.
+///
+/// The request is sent when it is polled first. The task may run in any executor, and in any
+/// thread; see [`AsyncObjectRef`].
+#[must_use = "a call that is not awaited is not made"]
+pub struct AsyncCall<'a, Q, R> {
+    request: &'a Q,
+    sending: Sending<'a>,
+    state: State,
+    result: PhantomData<fn() -> R>,
+}
+
+enum State {
+    Sending,
+    Waiting(OutgoingCall),
+    Ended,
+}
+
+impl<'a, Q, R> AsyncCall<'a, Q, R> {
+    pub(super) fn new(
+        object: &'a AsyncObjectRef,
+        method: &'static Method,
+        request: &'a Q,
+        options: Option<&'a CallOptions>,
+    ) -> Self {
+        let sending = Sending::new(object, method, options);
+        Self { request, sending, state: State::Sending, result: PhantomData }
+    }
+}
+
+impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
+    type Output = Result<R, Status>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let waker = context.waker();
+        let outcome = match &this.state {
+            State::Sending => {
+                let request = this.request;
+                let sent =
+                    ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
+                        connection.start_call(places, waker, outgoing, request)
+                    }));
+                match sent {
+                    Ok(Started::Waits(call)) => {
+                        this.state = State::Waiting(call);
+                        return Poll::Pending;
+                    }
+                    Ok(Started::Ended(outcome)) => outcome,
+                    Err(status) => Err(status),
+                }
+            }
+            State::Waiting(call) => match this.sending.connection() {
+                Some(connection) => ready!(connection.poll_call(*call, waker)),
+                None => Err(polled_after_end()),
+            },
+            State::Ended => return Poll::Ready(Err(polled_after_end())),
+        };
+        this.state = State::Ended;
+        Poll::Ready(outcome.map_err(|status| this.sending.object().explain(status)))
+    }
+}
+
+impl<Q, R> Drop for AsyncCall<'_, Q, R> {
+    fn drop(&mut self) {
+        if let (State::Waiting(call), Some(connection)) = (&self.state, self.sending.connection()) {
+            connection.cancel(*call);
+        }
+    }
+}
+
+impl<Q, R> fmt::Debug for AsyncCall<'_, Q, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncCall").field("object", self.sending.object()).finish_non_exhaustive()
+    }
+}
+
+/// A message that is never answered, from an async caller: await it until it is in the channel.
+///
+/// It waits for room until its deadline. Dropped before that, nothing was sent.
+#[must_use = "a message that is not awaited is not sent"]
+pub struct AsyncSend<'a, Q> {
+    request: &'a Q,
+    sending: Sending<'a>,
+    has_ended: bool,
+}
+
+impl<'a, Q> AsyncSend<'a, Q> {
+    pub(super) fn new(
+        object: &'a AsyncObjectRef,
+        method: &'static Method,
+        request: &'a Q,
+        options: Option<&'a CallOptions>,
+    ) -> Self {
+        Self { request, sending: Sending::new(object, method, options), has_ended: false }
+    }
+}
+
+impl<Q: Message> Future for AsyncSend<'_, Q> {
+    type Output = Result<(), Status>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.has_ended {
+            return Poll::Ready(Err(polled_after_end()));
+        }
+        let request = this.request;
+        let sent =
+            ready!(this.sending.poll(context.waker(), |connection, places, waker, outgoing| {
+                connection.send_oneway(places, waker, outgoing, request)
+            }));
+        this.has_ended = true;
+        Poll::Ready(sent)
+    }
+}
+
+impl<Q> fmt::Debug for AsyncSend<'_, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncSend").field("object", self.sending.object()).finish_non_exhaustive()
+    }
+}
+
+#[cold]
+fn polled_after_end() -> Status {
+    Status::failed_precondition("the result of the call was taken before")
+}

@@ -1,0 +1,163 @@
+//! How a task comes to a connection: it takes the one that is open, or waits for one to be opened,
+//! again and again if its policy says so.
+//!
+//! **Invariants:** it ends by its deadline, whatever the attempt does.
+//! **Not here:** the attempt (`client/async_routes.rs`).
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crate::async_connection::{AsyncConnection, Timer};
+use crate::client::{AsyncRoute, Connected, Opening, ReconnectPolicy, may_change};
+use crate::deadline::Deadline;
+use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
+use crate::status::Status;
+
+/// A task that wants a connection.
+pub(super) struct Connecting {
+    stage: Stage,
+    /// Until when to try again; set by the first failure.
+    end: Option<Deadline>,
+    pause: Duration,
+    timer: Option<Timer>,
+}
+
+enum Stage {
+    Start,
+    Opening(Opening),
+    /// Until this moment, after an attempt that failed.
+    Pause(Deadline, Status),
+}
+
+impl Default for Connecting {
+    fn default() -> Self {
+        Self { stage: Stage::Start, end: None, pause: HUNT_PAUSE_MIN, timer: None }
+    }
+}
+
+impl Connecting {
+    /// Returns the connection once it is there.
+    pub(super) fn poll(
+        &mut self,
+        route: &Arc<AsyncRoute>,
+        policy: ReconnectPolicy,
+        deadline: Deadline,
+        waker: &Waker,
+    ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
+        loop {
+            match &mut self.stage {
+                Stage::Start => match route.connect(policy) {
+                    Ok(Connected::Open(connection)) => return Poll::Ready(Ok(connection)),
+                    Ok(Connected::Opening(opening)) => self.stage = Stage::Opening(opening),
+                    Err(status) => return Poll::Ready(Err(status)),
+                },
+                Stage::Opening(opening) => match opening.poll(waker) {
+                    Poll::Ready(Ok(connection)) => return Poll::Ready(Ok(connection)),
+                    Poll::Ready(Err(status)) => match self.next_try(policy, &status) {
+                        Some(next) => self.stage = Stage::Pause(next, status),
+                        None => return Poll::Ready(Err(status)),
+                    },
+                    Poll::Pending if timer(&mut self.timer)?.poll(deadline, waker) => {
+                        return Poll::Ready(Err(late(route, "it is being opened")));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                },
+                Stage::Pause(next, status) => {
+                    let next = *next;
+                    if !timer(&mut self.timer)?.poll(next.min(deadline), waker) {
+                        return Poll::Pending;
+                    }
+                    if self.end == Some(deadline) && deadline <= next {
+                        return Poll::Ready(Err(status.clone()));
+                    }
+                    if deadline <= next {
+                        return Poll::Ready(Err(late(route, status.message())));
+                    }
+                    self.stage = Stage::Start;
+                }
+            }
+        }
+    }
+
+    /// Begins anew, with what time there is left.
+    pub(super) fn restart(&mut self) {
+        self.stage = Stage::Start;
+    }
+
+    /// Returns when to try again, if that is to be done at all.
+    #[cold]
+    fn next_try(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
+        let ReconnectPolicy::Wait(span) = policy else { return None };
+        let end = *self.end.get_or_insert_with(|| Deadline::after(span));
+        if !may_change(failed) || end.has_passed() {
+            return None;
+        }
+        let next = Deadline::after(self.pause).min(end);
+        self.pause = (self.pause * 2).min(HUNT_PAUSE_MAX);
+        Some(next)
+    }
+}
+
+/// Returns a connection that takes calls, once there is one.
+pub(super) async fn connection(
+    route: &Arc<AsyncRoute>,
+    policy: ReconnectPolicy,
+    deadline: Deadline,
+) -> Result<Arc<AsyncConnection>, Status> {
+    connect(Connecting::default(), route, policy, deadline).await
+}
+
+/// Returns a connection that takes calls, once a server listens.
+pub(super) async fn hunt(
+    route: &Arc<AsyncRoute>,
+    timeout: Duration,
+) -> Result<Arc<AsyncConnection>, Status> {
+    let deadline = Deadline::after(timeout);
+    let connecting = Connecting { end: Some(deadline), ..Connecting::default() };
+    connect(connecting, route, ReconnectPolicy::Wait(timeout), deadline).await
+}
+
+async fn connect(
+    mut connecting: Connecting,
+    route: &Arc<AsyncRoute>,
+    policy: ReconnectPolicy,
+    deadline: Deadline,
+) -> Result<Arc<AsyncConnection>, Status> {
+    loop {
+        let connected =
+            poll_fn(|context| connecting.poll(route, policy, deadline, context.waker()));
+        let connection = connected.await?;
+        if connection.is_open() {
+            return Ok(connection);
+        }
+        // It has ended since it was used last.
+        route.forget(&connection);
+        connecting.restart();
+    }
+}
+
+/// Waits until `moment`.
+pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
+    let mut timer = Timer::new()?;
+    poll_fn(|context| match timer.poll(moment, context.waker()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+    Ok(())
+}
+
+/// Returns the timer of a task, made when it is first needed.
+pub(super) fn timer(timer: &mut Option<Timer>) -> Result<&mut Timer, Status> {
+    match timer {
+        Some(timer) => Ok(timer),
+        empty => Ok(empty.insert(Timer::new()?)),
+    }
+}
+
+#[cold]
+fn late(route: &AsyncRoute, why: &str) -> Status {
+    Status::deadline_exceeded(format!("no connection to {} in time: {why}", route.at()))
+}

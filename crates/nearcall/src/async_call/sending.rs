@@ -1,0 +1,162 @@
+//! How the request of a task gets into a channel: by a connection that is open or opened for it,
+//! when it is its turn and there is room.
+//!
+//! **Invariants:** a request that was sent is never sent again; one that is given up before was not
+//! sent at all.
+//! **Not here:** queues of those that wait (`async_connection/waiters.rs`), what comes back
+//! (`async_call/call.rs`).
+
+use std::sync::Arc;
+use std::task::{Poll, Waker, ready};
+
+use super::AsyncObjectRef;
+use super::connecting::{Connecting, timer};
+use crate::async_connection::{AsyncConnection, Places, Timer};
+use crate::client::ReconnectPolicy;
+use crate::connection::Outgoing;
+use crate::deadline::Deadline;
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+/// A request of a task on its way into a channel.
+pub(crate) struct Sending<'a> {
+    object: &'a AsyncObjectRef,
+    method: &'static Method,
+    options: Option<&'a CallOptions>,
+    /// Set when the task is polled first.
+    deadline: Option<Deadline>,
+    connection: Option<Arc<AsyncConnection>>,
+    places: Places,
+    /// For what does not happen at once.
+    waits: Option<Box<Waits>>,
+}
+
+#[derive(Default)]
+struct Waits {
+    connecting: Connecting,
+    timer: Option<Timer>,
+    /// Until when to try other connections in the place of one that has ended.
+    end: Option<Deadline>,
+}
+
+impl<'a> Sending<'a> {
+    /// Creates it. Nothing is done before it is polled.
+    pub(crate) fn new(
+        object: &'a AsyncObjectRef,
+        method: &'static Method,
+        options: Option<&'a CallOptions>,
+    ) -> Self {
+        Self {
+            object,
+            method,
+            options,
+            deadline: None,
+            connection: None,
+            places: Places::default(),
+            waits: None,
+        }
+    }
+
+    /// Returns the object.
+    pub(crate) fn object(&self) -> &'a AsyncObjectRef {
+        self.object
+    }
+
+    /// Returns the connection that the request is to leave or has left by.
+    #[inline]
+    pub(crate) fn connection(&self) -> Option<&Arc<AsyncConnection>> {
+        self.connection.as_ref()
+    }
+
+    /// Sends the request by `send` once there is a connection. Returns what that returns. To be
+    /// polled until then, and no more.
+    #[inline]
+    pub(crate) fn poll<T>(
+        &mut self,
+        waker: &Waker,
+        mut send: impl FnMut(
+            &AsyncConnection,
+            &mut Places,
+            &Waker,
+            &Outgoing<'_>,
+        ) -> Poll<Result<T, Status>>,
+    ) -> Poll<Result<T, Status>> {
+        let deadline = match self.deadline {
+            Some(deadline) => deadline,
+            None => *self.deadline.insert(self.object.deadline(self.method, self.options)),
+        };
+        let outgoing = self.object.outgoing(self.method, self.options, deadline);
+        loop {
+            let connection = match &self.connection {
+                Some(connection) => connection,
+                None => {
+                    let connection = ready!(self.poll_connection(deadline, waker))?;
+                    self.connection.insert(connection)
+                }
+            };
+            match send(connection, &mut self.places, waker, &outgoing) {
+                Poll::Ready(Ok(sent)) => return Poll::Ready(Ok(sent)),
+                Poll::Ready(Err(status)) => self.may_try_another(status, deadline)?,
+                Poll::Pending => {
+                    let waits = self.waits.get_or_insert_default();
+                    if !timer(&mut waits.timer)?.poll(deadline, waker) {
+                        return Poll::Pending;
+                    }
+                    return Poll::Ready(Err(connection.late(&mut self.places)));
+                }
+            }
+        }
+    }
+
+    fn poll_connection(
+        &mut self,
+        deadline: Deadline,
+        waker: &Waker,
+    ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
+        let (route, policy) = (self.object.route(), self.object.reconnect_policy(self.options));
+        let waits = match &mut self.waits {
+            Some(waits) => waits,
+            empty => match route.connection() {
+                Some(connection) => return Poll::Ready(Ok(connection)),
+                None => empty.insert(Box::default()),
+            },
+        };
+        let connected = ready!(waits.connecting.poll(route, policy, deadline, waker));
+        waits.connecting.restart();
+        Poll::Ready(connected)
+    }
+
+    /// Returns whether to try another connection in the place of one that has ended or drains: the
+    /// request was not sent over it. Otherwise `status` stands.
+    #[cold]
+    fn may_try_another(&mut self, status: Status, deadline: Deadline) -> Result<(), Status> {
+        let Some(connection) = self.connection.take_if(|connection| !connection.is_open()) else {
+            return Err(status);
+        };
+        self.object.route().forget(&connection);
+        let waits = self.waits.get_or_insert_default();
+        let policy = self.object.reconnect_policy(self.options);
+        match (waits.end, policy) {
+            (None, ReconnectPolicy::Wait(span)) => {
+                waits.end = Some(Deadline::after(span).min(deadline));
+                Ok(())
+            }
+            // Once.
+            (None, _) => {
+                waits.end = Some(Deadline::NOW);
+                Ok(())
+            }
+            (Some(end), _) if end.has_passed() => Err(status),
+            (Some(_), _) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.leave(&mut self.places);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A connection that tasks of any thread share, for callers whose calls are futures.
+//!
+//! Whichever thread polls a task moves the connection on; what no task is polled for, one thread of
+//! the process waits for (`async_connection/driver.rs`).
+//! **Invariants:** the lock is held for one step: a message that is marshalled or received, a few
+//! looks for a reply, and never while anything waits; no waker is woken and no result of a user's
+//! type is read while it is held, except small ones.
+//! **Not here:** the state behind the lock (`async_connection/shared.rs`), opening connections
+//! (`client/async_routes.rs`), futures (`async_call.rs`).
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use nearcall_channel::SpinPlan;
+use nearcall_wire::OutgoingCall;
+
+use crate::borrowed::BorrowedSegments;
+use crate::codec::{self, Body, Message};
+use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
+use crate::connection_info::ConnectionInfo;
+use crate::deadline::Deadline;
+use crate::limits::SHARED_BYTES_MIN;
+use crate::status::Status;
+
+mod driver;
+mod host;
+mod shared;
+mod waiters;
+
+pub(crate) use self::driver::{DriverHandle, Timer, no_driver};
+pub(crate) use self::host::AsyncHost;
+pub(crate) use self::shared::Places;
+use self::shared::{Look, Shared};
+
+/// A connection that tasks of any thread share.
+pub(crate) struct AsyncConnection {
+    shared: Mutex<Shared>,
+    driver: DriverHandle,
+    id: u64,
+    /// Counts the connection while it lives.
+    _account: Box<dyn Send + Sync>,
+}
+
+/// A call that was started.
+pub(crate) enum Started<R> {
+    /// Its reply was found at once.
+    Ended(Result<R, Status>),
+    /// Its task is woken when it ends.
+    Waits(OutgoingCall),
+}
+
+impl AsyncConnection {
+    /// Shares a connection that has greeted.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, for a descriptor that cannot be watched.
+    pub(crate) fn new(
+        connection: Connection<AsyncHost>,
+        driver: DriverHandle,
+        account: impl Send + Sync + 'static,
+    ) -> std::io::Result<Arc<Self>> {
+        let id = driver.next_id();
+        let shared = Mutex::new(Shared::new(connection));
+        let this = Arc::new(Self { shared, driver, id, _account: Box::new(account) });
+        this.driver.add(id, &this);
+        this.locked(|shared| shared.watch(&this.driver, id))?;
+        // What came with the greeting is not waited for by anything else.
+        this.locked(|shared| shared.rest(&this.driver, id, true));
+        Ok(this)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one step with the connection, and afterwards what must not be done under its lock.
+    #[inline]
+    fn locked<T>(&self, step: impl FnOnce(&mut Shared) -> T) -> T {
+        let mut locked = Locked { of: self, shared: Some(self.lock()) };
+        // A request that panics while it is marshalled ends here, and others go on.
+        let shared = locked.shared.as_mut().map(|shared| &mut **shared);
+        step(shared.expect("it is locked until it is dropped"))
+    }
+
+    /// As [`locked`](Self::locked), and leaves the connection at rest.
+    #[inline]
+    fn use_and_rest<T>(&self, step: impl FnOnce(&mut Shared) -> T) -> T {
+        self.locked(|shared| {
+            let outcome = step(shared);
+            shared.rest(&self.driver, self.id, false);
+            outcome
+        })
+    }
+
+    /// Returns whether calls can be started on it.
+    pub(crate) fn is_open(&self) -> bool {
+        let shared = self.lock();
+        shared.connection.is_open() && !shared.connection.is_closed()
+    }
+
+    /// Returns why it takes no more calls.
+    pub(crate) fn close_reason(&self) -> Status {
+        self.lock().connection.close_reason()
+    }
+
+    /// Ends the connection; all calls on it end with `reason`.
+    pub(crate) fn close(&self, reason: Status) {
+        self.use_and_rest(|shared| shared.connection.close(reason));
+    }
+
+    /// Returns what tools show of it, while it is open.
+    pub(crate) fn info(&self) -> Option<ConnectionInfo> {
+        let shared = self.lock();
+        (!shared.connection.is_closed()).then(|| shared.connection.info())
+    }
+
+    /// Starts a call when it is its turn, and looks for its reply for as long as that has paid
+    /// lately. Pending: `waker` is woken for another try.
+    pub(crate) fn start_call<R: Message + Default>(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        outgoing: &Outgoing<'_>,
+        request: &impl Message,
+    ) -> Poll<Result<Started<R>, Status>> {
+        let mut buf = INLINE_BUF;
+        let mut plan = None;
+        let (begun, mut look) = self.locked(|shared| {
+            let attempt = |connection: &Connection<AsyncHost>| {
+                connection.start_call(outgoing, request, SendMode::Try)
+            };
+            let begun = shared.begin(places, waker, true, attempt);
+            let mut look = Look::Over;
+            if let Poll::Ready(Ok(call)) = begun {
+                plan = shared.begin_look();
+                if let Some(plan) = &mut plan {
+                    look = shared.look(call, plan, &mut buf);
+                }
+            }
+            if !matches!(look, Look::Nothing) {
+                shared.rest(&self.driver, self.id, false);
+            }
+            (begun, look)
+        });
+        let call = match begun {
+            Poll::Ready(Ok(call)) => call,
+            Poll::Ready(Err(status)) => return Poll::Ready(Err(status)),
+            Poll::Pending => return Poll::Pending,
+        };
+        while let (Look::Nothing, Some(plan)) = (&look, &mut plan) {
+            look = self.look_on(call, plan, &mut buf);
+        }
+        Poll::Ready(Ok(match look {
+            Look::Reply(body) => Started::Ended(codec::decode(Body::copied(&buf[body]))),
+            Look::Nothing | Look::Over => match self.poll_call(call, waker) {
+                Poll::Ready(outcome) => Started::Ended(outcome),
+                Poll::Pending => Started::Waits(call),
+            },
+        }))
+    }
+
+    /// Looks a few more times, and has the driver wait once it is over.
+    fn look_on(&self, call: OutgoingCall, plan: &mut SpinPlan, buf: &mut InlineBuf) -> Look {
+        self.locked(|shared| {
+            let look = shared.look(call, plan, buf);
+            if !matches!(look, Look::Nothing) {
+                shared.rest(&self.driver, self.id, false);
+            }
+            look
+        })
+    }
+
+    /// Returns the end of a call, if it has come; `waker` is woken when it does.
+    pub(crate) fn poll_call<R: Message + Default>(
+        &self,
+        call: OutgoingCall,
+        waker: &Waker,
+    ) -> Poll<Result<R, Status>> {
+        let ended = self.locked(|shared| {
+            let connection = &shared.connection;
+            match connection.take_outcome(call) {
+                Some(outcome) => Some(Ended::of(connection, outcome)),
+                None => {
+                    connection.set_waker(call, waker);
+                    None
+                }
+            }
+        });
+        match ended {
+            Some(ended) => Poll::Ready(ended.read()),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Gives a call up: the server hears of it at once, if there is room in the channel.
+    pub(crate) fn cancel(&self, call: OutgoingCall) {
+        self.use_and_rest(|shared| shared.connection.cancel(call));
+    }
+
+    /// Sends a message that is never answered when it is its turn. Pending: `waker` is woken for
+    /// another try.
+    pub(crate) fn send_oneway(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        outgoing: &Outgoing<'_>,
+        request: &impl Message,
+    ) -> Poll<Result<(), Status>> {
+        self.use_and_rest(|shared| {
+            shared.begin(places, waker, false, |connection| {
+                connection.send_oneway(outgoing, request, SendMode::Try)
+            })
+        })
+    }
+
+    /// Returns the status of a request that could not be sent in time, which waits no more.
+    #[cold]
+    pub(crate) fn late(&self, places: &mut Places) -> Status {
+        self.use_and_rest(|shared| shared.late(places))
+    }
+
+    /// A task does not wait any more to send a request.
+    pub(crate) fn leave(&self, places: &mut Places) {
+        if !places.is_empty() {
+            self.use_and_rest(|shared| shared.leave(places));
+        }
+    }
+
+    /// Uses the connection for something else that does not wait, and leaves it at rest.
+    pub(crate) fn with<T>(&self, step: impl FnOnce(&Connection<AsyncHost>) -> T) -> T {
+        self.use_and_rest(|shared| step(&shared.connection))
+    }
+
+    /// Receives what has come, for the driver. False: there may be more.
+    fn turn(&self, may_have_room: bool) -> bool {
+        self.locked(|shared| {
+            shared.turn(may_have_room);
+            shared.rest(&self.driver, self.id, true);
+            !std::mem::take(&mut shared.is_restless)
+        })
+    }
+
+    /// Ends the calls whose deadlines have passed, for the driver. Returns the next deadline.
+    fn handle_timeout(&self, now: Deadline) -> Deadline {
+        if self.lock().connection.next_deadline() <= now {
+            self.use_and_rest(|shared| shared.connection.handle_timeout());
+        }
+        self.lock().connection.next_deadline()
+    }
+}
+
+/// A step with a connection.
+struct Locked<'a> {
+    of: &'a AsyncConnection,
+    shared: Option<MutexGuard<'a, Shared>>,
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut shared) = self.shared.take() else { return };
+        let wakes = shared.connection.host().take_wakes();
+        let due = std::mem::replace(&mut shared.due, Deadline::NEVER);
+        let is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
+        drop(shared);
+        wakes.run();
+        self.of.driver.note_due(due);
+        if is_restless {
+            self.of.driver.look_again(self.of.id);
+        }
+    }
+}
+
+impl Drop for AsyncConnection {
+    fn drop(&mut self) {
+        self.driver.remove(self.id);
+        let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
+        shared.unwatch(&self.driver);
+    }
+}
+
+/// The end of a call as it left the lock.
+enum Ended<R> {
+    /// It was small, and read at once.
+    Read(Result<R, Status>),
+    /// A long reply, and where its result begins.
+    Long(Bytes, usize),
+    /// A reply of which parts lie in memory of the server.
+    Borrowed(Vec<u8>, Box<BorrowedSegments>),
+}
+
+impl<R: Message + Default> Ended<R> {
+    fn of(connection: &Connection<AsyncHost>, outcome: Outcome) -> Self {
+        let Reply { buffer, body, borrowed } = match outcome {
+            Ok(reply) => reply,
+            Err(status) => return Self::Read(Err(status)),
+        };
+        let buffers = connection.buffers();
+        if let Some(segments) = borrowed {
+            return Self::Borrowed(buffer, segments);
+        }
+        let Range { start, end } = body;
+        if end >= SHARED_BYTES_MIN {
+            return Self::Long(buffers.share(buffer, end), start);
+        }
+        let result = codec::decode(Body::copied(&buffer[start..end]));
+        buffers.give(buffer);
+        Self::Read(result)
+    }
+
+    fn read(self) -> Result<R, Status> {
+        match self {
+            Self::Read(result) => result,
+            Self::Long(whole, start) => codec::decode(Body::sliced(&whole, start)),
+            Self::Borrowed(buffer, segments) => {
+                let rest = &buffer[segments.rest.clone()];
+                codec::decode(Body::borrowed(rest, &segments))
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The thread that waits for all connections that tasks share, and for their deadlines.
+//!
+//! ```text
+//! a task: sends, looks for the reply, arms the connection, returns `Pending`
+//! the other end: replies, and rings since the connection is armed
+//! this thread: wakes up by the descriptor, receives, arms again, wakes the tasks
+//! ```
+//!
+//! A task tells this thread nothing, unless its deadline is earlier than all it knows of.
+//! **Invariants:** there is one such thread in a process, while something uses it; it runs no code
+//! of users but their wakers, with no lock held; it sleeps while nothing happens.
+//! **Not here:** what it does with a connection (`async_connection.rs`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::{eventfd, poll};
+
+use super::AsyncConnection;
+use crate::deadline::{self, Deadline};
+use crate::limits::EVENTS_PER_ROUND_MAX;
+use crate::status::Status;
+
+/// The driver, while it is used.
+static CURRENT: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
+
+fn current() -> MutexGuard<'static, Option<Arc<Driver>>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shared by the thread and those that use it.
+struct Driver {
+    epoll: Epoll,
+    /// Wakes the thread.
+    bell: OwnedFd,
+    /// The thread wakes up at this moment at the latest, in nanoseconds.
+    due_ns: AtomicU64,
+    /// Changed only while [`CURRENT`] is locked.
+    users: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    connections: HashMap<u64, Weak<AsyncConnection>>,
+    /// Connections to look at, whatever their descriptors report.
+    again: Vec<u64>,
+    timers: BTreeMap<(Deadline, u64), Waker>,
+}
+
+/// Keeps the driver running.
+pub(crate) struct DriverHandle {
+    driver: Arc<Driver>,
+}
+
+/// The descriptor of a connection that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// The one that reports messages, and room if it is the only one.
+    Receive,
+    /// Another one that reports room.
+    Send,
+}
+
+/// The token of the bell. Others are numbers of connections, doubled.
+const BELL: u64 = 0;
+
+fn token(id: u64, watched: Watched) -> u64 {
+    2 * id + u64::from(watched == Watched::Send)
+}
+
+impl DriverHandle {
+    /// Starts the driver, unless it runs.
+    ///
+    /// # Errors
+    ///
+    /// The process has no room for a descriptor or a thread.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut current = current();
+        let driver = match &*current {
+            Some(driver) => Arc::clone(driver),
+            None => {
+                let driver = Driver::start()?;
+                *current = Some(Arc::clone(&driver));
+                driver
+            }
+        };
+        driver.users.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { driver })
+    }
+
+    /// Returns the number of a new connection.
+    pub(super) fn next_id(&self) -> u64 {
+        let mut state = self.driver.state();
+        state.last += 1;
+        state.last
+    }
+
+    /// Has the thread wait for a connection. It waits for its descriptors once they are watched.
+    pub(super) fn add(&self, id: u64, connection: &Arc<AsyncConnection>) {
+        self.driver.state().connections.insert(id, Arc::downgrade(connection));
+    }
+
+    /// Has the thread forget a connection.
+    pub(super) fn remove(&self, id: u64) {
+        self.driver.state().connections.remove(&id);
+    }
+
+    /// Watches a descriptor of a connection.
+    pub(super) fn watch(
+        &self,
+        id: u64,
+        fd: impl AsFd,
+        interest: poll::Interest,
+        watched: Watched,
+    ) -> io::Result<()> {
+        self.driver.epoll.add(fd, interest, token(id, watched))
+    }
+
+    /// Watches a descriptor of a connection for something else.
+    pub(super) fn watch_for(&self, id: u64, fd: impl AsFd, interest: poll::Interest) {
+        let _ = self.driver.epoll.modify(fd, interest, token(id, Watched::Receive));
+    }
+
+    /// Ends the watch of a descriptor.
+    pub(super) fn unwatch(&self, fd: impl AsFd) {
+        let _ = self.driver.epoll.delete(fd);
+    }
+
+    /// Has the thread look at the clock at this moment. A system call if it would sleep longer.
+    #[inline]
+    pub(super) fn note_due(&self, due: Deadline) {
+        self.driver.note_due(due, true);
+    }
+
+    /// Has the thread look at a connection, which could not be armed.
+    #[cold]
+    pub(super) fn look_again(&self, id: u64) {
+        self.driver.state().again.push(id);
+        self.driver.ring();
+    }
+
+    /// Returns whether `due` has passed; if not, `waker` is woken then. `timer` is the place of one
+    /// task, until [`Timer`] is dropped.
+    fn poll_timer(
+        &self,
+        timer: &mut Option<(Deadline, u64)>,
+        due: Deadline,
+        waker: &Waker,
+    ) -> bool {
+        if due.has_passed() {
+            self.clear_timer(timer);
+            return true;
+        }
+        let mut state = self.driver.state();
+        let key = match *timer {
+            Some(key) if key.0 == due => key,
+            before => {
+                if let Some(key) = before {
+                    state.timers.remove(&key);
+                }
+                state.last += 1;
+                *timer.insert((due, state.last))
+            }
+        };
+        let before = state.timers.insert(key, waker.clone());
+        drop(state);
+        drop(before);
+        self.note_due(due);
+        false
+    }
+
+    fn clear_timer(&self, timer: &mut Option<(Deadline, u64)>) {
+        if let Some(key) = timer.take() {
+            let waker = self.driver.state().timers.remove(&key);
+            drop(waker);
+        }
+    }
+}
+
+impl Drop for DriverHandle {
+    fn drop(&mut self) {
+        let current = current();
+        let users = self.driver.users.fetch_sub(1, Ordering::Relaxed) - 1;
+        drop(current);
+        if users == 0 {
+            self.driver.ring();
+        }
+    }
+}
+
+/// A moment that a task waits for.
+pub(crate) struct Timer {
+    driver: DriverHandle,
+    key: Option<(Deadline, u64)>,
+}
+
+impl Timer {
+    /// Creates a timer that waits for nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room for the driver's thread.
+    pub(crate) fn new() -> Result<Self, Status> {
+        let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
+        Ok(Self { driver, key: None })
+    }
+
+    /// Returns whether `due` has passed; if not, `waker` is woken then.
+    pub(crate) fn poll(&mut self, due: Deadline, waker: &Waker) -> bool {
+        due != Deadline::NEVER && self.driver.poll_timer(&mut self.key, due, waker)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.driver.clear_timer(&mut self.key);
+    }
+}
+
+/// Returns the status of what needs a driver that cannot be had.
+#[cold]
+pub(crate) fn no_driver(error: &io::Error) -> Status {
+    Status::resource_exhausted(format!(
+        "cannot start the thread that waits for async connections: {error}"
+    ))
+}
+
+impl Driver {
+    fn start() -> io::Result<Arc<Self>> {
+        let driver = Arc::new(Self {
+            epoll: Epoll::create()?,
+            bell: eventfd::create(eventfd::Kind::Counter)?,
+            due_ns: AtomicU64::new(Deadline::NEVER.as_ns()),
+            users: AtomicUsize::new(0),
+            state: Mutex::default(),
+        });
+        driver.epoll.add(&driver.bell, poll::Interest::Readable, BELL)?;
+        let thread = std::thread::Builder::new().name(THREAD_NAME.into());
+        let this = Arc::clone(&driver);
+        thread.spawn(move || this.run())?;
+        Ok(driver)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // A counter that is full wakes the thread anyway.
+        let _ = eventfd::try_add_one(&self.bell);
+    }
+
+    #[inline]
+    fn note_due(&self, due: Deadline, rings: bool) {
+        let ns = due.as_ns();
+        if ns < self.due_ns.load(Ordering::Acquire)
+            && ns < self.due_ns.fetch_min(ns, Ordering::AcqRel)
+            && rings
+        {
+            self.ring();
+        }
+    }
+
+    fn run(&self) {
+        let mut events = Events::with_capacity(EVENTS_PER_ROUND_MAX);
+        let mut turns: Vec<(u64, bool)> = Vec::new();
+        loop {
+            let due = match turns.is_empty() {
+                true => Deadline::from_ns(self.due_ns.load(Ordering::Acquire)),
+                false => Deadline::NOW,
+            };
+            match self.epoll.wait(&mut events, due) {
+                Ok(ready) => {
+                    for event in ready.iter().filter(|event| event.token != BELL) {
+                        let has_room = event.ready.writable || event.token % 2 == 1;
+                        turns.push((event.token / 2, has_room));
+                    }
+                    if ready.iter().any(|event| event.token == BELL) {
+                        let _ = eventfd::try_read(&self.bell);
+                    }
+                }
+                Err(error) => return self.fail(&error),
+            }
+            turns.extend(self.state().again.drain(..).map(|id| (id, true)));
+            self.give_turns(&mut turns);
+            self.run_due();
+            if self.users.load(Ordering::Relaxed) == 0 && self.end() {
+                return;
+            }
+        }
+    }
+
+    /// Gives connections their turns. Those that may have more are left in the list.
+    fn give_turns(&self, turns: &mut Vec<(u64, bool)>) {
+        turns.retain(|(id, has_room)| {
+            let connection = self.state().connections.get(id).and_then(Weak::upgrade);
+            connection.is_some_and(|connection| !connection.turn(*has_room))
+        });
+    }
+
+    /// Ends the calls whose time is up, wakes tasks whose moment has come, and finds the next one.
+    fn run_due(&self) {
+        let due_ns = self.due_ns.load(Ordering::Acquire);
+        if due_ns == Deadline::NEVER.as_ns() {
+            return;
+        }
+        let now = deadline::now();
+        if now.as_ns() < due_ns {
+            return;
+        }
+        // What is noted from here on is noted again, what was noted before is found.
+        self.due_ns.store(Deadline::NEVER.as_ns(), Ordering::Release);
+        let connections: Vec<_> = self.state().connections.values().cloned().collect();
+        for connection in connections.iter().filter_map(Weak::upgrade) {
+            self.note_due(connection.handle_timeout(now), false);
+        }
+        let mut state = self.state();
+        let later = state.timers.split_off(&(now, u64::MAX));
+        let passed = std::mem::replace(&mut state.timers, later);
+        if let Some(((next, _), _)) = state.timers.first_key_value() {
+            self.note_due(*next, false);
+        }
+        drop(state);
+        passed.into_values().for_each(Waker::wake);
+    }
+
+    /// Ends the thread, unless something uses it again.
+    fn end(&self) -> bool {
+        let mut current = current();
+        if self.users.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        let this = current.take_if(|driver| std::ptr::eq(&**driver, self));
+        drop(current);
+        drop(this);
+        true
+    }
+
+    /// The kernel does not report anything any more: nothing would end the calls.
+    #[cold]
+    fn fail(&self, error: &io::Error) {
+        let this = current().take_if(|driver| std::ptr::eq(&**driver, self));
+        drop(this);
+        let state = std::mem::take(&mut *self.state());
+        for connection in state.connections.into_values().filter_map(|it| it.upgrade()) {
+            connection.close(Status::internal(format!("waiting for connections failed: {error}")));
+        }
+        state.timers.into_values().for_each(Waker::wake);
+    }
+}
+
+/// What tools show of the thread.
+const THREAD_NAME: &str = "nearcall-driver";

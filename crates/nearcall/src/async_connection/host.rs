@@ -1,0 +1,73 @@
+//! What a connection that tasks share reports, gathered until its lock is free.
+//!
+//! **Invariants:** no waker is woken, cloned or dropped while the connection is locked by other
+//! than plain counting: it runs code of users, which may call over this connection.
+//! **Not here:** the lock (`async_connection.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+
+use super::waiters::WakeList;
+use crate::buffer_pool::BufferPool;
+use crate::connection::{Connection, Host};
+use crate::deadline::Deadline;
+
+/// The host of a connection that tasks of any thread share.
+pub(crate) struct AsyncHost {
+    wakes: RefCell<WakeList>,
+    /// No call's deadline passes before this, as far as the driver was not told.
+    deadline: Cell<Deadline>,
+}
+
+impl Default for AsyncHost {
+    fn default() -> Self {
+        Self { wakes: RefCell::default(), deadline: Cell::new(Deadline::NEVER) }
+    }
+}
+
+impl AsyncHost {
+    /// Adds wakers to those that are to be woken.
+    #[inline]
+    pub(super) fn with_wakes<T>(&self, add: impl FnOnce(&mut WakeList) -> T) -> T {
+        add(&mut self.wakes.borrow_mut())
+    }
+
+    /// Takes the wakers that are to be woken now that the lock is free.
+    #[inline]
+    pub(super) fn take_wakes(&self) -> WakeList {
+        self.wakes.borrow_mut().take()
+    }
+
+    /// Takes the earliest deadline that was noted since the last time.
+    #[inline]
+    pub(super) fn take_deadline(&self) -> Deadline {
+        self.deadline.replace(Deadline::NEVER)
+    }
+}
+
+impl Host for AsyncHost {
+    type Buffers = Box<BufferPool>;
+
+    #[inline]
+    fn touch(connection: &Connection<Self>, deadline: Deadline) {
+        connection.host().note_deadline(deadline);
+    }
+
+    #[inline]
+    fn note_deadline(&self, deadline: Deadline) {
+        if deadline < self.deadline.get() {
+            self.deadline.set(deadline);
+        }
+    }
+
+    // Whoever holds the lock finds it closed.
+    fn note_closed(&self) {}
+
+    fn wake(&self, waker: Waker) {
+        self.with_wakes(|wakes| wakes.wake(waker));
+    }
+
+    fn retire(&self, waker: Waker) {
+        self.with_wakes(|wakes| wakes.retire(waker));
+    }
+}

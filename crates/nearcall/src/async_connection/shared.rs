@@ -1,0 +1,442 @@
+//! What a shared connection is while it is locked: the connection, and the tasks that wait for it.
+//!
+//! **Invariants:** whoever has used the connection leaves it [at rest](Shared::rest): armed, if
+//! anything is waited for, so that the driver hears of it. A task that looks for its reply may leave
+//! it unarmed between two looks, for it comes back.
+//! **Not here:** the lock (`async_connection.rs`), what a task does (`async_call`).
+
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::task::{Poll, Waker};
+
+use nearcall_channel::{Endpoint, Interest, SpinOptions, SpinPlan, Spinner, WaitPolicy};
+use nearcall_os::{cpu, poll};
+use nearcall_wire::{IncomingCall, OutgoingCall};
+
+use super::driver::{DriverHandle, Watched};
+use super::host::AsyncHost;
+use super::waiters::{Ticket, Waiters, WakeList};
+use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
+use crate::deadline::Deadline;
+use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
+use crate::status::Status;
+
+/// A connection that tasks share, locked.
+pub(crate) struct Shared {
+    pub(super) connection: Connection<AsyncHost>,
+    /// Calls that wait until another one ends.
+    slots: Waiters,
+    /// Messages that wait for room in the channel.
+    room: Waiters,
+    /// A task looks for its reply itself before it waits.
+    looks: bool,
+    spinner: Spinner,
+    /// The wait of the call that was looked for in vain.
+    slept: Option<(OutgoingCall, SpinPlan)>,
+    watches: Watches,
+    /// The driver has to look at the clock then.
+    pub(super) due: Deadline,
+    /// The connection could not be armed: the driver has to look at it.
+    pub(super) is_restless: bool,
+}
+
+/// What the driver watches of a connection.
+#[derive(Debug, Default)]
+struct Watches {
+    /// The descriptor of messages.
+    receive: bool,
+    /// The same one for room as well.
+    both: bool,
+    /// The descriptor of room, if that is another one.
+    send: bool,
+}
+
+/// Where a task stands that waits to send a request.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    slot: Option<Ticket>,
+    room: Option<Ticket>,
+}
+
+impl Places {
+    /// Returns whether it waits nowhere.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slot.is_none() && self.room.is_none()
+    }
+}
+
+/// What a few looks for a reply have found.
+pub(super) enum Look {
+    /// The reply, in this part of the buffer.
+    Reply(Range<usize>),
+    /// Nothing yet; it pays to look on.
+    Nothing,
+    /// No more looks: it has come, in another form, or is waited for.
+    Over,
+}
+
+/// What one receive has brought.
+enum Received {
+    Reply(Range<usize>),
+    Message,
+    Empty,
+    Closed,
+}
+
+impl Shared {
+    pub(super) fn new(connection: Connection<AsyncHost>) -> Self {
+        // On one CPU a task that looks keeps the other end from replying.
+        let looks = connection.wait == WaitPolicy::Adaptive && cpu::allowed().len() > 1;
+        Self {
+            connection,
+            slots: Waiters::default(),
+            room: Waiters::default(),
+            looks,
+            spinner: Spinner::new(SpinOptions::default()),
+            slept: None,
+            watches: Watches::default(),
+            due: Deadline::NEVER,
+            is_restless: false,
+        }
+    }
+
+    /// Sends a request by `attempt`, which never waits, once it is its turn. What it has to wait for
+    /// is noted in `places`, and `waker` is woken for another try.
+    pub(super) fn begin<T>(
+        &mut self,
+        places: &mut Places,
+        waker: &Waker,
+        is_call: bool,
+        mut attempt: impl FnMut(&Connection<AsyncHost>) -> Result<T, NotSent>,
+    ) -> Poll<Result<T, Status>> {
+        let Self { connection, slots, room, .. } = self;
+        // Those that have ended have granted everything.
+        if !connection.is_closed() {
+            let mut wakes = WakeList::default();
+            let is_turn = (!is_call || may_try(slots, &mut places.slot, waker, &mut wakes))
+                && may_try(room, &mut places.room, waker, &mut wakes);
+            connection.host().with_wakes(|kept| kept.append(wakes));
+            if !is_turn {
+                return Poll::Pending;
+            }
+        }
+        let mut sent = attempt(connection);
+        if let Err(NotSent { need: Some(Need::CallSlot), .. }) = sent
+            && connection.make_call_slot()
+        {
+            sent = attempt(connection);
+        }
+        match sent {
+            Ok(sent) => {
+                if places.slot.take().is_some() {
+                    slots.use_grant();
+                }
+                if places.room.take().is_some() {
+                    room.use_grant();
+                    self.grant_room();
+                }
+                Poll::Ready(Ok(sent))
+            }
+            Err(NotSent { need: Some(Need::CallSlot), .. }) if self.may_wait_for_slot() => {
+                self.leave_room(places);
+                wait(&mut self.slots, &mut places.slot, waker);
+                Poll::Pending
+            }
+            Err(NotSent { need: Some(Need::Room), .. }) => {
+                wait(&mut self.room, &mut places.room, waker);
+                Poll::Pending
+            }
+            Err(NotSent { status, .. }) => {
+                self.leave(places);
+                Poll::Ready(Err(status))
+            }
+        }
+    }
+
+    /// Returns whether a call is open whose end makes a place for another one.
+    fn may_wait_for_slot(&self) -> bool {
+        self.connection.outgoing_calls().0 > 0
+    }
+
+    /// A task does not wait any more; another one may have what it was granted.
+    pub(super) fn leave(&mut self, places: &mut Places) {
+        if let Some(ticket) = places.slot.take() {
+            // Granted anew when the connection is at rest.
+            self.connection.host().with_wakes(|wakes| self.slots.leave(ticket, wakes));
+        }
+        self.leave_room(places);
+    }
+
+    /// Returns the status of a request that could not be sent in time, which waits no more.
+    pub(super) fn late(&mut self, places: &mut Places) -> Status {
+        let status = match places {
+            Places { slot: Some(_), room: None } => self.connection.no_call_slot_in_time(),
+            _ => self.connection.no_room_in_time(),
+        };
+        self.leave(places);
+        status
+    }
+
+    fn leave_room(&mut self, places: &mut Places) {
+        if let Some(ticket) = places.room.take()
+            && self.connection.host().with_wakes(|wakes| self.room.leave(ticket, wakes))
+        {
+            self.grant_room();
+        }
+    }
+
+    /// Has the first task that waits for room try again. One at a time: how much there is, only a
+    /// try finds out.
+    fn grant_room(&mut self) {
+        if self.room.granted() == 0 {
+            self.connection.host().with_wakes(|wakes| self.room.grant(wakes));
+        }
+    }
+
+    /// Has as many calls try again as there are places.
+    fn grant_slots(&mut self) {
+        if self.slots.has_waiting() {
+            let (_, left) = self.connection.outgoing_calls();
+            self.connection.host().with_wakes(|wakes| {
+                while self.slots.granted() < left && self.slots.grant(wakes) {}
+            });
+        }
+    }
+
+    /// Begins to look for the reply to a call that was sent just now. `None`: it is not looked for.
+    pub(super) fn begin_look(&mut self) -> Option<SpinPlan> {
+        let is_alone = || self.connection.outgoing_calls().0 == 1;
+        let is_idle = self.slots.is_idle() && self.room.is_idle();
+        (self.looks && is_idle && is_alone()).then(|| self.spinner.begin())
+    }
+
+    /// Looks a few times for the reply to the only call in flight.
+    pub(super) fn look(
+        &mut self,
+        call: OutgoingCall,
+        plan: &mut SpinPlan,
+        buf: &mut InlineBuf,
+    ) -> Look {
+        if self.connection.outgoing_calls().0 != 1 {
+            self.spinner.record_timeout(*plan);
+            return Look::Over;
+        }
+        for _ in 0..ASYNC_LOOKS_PER_LOCK {
+            if self.connection.poll_ready(1) {
+                if let Received::Reply(body) = self.receive(Some(call), buf) {
+                    self.spinner.record_hit(*plan);
+                    return Look::Reply(body);
+                }
+                if self.connection.is_closed() || self.connection.has_ended(call) {
+                    self.spinner.record_hit(*plan);
+                    return Look::Over;
+                }
+            }
+            if !plan.should_spin(&mut self.spinner) {
+                self.slept = Some((call, *plan));
+                return Look::Over;
+            }
+            std::hint::spin_loop();
+        }
+        Look::Nothing
+    }
+
+    /// Receives and handles one message, if there is one.
+    fn receive(&mut self, wanted: Option<OutgoingCall>, buf: &mut InlineBuf) -> Received {
+        let connection = &self.connection;
+        match connection.receive(Deadline::NOW, buf, wanted) {
+            Event::Reply(start, end) => return Received::Reply(start..end),
+            Event::Empty => return Received::Empty,
+            Event::Closed => return Received::Closed,
+            Event::Call(head, _) => refuse(connection, head.call),
+            Event::Queued => {
+                while let Some(inbound) = connection.take_inbound() {
+                    refuse(connection, inbound.head.call);
+                    connection.buffers().give(inbound.buffer);
+                }
+            }
+            Event::Handled => {}
+        }
+        connection.finish_message();
+        Received::Message
+    }
+
+    /// Receives what has come, for the driver, up to a bound.
+    pub(super) fn turn(&mut self, may_have_room: bool) {
+        let mut buf = INLINE_BUF;
+        if self.connection.has_pending_writes() {
+            self.connection.flush(Deadline::NOW);
+        }
+        for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
+            match self.receive(None, &mut buf) {
+                Received::Empty | Received::Closed => break,
+                Received::Reply(_) | Received::Message => {}
+            }
+        }
+        if let Some((call, plan)) = self.slept
+            && self.connection.has_ended(call)
+        {
+            self.slept = None;
+            self.spinner.record_wake(plan);
+        }
+        if may_have_room && !self.connection.has_pending_writes() {
+            self.grant_room();
+        }
+    }
+
+    /// Leaves the connection so that the driver hears of whatever is waited for. `is_idle_armed`:
+    /// also of what nobody waits for, such as the end of the server.
+    pub(super) fn rest(&mut self, driver: &DriverHandle, id: u64, is_idle_armed: bool) {
+        let mut buf = INLINE_BUF;
+        self.is_restless = true;
+        for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
+            self.grant_slots();
+            if self.connection.is_closed() {
+                self.is_restless = false;
+                return self.end(driver);
+            }
+            let has_pending_writes = self.connection.has_pending_writes();
+            let wants_room =
+                has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
+            self.watch_for_room(driver, id, wants_room);
+            let (open, _) = self.connection.outgoing_calls();
+            if !wants_room && open == 0 && !is_idle_armed {
+                self.is_restless = false;
+                break;
+            }
+            if wants_room && !self.arm(Interest::Send) {
+                match has_pending_writes {
+                    true => drop(self.connection.flush(Deadline::NOW)),
+                    false => self.grant_room(),
+                }
+                continue;
+            }
+            if self.arm(Interest::Receive) {
+                self.is_restless = false;
+                break;
+            }
+            self.receive(None, &mut buf);
+        }
+        let deadline = self.connection.host().take_deadline();
+        if self.connection.outgoing_calls().0 > 0 {
+            self.due = self.due.min(deadline);
+        }
+    }
+
+    fn arm(&self, interest: Interest) -> bool {
+        self.connection.with_endpoint(|endpoint| endpoint.arm(interest))
+    }
+
+    /// The connection has ended: no task waits for it in vain, and nothing is watched.
+    #[cold]
+    fn end(&mut self, driver: &DriverHandle) {
+        self.connection.host().with_wakes(|wakes| {
+            self.slots.grant_all(wakes);
+            self.room.grant_all(wakes);
+        });
+        self.unwatch(driver);
+    }
+
+    /// Watches the descriptor that reports messages.
+    pub(super) fn watch(&mut self, driver: &DriverHandle, id: u64) -> std::io::Result<()> {
+        let watched = self.connection.with_endpoint(|endpoint| {
+            let Some(readiness) = endpoint.readiness(Interest::Receive) else {
+                return Err(std::io::Error::from(std::io::ErrorKind::Unsupported));
+            };
+            let interest = kernel_interest(readiness.writable);
+            driver.watch(id, readiness.fd, interest, Watched::Receive)
+        });
+        self.watches.receive = watched.is_ok();
+        watched
+    }
+
+    /// Watches for room as well, or no longer.
+    fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) {
+        if wanted != (self.watches.both || self.watches.send) {
+            let watches = &mut self.watches;
+            self.connection
+                .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint));
+        }
+    }
+
+    /// Ends the watch of all descriptors, before they are closed.
+    pub(super) fn unwatch(&mut self, driver: &DriverHandle) {
+        let Watches { receive, send, .. } = std::mem::take(&mut self.watches);
+        for (interest, is_watched) in [(Interest::Receive, receive), (Interest::Send, send)] {
+            self.connection.with_endpoint(|endpoint| {
+                if is_watched && let Some(readiness) = endpoint.readiness(interest) {
+                    driver.unwatch(readiness.fd);
+                }
+            });
+        }
+    }
+}
+
+/// Returns whether a task need not wait for others.
+#[inline]
+fn may_try(
+    waiters: &mut Waiters,
+    place: &mut Option<Ticket>,
+    waker: &Waker,
+    wakes: &mut WakeList,
+) -> bool {
+    match *place {
+        None if waiters.is_idle() => true,
+        None => {
+            *place = Some(waiters.join(waker));
+            false
+        }
+        Some(ticket) => waiters.poll(ticket, waker, wakes),
+    }
+}
+
+/// Has a task wait that has tried in vain.
+#[cold]
+fn wait(waiters: &mut Waiters, place: &mut Option<Ticket>, waker: &Waker) {
+    match *place {
+        Some(ticket) => waiters.give_back(ticket, waker),
+        None => *place = Some(waiters.join(waker)),
+    }
+}
+
+/// Answers a call of the server, which may not make any.
+#[cold]
+fn refuse(connection: &Connection<AsyncHost>, call: Option<IncomingCall>) {
+    if let Some(call) = call {
+        let text = "the peer is a client and serves no objects";
+        connection.fail(call, &Status::unimplemented(text));
+    }
+}
+
+#[cold]
+fn watch_for_room(
+    driver: &DriverHandle,
+    id: u64,
+    wanted: bool,
+    watches: &mut Watches,
+    endpoint: &mut Endpoint,
+) {
+    let (Some(messages), Some(room)) =
+        (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
+    else {
+        return;
+    };
+    if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
+        // A doorbell is watched in the same way, whatever it rings for.
+        if room.writable {
+            let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
+            driver.watch_for(id, messages.fd, interest);
+        }
+        watches.both = wanted;
+    } else if wanted {
+        let interest = kernel_interest(room.writable);
+        watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
+    } else {
+        driver.unwatch(room.fd);
+        watches.send = false;
+    }
+}
+
+fn kernel_interest(writable: bool) -> poll::Interest {
+    if writable { poll::Interest::Writable } else { poll::Interest::Readable }
+}

@@ -1,0 +1,152 @@
+//! Waiting until a request may be sent: for room, for the end of another call, for memory to lend.
+//!
+//! **Invariants:** what waits here was not sent, so that it may be sent again; a wait ends at its
+//! deadline, or with its connection. A request goes to a new connection once.
+//! **Not here:** what was refused and why (`connection/send_mode.rs`), how a client waits
+//! (`client.rs`).
+
+use std::rc::Rc;
+
+use nearcall_channel::Loan;
+use nearcall_wire::OutgoingCall;
+
+use super::ObjectRef;
+use crate::client::{Binding, ReconnectPolicy, Target};
+use crate::codec::Message;
+use crate::connection::{Connection, LoanPauses, Need, NotSent, Outgoing, SendMode};
+use crate::deadline::Deadline;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+/// What was done over a connection, and which.
+type Done<T> = (Rc<Binding>, Rc<Connection>, T);
+
+impl ObjectRef {
+    /// Starts a call that could not be started at once.
+    #[cold]
+    pub(super) fn start_again<Q: Message>(
+        &self,
+        binding: &Rc<Binding>,
+        why: NotSent,
+        outgoing: &Outgoing<'_>,
+        request: &Q,
+        options: &CallOptions,
+        mode: SendMode,
+    ) -> Result<Done<OutgoingCall>, Status> {
+        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
+            connection.start_call(outgoing, request, mode)
+        })
+    }
+
+    /// Sends a one-way message that could not be sent at once.
+    #[cold]
+    pub(super) fn send_again<Q: Message>(
+        &self,
+        binding: &Rc<Binding>,
+        why: NotSent,
+        outgoing: &Outgoing<'_>,
+        request: &Q,
+        options: &CallOptions,
+        mode: SendMode,
+    ) -> Result<Done<()>, Status> {
+        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
+            connection.send_oneway(outgoing, request, mode)
+        })
+    }
+
+    /// Sends again and again: when what it needs may be there, and on a new connection in the place
+    /// of one that has ended or drains, as often as the policy has it. Nothing was sent before, so
+    /// nothing runs twice.
+    fn send_until<T>(
+        &self,
+        binding: &Rc<Binding>,
+        mut why: NotSent,
+        deadline: Deadline,
+        options: &CallOptions,
+        mode: SendMode,
+        send: impl Fn(&Rc<Connection>) -> Result<T, NotSent>,
+    ) -> Result<Done<T>, Status> {
+        let policy = self.reconnect_policy(options);
+        // When attempts to connect end, once there was one.
+        let mut end = None;
+        let Target::Remote(connection) = &binding.target else { return Err(why.status) };
+        let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
+        loop {
+            if connection.is_closed() || !connection.is_open() {
+                match (end, policy) {
+                    (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
+                    (Some(_), _) => {}
+                    (None, ReconnectPolicy::Wait(span)) => {
+                        end = Some(Deadline::after(span).min(deadline));
+                    }
+                    (None, ReconnectPolicy::Once | ReconnectPolicy::Never) => {
+                        end = Some(Deadline::NOW);
+                    }
+                }
+                binding = self.resolve(policy, deadline)?;
+                // It was not for a server of this thread.
+                let Target::Remote(other) = &binding.target else { return Err(why.status) };
+                connection = Rc::clone(other);
+            } else {
+                wait_for(&binding, &connection, why, deadline, mode)?;
+            }
+            why = match send(&connection) {
+                Ok(sent) => return Ok((binding, connection, sent)),
+                Err(why) => why,
+            };
+        }
+    }
+
+    /// Returns memory to lend, once there is some.
+    pub(super) fn loan_until(
+        &self,
+        bytes: usize,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Loan, Status> {
+        let binding = self.binding(options, deadline)?;
+        let connection = match &binding.target {
+            Target::Remote(connection) => connection,
+            Target::Local(..) => return Ok(Loan::plain(bytes)),
+        };
+        let mut loan = connection.loan(bytes);
+        let mut pauses = LoanPauses::default();
+        while matches!(&loan, Err(why) if why.may_pass()) && !deadline.has_passed() {
+            // Whatever happens meanwhile may have been caused by what gives a slot back.
+            let pause_end = pauses.next().min(deadline);
+            binding.core.wait_until(connection, pause_end, || {
+                loan = connection.loan(bytes);
+                !matches!(&loan, Err(why) if why.may_pass())
+            })?;
+            // A wait ends with its connection as well.
+            loan = loan.or_else(|_| connection.loan(bytes));
+        }
+        loan.map_err(|why| connection.no_loan(&why, deadline))
+    }
+}
+
+/// Waits for what a request needs that was not sent, if it may wait.
+fn wait_for(
+    binding: &Binding,
+    connection: &Rc<Connection>,
+    why: NotSent,
+    deadline: Deadline,
+    mode: SendMode,
+) -> Result<(), Status> {
+    let may_wait = !matches!(mode, SendMode::Try | SendMode::TRY_WHOLE);
+    let need = match why.need {
+        // What only its results hold up needs no waiting.
+        Some(Need::CallSlot) if connection.make_call_slot() => return Ok(()),
+        Some(need) if may_wait => need,
+        _ => return Err(why.status),
+    };
+    let is_there = binding.core.wait_until(connection, deadline, || match need {
+        Need::Room => !connection.has_pending_writes(),
+        Need::CallSlot => connection.make_call_slot(),
+    })?;
+    match (is_there, need) {
+        (true, _) => Ok(()),
+        (false, Need::Room) => Err(connection.no_room_in_time()),
+        (false, Need::CallSlot) => Err(connection.no_call_slot_in_time()),
+    }
+}

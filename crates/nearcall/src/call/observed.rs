@@ -1,0 +1,70 @@
+//! Calls of a client that has interceptors.
+//!
+//! **Invariants:** a client without interceptors does not come here; the interceptors see the end
+//! of each call that they have seen start.
+//! **Not here:** the interceptors and their order (`interceptor.rs`), making the call (`call.rs`).
+
+use super::{ObjectRef, PendingCall};
+use crate::codec::{self, Message};
+use crate::interceptor::{CallHead, ObservedCall, OtherEnd};
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+impl ObjectRef {
+    /// Shows a call to the interceptors, then has it made by `call` with the options that they have
+    /// added to, and shows them its end. `reply_bytes` returns the length of its result.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn observe<Q: Message, T>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        call: impl FnOnce(&CallOptions) -> Result<T, Status>,
+        reply_bytes: impl FnOnce(&T) -> usize,
+    ) -> Result<T, Status> {
+        let (observed, options) = self.show_start(method, request, options)?;
+        let result = call(&options);
+        observed.end(result.as_ref().err(), result.as_ref().map_or(0, reply_bytes));
+        result
+    }
+
+    /// Works like [`observe`](Self::observe), for a call whose end is taken later.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn observe_start<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        start: impl FnOnce(&CallOptions) -> Result<PendingCall<R>, Status>,
+    ) -> Result<PendingCall<R>, Status> {
+        let (observed, options) = self.show_start(method, request, options)?;
+        match start(&options) {
+            Ok(call) => Ok(call.observed_by(observed)),
+            Err(status) => {
+                observed.end(Some(&status), 0);
+                Err(status)
+            }
+        }
+    }
+
+    /// Shows the start of a call. Returns what shows its end, and the options to make it with.
+    fn show_start<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<(ObservedCall, CallOptions), Status> {
+        let name = &self.object.name;
+        let (interface, deadline) = (name.interface, self.deadline(method, options));
+        let request_bytes = codec::encoded_bytes(request);
+        let head = CallHead { interface, method, deadline, request_bytes };
+        let mut metadata = options.entries().clone();
+        let server = OtherEnd::Server(&name.address);
+        let observed = self.object.interceptors.start(head, &server, &[], &mut metadata)?;
+        // The deadline that they have seen is that of the call.
+        Ok((observed, options.with(deadline, metadata)))
+    }
+}

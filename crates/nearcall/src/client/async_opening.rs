@@ -1,0 +1,108 @@
+//! Opens a connection that tasks will share, in a thread that may wait.
+//!
+//! **Invariants:** its mechanism has a descriptor, which the driver waits for; nothing is opened
+//! before that is sure.
+//! **Not here:** who waits for it (`client/async_routes.rs`).
+
+use std::sync::Arc;
+
+use nearcall_channel::{Interest, Mechanism, WaitPolicy, connect};
+use nearcall_os::poll;
+
+use super::connecting::connect_error;
+use super::core::Route;
+use super::shared::ClientShared;
+use crate::address::At;
+use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, no_driver};
+use crate::connection::{Connection, INLINE_BUF, Setup};
+use crate::deadline::Deadline;
+use crate::status::Status;
+
+/// Opens a connection by this route.
+pub(super) fn open(
+    client: &Arc<ClientShared>,
+    route: &Route,
+) -> Result<Arc<AsyncConnection>, Status> {
+    let At::Socket(place) = &route.at else {
+        return Err(Status::failed_precondition(format!(
+            "{} is only reached by the short circuit, which async callers do not have; use another \
+             address of the server",
+            route.at
+        )));
+    };
+    let limits = &client.settings.limits;
+    let mut options = limits.channel();
+    options.wait = Some(wait_policy(route)?);
+    let account = client.reserve_shared()?;
+    let deadline = Deadline::after(options.handshake_timeout);
+    let endpoint = connect(place, route.mechanism, &options)
+        .map_err(|error| connect_error(&route.at, &error, Deadline::NEVER))?;
+    let setup = Setup {
+        name: format!("the server at {}", route.at),
+        instance: client.instance,
+        limits,
+        trust: route.trust,
+        serves: None,
+    };
+    let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
+    greet(&connection, deadline)?;
+    let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
+    AsyncConnection::new(connection, driver, account).map_err(|error| {
+        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at))
+    })
+}
+
+/// Returns how the connection waits: for a descriptor in any case, and before that by looking if
+/// the mechanism can.
+fn wait_policy(route: &Route) -> Result<WaitPolicy, Status> {
+    let (mechanism, waits) = (route.mechanism, route.mechanism.waits());
+    if !waits.contains(&WaitPolicy::Poll) {
+        return Err(Status::failed_precondition(format!(
+            "{mechanism} has no descriptor, and async callers wait for nothing else; use a \
+             mechanism that is pollable, such as {} or {}",
+            Mechanism::Shm,
+            Mechanism::UnixStream
+        )));
+    }
+    match route.wait {
+        Some(WaitPolicy::Spin) => Err(Status::failed_precondition(format!(
+            "an async caller of {} cannot spin, which would hold its executor; leave `wait` away, \
+             or use {} or {}",
+            route.at,
+            WaitPolicy::Adaptive,
+            WaitPolicy::Poll
+        ))),
+        None if waits.contains(&WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
+        Some(WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
+        Some(WaitPolicy::Block | WaitPolicy::Poll) | None => Ok(WaitPolicy::Poll),
+    }
+}
+
+/// Greets, and waits until the server has greeted. On the descriptor: a sleep of another kind would
+/// have the connection watched for the rest of its life.
+fn greet(connection: &Connection<AsyncHost>, deadline: Deadline) -> Result<(), Status> {
+    let mut buf = INLINE_BUF;
+    connection.send_control(Deadline::NOW);
+    while !connection.is_open() && !connection.is_closed() && !deadline.has_passed() {
+        connection.receive(Deadline::NOW, &mut buf, None);
+        connection.finish_message();
+        if !connection.is_open() && !connection.is_closed() {
+            connection.with_endpoint(|endpoint| {
+                if endpoint.arm(Interest::Receive)
+                    && let Some(readiness) = endpoint.readiness(Interest::Receive)
+                {
+                    // An error is found by the next receive.
+                    let _ = poll::poll_one(readiness.fd, poll::Interest::Readable, deadline);
+                }
+            });
+        }
+    }
+    if connection.is_open() {
+        return Ok(());
+    }
+    if !connection.is_closed() {
+        let text = format!("{} did not greet in time", connection.name);
+        connection.close(Status::unavailable(text));
+    }
+    Err(connection.close_reason())
+}

@@ -1,0 +1,261 @@
+//! The connections of a client that tasks of any thread share: one for each address and way to talk
+//! to it.
+//!
+//! **Invariants:** a connection is opened by a thread of its own, so that no executor waits for a
+//! handshake; all tasks that want it meanwhile share the one attempt, and each hears how it ended.
+//! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
+//! when to try again (`async_call/connecting.rs`).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use super::async_opening;
+use super::core::Route;
+use super::reconnect::ReconnectPolicy;
+use super::shared::ClientShared;
+use crate::address::{Address, At};
+use crate::async_connection::AsyncConnection;
+use crate::connection_info::ConnectionInfo;
+use crate::status::Status;
+
+/// The connections of one client that tasks share.
+#[derive(Default)]
+pub(crate) struct AsyncRoutes {
+    routes: Mutex<Vec<Arc<AsyncRoute>>>,
+}
+
+/// One address and way to talk to it.
+pub(crate) struct AsyncRoute {
+    client: Arc<ClientShared>,
+    route: Route,
+    state: Mutex<State>,
+}
+
+enum State {
+    Unconnected,
+    Opening(Arc<Attempt>),
+    Open(Arc<AsyncConnection>),
+    /// It has ended, and no other has replaced it.
+    Ended(Status),
+    /// The client was closed.
+    Closed,
+}
+
+/// A connection, or what a task waits for until there is one.
+pub(crate) enum Connected {
+    Open(Arc<AsyncConnection>),
+    Opening(Opening),
+}
+
+type Outcome = Result<Arc<AsyncConnection>, Status>;
+
+/// One attempt to connect, for all tasks that wait for it.
+#[derive(Default)]
+struct Attempt {
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    last: u64,
+    waiting: Vec<(u64, Waker)>,
+    outcome: Option<Outcome>,
+}
+
+/// A task that waits for a connection.
+pub(crate) struct Opening {
+    attempt: Arc<Attempt>,
+    number: Option<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AsyncRoutes {
+    /// Returns the way to an address. Connects nothing.
+    pub(crate) fn route(&self, client: &Arc<ClientShared>, address: &Address) -> Arc<AsyncRoute> {
+        let route = Route::new(address);
+        let mut routes = lock(&self.routes);
+        if let Some(known) = routes.iter().find(|it| it.route == route) {
+            return Arc::clone(known);
+        }
+        let state = Mutex::new(State::Unconnected);
+        let added = Arc::new(AsyncRoute { client: Arc::clone(client), route, state });
+        routes.push(Arc::clone(&added));
+        added
+    }
+
+    /// Returns what is known of the connections that are open.
+    pub(crate) fn connections(&self) -> Vec<ConnectionInfo> {
+        let routes = lock(&self.routes).clone();
+        routes.iter().filter_map(|route| route.info()).collect()
+    }
+
+    /// Ends all connections: the client has no handle any more.
+    pub(crate) fn close(&self) {
+        for route in std::mem::take(&mut *lock(&self.routes)) {
+            let before = std::mem::replace(&mut *lock(&route.state), State::Closed);
+            if let State::Open(connection) = before {
+                connection.close(client_closed());
+            }
+        }
+    }
+}
+
+impl AsyncRoute {
+    /// Returns where it leads, for people.
+    pub(crate) fn at(&self) -> &At {
+        &self.route.at
+    }
+
+    /// Returns the connection, if there is one.
+    #[inline]
+    pub(crate) fn connection(&self) -> Option<Arc<AsyncConnection>> {
+        match &*lock(&self.state) {
+            State::Open(connection) => Some(Arc::clone(connection)),
+            _ => None,
+        }
+    }
+
+    /// Returns the connection. If there is none, one is being opened afterwards.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE`: it has ended, and `policy` is to leave it at that. `RESOURCE_EXHAUSTED`: there
+    /// is no room for a thread.
+    #[inline]
+    pub(crate) fn connect(self: &Arc<Self>, policy: ReconnectPolicy) -> Result<Connected, Status> {
+        let mut state = lock(&self.state);
+        if let State::Open(connection) = &*state {
+            return Ok(Connected::Open(Arc::clone(connection)));
+        }
+        self.open(&mut state, policy).map(Connected::Opening)
+    }
+
+    #[cold]
+    fn open(
+        self: &Arc<Self>,
+        state: &mut State,
+        policy: ReconnectPolicy,
+    ) -> Result<Opening, Status> {
+        match state {
+            State::Opening(attempt) => {
+                return Ok(Opening { attempt: Arc::clone(attempt), number: None });
+            }
+            State::Closed => return Err(client_closed()),
+            State::Ended(reason) if policy == ReconnectPolicy::Never => {
+                return Err(super::connecting::connects_once(reason));
+            }
+            State::Unconnected | State::Ended(_) | State::Open(_) => {}
+        }
+        let attempt = Arc::new(Attempt::default());
+        let (route, this) = (Arc::clone(self), Arc::clone(&attempt));
+        let thread = std::thread::Builder::new().name("nearcall-meet".into());
+        let spawned = thread.spawn(move || route.run(&this));
+        spawned.map_err(|error| {
+            Status::resource_exhausted(format!(
+                "no thread to connect to {}: {error}",
+                self.route.at
+            ))
+        })?;
+        *state = State::Opening(Arc::clone(&attempt));
+        Ok(Opening { attempt, number: None })
+    }
+
+    /// Opens the connection, in a thread of its own.
+    fn run(self: Arc<Self>, attempt: &Attempt) {
+        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            async_opening::open(&self.client, &self.route)
+        }));
+        let mut outcome = opened.unwrap_or_else(|_| {
+            Err(Status::internal(format!("connecting to {} panicked", self.route.at)))
+        });
+        let mut state = lock(&self.state);
+        if matches!(&*state, State::Closed) {
+            drop(state);
+            if let Ok(connection) = &outcome {
+                connection.close(client_closed());
+            }
+            outcome = Err(client_closed());
+        } else {
+            *state = match &outcome {
+                Ok(connection) => State::Open(Arc::clone(connection)),
+                Err(_) => State::Unconnected,
+            };
+        }
+        attempt.finish(outcome);
+    }
+
+    /// Notes that a connection takes no more calls; the next call opens another one.
+    #[cold]
+    pub(crate) fn forget(&self, ended: &Arc<AsyncConnection>) {
+        let mut state = lock(&self.state);
+        let before = match &*state {
+            State::Open(connection) if Arc::ptr_eq(connection, ended) => {
+                std::mem::replace(&mut *state, State::Ended(ended.close_reason()))
+            }
+            _ => return,
+        };
+        drop(state);
+        drop(before);
+    }
+
+    fn info(&self) -> Option<ConnectionInfo> {
+        let connection = match &*lock(&self.state) {
+            State::Open(connection) => Arc::clone(connection),
+            _ => return None,
+        };
+        connection.info()
+    }
+}
+
+impl Attempt {
+    fn finish(&self, outcome: Outcome) {
+        let mut progress = lock(&self.progress);
+        progress.outcome = Some(outcome);
+        let waiting = std::mem::take(&mut progress.waiting);
+        drop(progress);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Opening {
+    /// Returns the outcome, if it is there; `waker` is woken when it is.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome> {
+        let mut progress = lock(&self.attempt.progress);
+        if let Some(outcome) = &progress.outcome {
+            return Poll::Ready(outcome.clone());
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            progress.last += 1;
+            progress.last
+        });
+        let known = progress.waiting.iter_mut().find(|(other, _)| *other == number);
+        let before = match known {
+            Some((_, known)) => Some(std::mem::replace(known, waker.clone())),
+            None => {
+                progress.waiting.push((number, waker.clone()));
+                None
+            }
+        };
+        drop(progress);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut progress = lock(&self.attempt.progress);
+        let index = progress.waiting.iter().position(|(other, _)| *other == number);
+        let waker = index.map(|index| progress.waiting.swap_remove(index));
+        drop(progress);
+        drop(waker);
+    }
+}
+
+fn client_closed() -> Status {
+    Status::unavailable("the client was closed")
+}

@@ -1,0 +1,94 @@
+//! Makes a client with settings other than the defaults.
+//!
+//! **Not here:** what the settings mean to a call (`call.rs`, `options.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Client, ReconnectPolicy, Settings};
+use crate::event_loop::EventLoop;
+use crate::interceptor::{Chain, Interceptor};
+use crate::limits::Limits;
+
+/// Makes a [`Client`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use nearcall::{Client, Limits, ReconnectPolicy};
+///
+/// let client = Client::builder()
+///     .limits(Limits { message_bytes_max: 16 << 20, ..Limits::default() })
+///     .default_deadline(Duration::from_secs(2))
+///     .reconnect(ReconnectPolicy::Wait(Duration::from_secs(1)))
+///     .build();
+/// # drop(client);
+/// ```
+#[must_use = "a builder makes nothing before `build`"]
+#[derive(Clone, Default)]
+pub struct ClientBuilder<'a> {
+    event_loop: Option<&'a EventLoop>,
+    limits: Limits,
+    default_deadline: Option<Duration>,
+    reconnect: ReconnectPolicy,
+    interceptors: Chain,
+}
+
+impl<'a> ClientBuilder<'a> {
+    /// Makes a client of this loop: see [`Client::in_loop`].
+    pub fn in_loop(mut self, event_loop: &'a EventLoop) -> Self {
+        self.event_loop = Some(event_loop);
+        self
+    }
+
+    /// Sets the limits of each connection, and how many there may be.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the deadline of calls for which neither [`CallOptions`](crate::CallOptions) nor the
+    /// `.proto` file gives one: they end with `DEADLINE_EXCEEDED` this long after they were made.
+    /// Without it they wait for as long as the server lives. A call with a deadline reads the
+    /// clock, some 30 ns.
+    pub fn default_deadline(mut self, timeout: Duration) -> Self {
+        self.default_deadline = Some(timeout);
+        self
+    }
+
+    /// Sets what calls do that find no connection; [`CallOptions`](crate::CallOptions) of one call
+    /// may say otherwise.
+    pub fn reconnect(mut self, policy: ReconnectPolicy) -> Self {
+        self.reconnect = policy;
+        self
+    }
+
+    /// Has an interceptor see all calls of the client, after those that were added before.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors = self.interceptors.with(Arc::new(interceptor));
+        self
+    }
+
+    /// Makes the client. Nothing is connected yet.
+    pub fn build(self) -> Client {
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
+        let settings = Settings { limits, default_deadline, reconnect, interceptors };
+        Client::build(settings, event_loop)
+    }
+}
+
+impl fmt::Debug for ClientBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
+        f.debug_struct("ClientBuilder")
+            .field("in_loop", &event_loop.is_some())
+            .field("limits", limits)
+            .field("default_deadline", default_deadline)
+            .field("reconnect", reconnect)
+            .field("interceptors", interceptors)
+            .finish()
+    }
+}

@@ -1,0 +1,306 @@
+//! How a thread's part of a client connects to a server, and connects again.
+//!
+//! **Invariants:** a connection has its place in the account of the client before its handshake
+//! begins.
+//! **Not here:** how calls wait on a connection (`client/waiting.rs`), handshakes
+//! (`nearcall-channel`).
+
+use std::io;
+use std::rc::Rc;
+
+use nearcall_channel::{
+    Address as Place, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
+    runtime_dir,
+};
+use nearcall_os::clock;
+
+use super::core::{ClientCore, Known, Route};
+use super::reconnect::ReconnectPolicy;
+use super::waiting::waiting_failed;
+use crate::acceptor::loop_preference;
+use crate::address::{Address, At};
+use crate::connection::{Connection, Setup};
+use crate::deadline::Deadline;
+use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
+use crate::reactor::Reactor;
+use crate::status::{Code, Status};
+
+impl ClientCore {
+    /// Returns the connection to a server, opened by `policy` if there is none.
+    pub(crate) fn connect_by(
+        &self,
+        policy: ReconnectPolicy,
+        address: &Address,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        match policy {
+            ReconnectPolicy::Never => self.connect_first(address, deadline),
+            ReconnectPolicy::Once => self.connect(address, deadline),
+            ReconnectPolicy::Wait(span) => self.retry(address, deadline, || Deadline::after(span)),
+        }
+    }
+
+    /// Connects, unless there was a connection that has ended.
+    fn connect_first(
+        &self,
+        address: &Address,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        self.drop_ended();
+        let route = Route::new(address);
+        if self.known_connection(&route).is_some() {
+            return self.connect(address, deadline);
+        }
+        let draining = self
+            .connections
+            .borrow()
+            .iter()
+            .find(|it| it.route == route)
+            .map(|it| it.connection.close_reason());
+        let ended = self.ended.borrow().iter().find(|(other, _)| *other == route).cloned();
+        let Some(reason) = draining.or(ended.map(|(_, reason)| reason)) else {
+            return self.connect(address, deadline);
+        };
+        Err(connects_once(&reason))
+    }
+
+    /// Connects as soon as a server listens, until `deadline` at most.
+    pub(super) fn hunt(&self, address: &Address, deadline: Deadline) -> Result<(), Status> {
+        self.retry(address, deadline, || deadline).map(drop)
+    }
+
+    /// Tries to connect until a server listens, `deadline`, or the end that `end` returns after the
+    /// first failure: a call that finds its server reads no clock for that.
+    fn retry(
+        &self,
+        address: &Address,
+        deadline: Deadline,
+        end: impl FnOnce() -> Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        let mut failed = match self.connect(address, deadline) {
+            Err(status) if may_change(&status) => status,
+            outcome => return outcome,
+        };
+        let end = end();
+        let mut pause = HUNT_PAUSE_MIN;
+        while !end.has_passed() {
+            if deadline.has_passed() {
+                let text = format!("no server in time: {}", failed.message());
+                return Err(Status::deadline_exceeded(text));
+            }
+            self.pause(Deadline::after(pause).min(end).min(deadline))?;
+            pause = (pause * 2).min(HUNT_PAUSE_MAX);
+            failed = match self.connect(address, deadline) {
+                Err(status) if may_change(&status) => status,
+                outcome => return outcome,
+            };
+        }
+        Err(failed)
+    }
+
+    /// Waits until `end`; a loop goes on serving.
+    fn pause(&self, end: Deadline) -> Result<(), Status> {
+        match &self.reactor {
+            Some(reactor) => {
+                let waited = reactor.run_until(end, || false);
+                waited.map(drop).map_err(|error| waiting_failed(&error))
+            }
+            None => {
+                clock::pause(end.remaining().unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the connection to a server, opened if there is none.
+    pub(super) fn connect(
+        &self,
+        address: &Address,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        let At::Socket(place) = &address.at else {
+            if self.services().registry.server_at(&address.at).is_some() {
+                let text = format!("{} is only reached by the short circuit", address.at);
+                return Err(Status::failed_precondition(text));
+            }
+            return Err(no_listener(&address.at));
+        };
+        let route = Route::new(address);
+        if let Some(connection) = self.known_connection(&route) {
+            return Ok(connection);
+        }
+        self.drop_ended();
+        let reservation = self.shared.reserve(&self.usage)?;
+        let endpoint = self.open_channel(place, &route, deadline)?;
+        // A service that ran meanwhile may have connected as well. One connection is enough.
+        if let Some(connection) = self.known_connection(&route) {
+            return Ok(connection);
+        }
+        let hang_up = endpoint.hang_up_handle();
+        let connection = self.new_connection(endpoint, &route)?;
+        self.greet(&connection, deadline)?;
+        if let Some(known) = self.known_connection(&route) {
+            connection.close(Status::unavailable("another connection was quicker"));
+            self.forget_closed();
+            return Ok(known);
+        }
+        reservation.fill(connection.info(), hang_up);
+        self.drop_ended();
+        self.ended.borrow_mut().retain(|(other, _)| *other != route);
+        let known = Known { route, connection: Rc::clone(&connection), reservation };
+        let mut connections = self.connections.borrow_mut();
+        // One that drains ends when its last call does.
+        let drains = connections.extract_if(.., |it| it.route == known.route).collect::<Vec<_>>();
+        connections.push(known);
+        drop(connections);
+        drop(drains);
+        Ok(connection)
+    }
+
+    fn new_connection(&self, endpoint: Endpoint, route: &Route) -> Result<Rc<Connection>, Status> {
+        let setup = Setup {
+            name: format!("the server at {}", route.at),
+            instance: self.shared.instance,
+            limits: self.limits(),
+            trust: route.trust,
+            serves: None,
+        };
+        let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
+        let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
+        if let Some(reactor) = &self.reactor {
+            let added = reactor.add_connection(&connection);
+            added.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        }
+        Ok(connection)
+    }
+
+    fn open_channel(
+        &self,
+        place: &Place,
+        route: &Route,
+        deadline: Deadline,
+    ) -> Result<Endpoint, Status> {
+        let mut options = self.limits().channel();
+        if let Some(left) = deadline.remaining() {
+            options.handshake_timeout = options.handshake_timeout.min(left);
+        }
+        options.wait = route.wait;
+        let outcome = match &self.reactor {
+            None => connect(place, route.mechanism, &options),
+            Some(reactor) => {
+                options.wait_preferred = loop_preference(route.wait);
+                // What cannot be polled, the loop sleeps or spins in.
+                let pollable = route.mechanism.waits().contains(&WaitPolicy::Poll);
+                if pollable && route.wait == Some(WaitPolicy::Block) {
+                    options.wait = Some(WaitPolicy::Poll);
+                }
+                connect_in_loop(reactor, place, route.mechanism, options)
+                    .map_err(|error| waiting_failed(&error))?
+            }
+        };
+        outcome.map_err(|error| connect_error(&route.at, &error, deadline))
+    }
+
+    /// Greets, and waits until the server has greeted.
+    fn greet(&self, connection: &Rc<Connection>, asked: Deadline) -> Result<(), Status> {
+        let deadline = asked.min(Deadline::after(self.limits().channel().handshake_timeout));
+        connection.send_control(Deadline::NOW);
+        let is_done = || connection.is_open() || connection.is_closed();
+        match &self.reactor {
+            Some(reactor) => {
+                let waited = reactor.run_until(deadline, is_done);
+                waited.map_err(|error| waiting_failed(&error))?;
+            }
+            None => {
+                while !is_done() && !deadline.has_passed() {
+                    self.services().receive(connection, deadline);
+                }
+            }
+        }
+        if connection.is_open() {
+            return Ok(());
+        }
+        if !connection.is_closed() {
+            let text = format!("{} did not greet in time", connection.name);
+            connection.close(Status::unavailable(text.clone()));
+            self.forget_closed();
+            if asked.has_passed() {
+                return Err(Status::deadline_exceeded(text));
+            }
+        }
+        Err(connection.close_reason())
+    }
+}
+
+impl Route {
+    pub(super) fn new(address: &Address) -> Self {
+        let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
+        Self { at: address.at.clone(), mechanism, wait, trust }
+    }
+}
+
+/// Returns the status of a call for which no second connection is made.
+pub(super) fn connects_once(reason: &Status) -> Status {
+    Status::unavailable(format!(
+        "{}; this client connects once (`ReconnectPolicy::Never`): make another one",
+        reason.message()
+    ))
+}
+
+/// Returns whether a later attempt to connect may end in another way.
+pub(crate) fn may_change(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
+}
+
+/// Connects on a thread of its own, while the loop goes on serving.
+fn connect_in_loop(
+    reactor: &Reactor,
+    place: &Place,
+    mechanism: Mechanism,
+    options: Options,
+) -> io::Result<Result<Endpoint, HandshakeError>> {
+    let connected = reactor.start_connect(place.clone(), mechanism, options)?;
+    let mut outcome = None;
+    // The handshake has deadlines of its own.
+    reactor.run_until(Deadline::NEVER, || {
+        outcome = connected.take();
+        outcome.is_some()
+    })?;
+    Ok(outcome.unwrap_or(Err(HandshakeError::TimedOut)))
+}
+
+pub(super) fn no_listener(at: &At) -> Status {
+    Status::unavailable(match at {
+        At::InProcess(_) => format!(
+            "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
+             loop only"
+        ),
+        At::Socket(place) => {
+            // The directory depends on the user and the environment of each process.
+            let socket = match place {
+                Place::Name(name) => format!(" ({})", runtime_dir::path().join(name).display()),
+                _ => String::new(),
+            };
+            format!(
+                "no server listens at {at}{socket}: start the server, or wait for it with \
+                 Client::hunt"
+            )
+        }
+    })
+}
+
+pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
+    match error {
+        HandshakeError::NoListener(_) => no_listener(at),
+        HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
+            Status::invalid_argument(format!("cannot connect to {at}: {error}"))
+        }
+        HandshakeError::TimedOut if deadline.has_passed() => {
+            Status::deadline_exceeded(format!("no connection to {at} in time"))
+        }
+        HandshakeError::Open(..) => {
+            Status::failed_precondition(format!("cannot connect to {at}: {error}"))
+        }
+        _ => Status::unavailable(format!("cannot connect to {at}: {error}")),
+    }
+}

@@ -1,0 +1,23 @@
+//! What a call does that finds no connection to its server.
+//!
+//! **Not here:** connecting (`client/connecting.rs`).
+
+use std::time::Duration;
+
+/// What a call does that finds no connection, or one that has ended since the last call. A call
+/// that was started is never repeated, so no method runs twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ReconnectPolicy {
+    /// Connects to an address once in each thread. After that connection has ended, calls fail with
+    /// the reason; make another client to connect again. For peers that keep a state for each
+    /// connection.
+    Never,
+    /// Tries once for each call. `UNAVAILABLE`: no server listens.
+    #[default]
+    Once,
+    /// Tries again until a server listens, for at most this long within the call's deadline: after
+    /// 1 ms at first, then after twice as long each time, 50 ms at most. What gRPC calls
+    /// wait-for-ready.
+    Wait(Duration),
+}

@@ -1,0 +1,230 @@
+//! What all threads of a client share: its settings, and an account of its connections.
+//!
+//! **Invariants:** nothing of it is locked or counted on the path of a call; a connection counts
+//! from before its handshake until its thread has dropped it.
+//! **Not here:** the connections themselves, which belong to their threads (`client/core.rs`).
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nearcall_channel::HangUp;
+use nearcall_wire::InstanceId;
+
+use super::reconnect::ReconnectPolicy;
+use crate::connection_info::{ConnectionInfo, ThreadInfo};
+use crate::interceptor::Chain;
+use crate::limits::Limits;
+use crate::status::Status;
+
+/// Clients that were closed, in this process. A thread that has seen fewer looks for what it still
+/// holds of them.
+static CLOSED_CLIENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many clients were closed in this process.
+pub(super) fn closed_clients() -> u64 {
+    CLOSED_CLIENTS.load(Ordering::Relaxed)
+}
+
+/// The settings of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) limits: Limits,
+    /// The deadline of calls whose method and options give none.
+    pub(crate) default_deadline: Option<Duration>,
+    pub(crate) reconnect: ReconnectPolicy,
+    pub(crate) interceptors: Chain,
+}
+
+/// The part of a client that all threads share.
+pub(crate) struct ClientShared {
+    pub(crate) instance: InstanceId,
+    pub(crate) settings: Settings,
+    short_circuits: AtomicBool,
+    is_closed: AtomicBool,
+    accounts: Mutex<Accounts>,
+}
+
+#[derive(Default)]
+struct Accounts {
+    last: u64,
+    /// One for each connection.
+    open: Vec<Account>,
+}
+
+/// What is known of one connection outside of its thread.
+struct Account {
+    number: u64,
+    /// None: tasks of any thread share it.
+    thread: Option<ThreadInfo>,
+    usage: Arc<Usage>,
+    /// None: its handshake is under way.
+    opened: Option<Opened>,
+}
+
+#[derive(Clone)]
+struct Opened {
+    info: ConnectionInfo,
+    hang_up: HangUp,
+}
+
+/// How a thread uses its connections of one client. Only that thread writes it.
+#[derive(Default)]
+pub(crate) struct Usage {
+    /// Calls that were started and neither taken nor dropped.
+    pending: AtomicU32,
+}
+
+impl Usage {
+    // A load and a store, since there is one writer: no other thread waits for the cache line.
+    pub(super) fn begin(&self) {
+        self.pending.store(self.pending.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.pending.store(self.pending.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+}
+
+impl ClientShared {
+    pub(crate) fn new(instance: InstanceId, settings: Settings) -> Self {
+        Self {
+            instance,
+            settings,
+            short_circuits: AtomicBool::new(true),
+            is_closed: AtomicBool::new(false),
+            accounts: Mutex::default(),
+        }
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether servers of the loop's thread are called directly.
+    pub(crate) fn short_circuits(&self) -> bool {
+        self.short_circuits.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn disable_short_circuit(&self) {
+        self.short_circuits.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether the last handle of the client was dropped.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that there is no handle any more, and ends the connections of other threads, except
+    /// those on which a started call is still waited for.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        CLOSED_CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let tid = nearcall_os::process::tid();
+        // A thread that starts a call has a handle, so nothing is started after this; and dropping
+        // a handle makes visible what was done with it.
+        let ended: Vec<_> = self
+            .accounts()
+            .open
+            .iter()
+            .filter(|it| it.thread.as_ref().is_some_and(|thread| thread.tid != tid))
+            .filter(|it| it.usage.pending.load(Ordering::Relaxed) == 0)
+            .filter_map(|it| Some(it.opened.as_ref()?.hang_up.clone()))
+            .collect();
+        ended.iter().for_each(HangUp::hang_up);
+    }
+
+    /// Takes a place among the connections of this client, for the thread that calls.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there are as many as it may have.
+    pub(super) fn reserve(self: &Arc<Self>, usage: &Arc<Usage>) -> Result<Reservation, Status> {
+        self.reserve_for(Some(ThreadInfo::current()), usage)
+    }
+
+    /// Takes a place for a connection that tasks of any thread share.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub(super) fn reserve_shared(self: &Arc<Self>) -> Result<Reservation, Status> {
+        self.reserve_for(None, &Arc::default())
+    }
+
+    fn reserve_for(
+        self: &Arc<Self>,
+        thread: Option<ThreadInfo>,
+        usage: &Arc<Usage>,
+    ) -> Result<Reservation, Status> {
+        let max = self.settings.limits.client_connections_max;
+        let mut accounts = self.accounts();
+        let open = accounts.open.len();
+        if open >= max {
+            drop(accounts);
+            return Err(Status::resource_exhausted(format!(
+                "this client has {open} connections in all of its threads, and its limit is {max}; \
+                 raise `Limits::client_connections_max`, or let fewer threads call: each has a \
+                 connection of its own to each address"
+            )));
+        }
+        accounts.last += 1;
+        let number = accounts.last;
+        let usage = Arc::clone(usage);
+        accounts.open.push(Account { number, thread, usage, opened: None });
+        drop(accounts);
+        Ok(Reservation { shared: Arc::clone(self), number })
+    }
+
+    /// Returns the connections that are open, with the number of their places.
+    pub(super) fn connections(&self) -> Vec<(u64, ConnectionInfo)> {
+        let accounts = self.accounts();
+        let opened = accounts.open.iter().filter_map(|account| {
+            let info = account.opened.as_ref()?.info.clone();
+            let thread = account.thread.clone();
+            let (slots_lent, slots_borrowed) = (None, None);
+            let info = ConnectionInfo { thread, slots_lent, slots_borrowed, ..info };
+            Some((account.number, info))
+        });
+        opened.collect()
+    }
+}
+
+/// The place of one connection in the account of its client, given back when it is dropped.
+pub(super) struct Reservation {
+    shared: Arc<ClientShared>,
+    number: u64,
+}
+
+impl Reservation {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Notes which connection took the place.
+    pub(super) fn fill(&self, info: ConnectionInfo, hang_up: HangUp) {
+        let mut accounts = self.shared.accounts();
+        let account = accounts.open.iter_mut().find(|account| account.number == self.number);
+        if let Some(account) = account {
+            account.opened = Some(Opened { info, hang_up });
+        }
+    }
+
+    /// Ends the connection as its other end sees it, even if something keeps it in memory.
+    pub(super) fn hang_up(&self) {
+        let accounts = self.shared.accounts();
+        let account = accounts.open.iter().find(|account| account.number == self.number);
+        let hang_up = account.and_then(|it| Some(it.opened.as_ref()?.hang_up.clone()));
+        drop(accounts);
+        if let Some(hang_up) = hang_up {
+            hang_up.hang_up();
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut accounts = self.shared.accounts();
+        accounts.open.retain(|account| account.number != self.number);
+    }
+}

@@ -1,0 +1,176 @@
+//! How a call waits: in its connection, or by rounds of the loop.
+//!
+//! **Invariants:** while a call of a client in a loop waits, the loop goes on serving.
+//! **Not here:** starting a call (`call.rs`).
+
+use std::io;
+use std::rc::Rc;
+
+use nearcall_wire::OutgoingCall;
+
+use super::core::ClientCore;
+use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
+use crate::deadline::Deadline;
+use crate::dispatch::Received;
+use crate::limits::{CLIENT_ROOM_INTERVAL, MESSAGES_PER_TURN_MAX};
+use crate::status::Status;
+
+impl ClientCore {
+    /// Returns how a request is sent that may wait until `deadline`: a loop never waits in one
+    /// connection.
+    #[inline]
+    pub(crate) fn send_mode(&self, deadline: Deadline) -> SendMode {
+        match self.reactor {
+            Some(_) => SendMode::Keep,
+            None => SendMode::WaitUntil(deadline),
+        }
+    }
+
+    /// Returns how a request is sent that must not wait.
+    pub(crate) fn try_mode(&self) -> SendMode {
+        match self.reactor {
+            Some(_) => SendMode::Try,
+            None => SendMode::TRY_WHOLE,
+        }
+    }
+
+    /// Waits for the reply to a call and reads a small result where it was received: the shortest
+    /// way, for clients without a loop. `None`: [`wait`](Self::wait) for it.
+    #[inline]
+    pub(crate) fn wait_inline<T>(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
+            return None;
+        }
+        let mut buf = INLINE_BUF;
+        let deadline = deadline.min(connection.next_deadline());
+        let services = self.services();
+        let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
+        Some(read(&buf[body]))
+    }
+
+    /// Waits for the end of a call.
+    #[inline]
+    pub(crate) fn wait(
+        &self,
+        connection: &Rc<Connection>,
+        call: OutgoingCall,
+        deadline: Deadline,
+    ) -> Outcome {
+        loop {
+            if let Some(outcome) = connection.take_outcome(call) {
+                return outcome;
+            }
+            match &self.reactor {
+                None => {
+                    self.wait_alone(connection, deadline, || connection.has_ended(call));
+                }
+                Some(reactor) => match reactor.run_until(deadline, || connection.has_ended(call)) {
+                    Ok(true) => {}
+                    Ok(false) => connection.handle_timeout(),
+                    Err(error) => {
+                        connection.cancel(call);
+                        return Err(waiting_failed(&error));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Waits for one message, without a loop.
+    fn wait_alone(
+        &self,
+        connection: &Rc<Connection>,
+        asked: Deadline,
+        mut is_done: impl FnMut() -> bool,
+    ) {
+        // Calls that were started on the same connection have deadlines, too.
+        let mut deadline = asked.min(connection.next_deadline());
+        if connection.has_pending_writes() && !connection.flush(Deadline::NOW) {
+            // A cancellation, say: only this wait moves it on.
+            deadline = deadline.min(Deadline::after(CLIENT_ROOM_INTERVAL));
+        }
+        let received = self.services().receive(connection, deadline);
+        // A server that sends without pause must not hold a call beyond its time.
+        if received == Received::Empty || (!is_done() && deadline.has_passed()) {
+            connection.handle_timeout();
+        }
+    }
+
+    /// Waits until what was sent is in the channel.
+    #[inline]
+    pub(crate) fn wait_for_room(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        if self.reactor.is_none() || !connection.has_pending_writes() {
+            return Ok(());
+        }
+        let is_done = || !connection.has_pending_writes() || connection.is_closed();
+        let had_room = self.run_until(deadline, is_done)?;
+        if connection.is_closed() {
+            return Err(connection.close_reason());
+        }
+        had_room.then_some(()).ok_or_else(|| {
+            let name = &connection.name;
+            Status::deadline_exceeded(format!(
+                "{name} did not read what was sent before in time; the message may still arrive"
+            ))
+        })
+    }
+
+    /// Waits until `done`, which is asked after everything that happens, or until the connection
+    /// has ended: in a loop, the loop goes on serving. Returns false at `deadline`.
+    pub(crate) fn wait_until(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<bool, Status> {
+        let mut done = || connection.is_closed() || done();
+        if self.reactor.is_some() {
+            return self.run_until(deadline, done);
+        }
+        loop {
+            if done() {
+                return Ok(true);
+            }
+            if deadline.has_passed() {
+                return Ok(false);
+            }
+            self.wait_alone(connection, deadline, || false);
+        }
+    }
+
+    /// Serves until `done` or `deadline`. Without a loop nothing can happen meanwhile.
+    pub(crate) fn run_until(
+        &self,
+        deadline: Deadline,
+        done: impl FnMut() -> bool,
+    ) -> Result<bool, Status> {
+        let Some(reactor) = &self.reactor else { return Ok(false) };
+        reactor.run_until(deadline, done).map_err(|error| waiting_failed(&error))
+    }
+
+    /// Receives what has come, without waiting. For clients without a loop.
+    pub(crate) fn poll(&self, connection: &Rc<Connection>) {
+        if self.reactor.is_none() {
+            for _ in 0..MESSAGES_PER_TURN_MAX {
+                if self.services().receive(connection, Deadline::NOW) != Received::Message {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cold]
+pub(super) fn waiting_failed(error: &io::Error) -> Status {
+    Status::internal(format!("the event loop failed: {error}"))
+}

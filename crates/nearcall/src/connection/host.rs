@@ -1,0 +1,93 @@
+//! What drives a connection: the thread that it belongs to, or the tasks that share it.
+//!
+//! **Invariants:** a connection in a loop is listed where the loop finds it before a call returns;
+//! nothing of a loop is on the way of a call of a client that has none.
+//! **Not here:** what a loop does with a connection (`reactor.rs`), connections that tasks share
+//! (`async_client`).
+
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+use super::{Activity, Connection};
+use crate::buffer_pool::BufferPool;
+use crate::deadline::Deadline;
+
+/// What a connection reports to whatever drives it.
+pub(crate) trait Host: Sized {
+    /// How the connection holds the buffers that it receives into.
+    type Buffers: Deref<Target = BufferPool>;
+
+    /// Notes that the connection was used, and when a deadline of its passes.
+    fn touch(connection: &Connection<Self>, deadline: Deadline);
+
+    /// Notes when a deadline of the connection passes.
+    fn note_deadline(&self, deadline: Deadline);
+
+    /// Notes that the connection has ended.
+    fn note_closed(&self);
+
+    /// Wakes the task that awaits the end of a call.
+    fn wake(&self, waker: Waker);
+
+    /// Drops the waker of a task that awaits nothing any more, which may drop the task.
+    fn retire(&self, waker: Waker);
+}
+
+/// The host of a connection that belongs to one thread: its loop, or a caller that blocks.
+pub(crate) struct LoopHost {
+    /// None: there is no loop.
+    activity: Option<Rc<Activity>>,
+    this: Weak<Connection>,
+}
+
+impl LoopHost {
+    pub(super) fn new(activity: Option<Rc<Activity>>, this: Weak<Connection>) -> Self {
+        Self { activity, this }
+    }
+
+    /// Returns what the connection reports to its loop, if it is in one.
+    pub(super) fn activity(&self) -> Option<&Rc<Activity>> {
+        self.activity.as_ref()
+    }
+
+    /// Returns the connection as loops list it.
+    #[inline]
+    pub(super) fn connection(&self) -> Option<Rc<Connection>> {
+        self.this.upgrade()
+    }
+}
+
+impl Host for LoopHost {
+    type Buffers = Rc<BufferPool>;
+
+    #[inline(always)]
+    fn touch(connection: &Connection, deadline: Deadline) {
+        if let Some(activity) = &connection.host.activity {
+            activity.touch(connection);
+            activity.note_deadline(deadline);
+        }
+    }
+
+    #[inline(always)]
+    fn note_deadline(&self, deadline: Deadline) {
+        if let Some(activity) = &self.activity {
+            activity.note_deadline(deadline);
+        }
+    }
+
+    fn note_closed(&self) {
+        if let (Some(activity), Some(connection)) = (&self.activity, self.connection()) {
+            activity.note_closed(connection);
+        }
+    }
+
+    #[inline]
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+
+    fn retire(&self, waker: Waker) {
+        drop(waker);
+    }
+}

@@ -1,0 +1,151 @@
+//! What the event loops of one server and its handle share.
+//!
+//! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped;
+//! the first failure is the one that is reported.
+//! **Not here:** the connections of the loops (`census.rs`), what a loop does
+//! (`loop_thread.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nearcall_channel::Listener;
+use nearcall_os::eventfd;
+
+use super::errors::{ListenError, ServerError};
+use crate::address::Address;
+use crate::census::Census;
+use crate::connection_info::ConnectionInfo;
+use crate::deadline::Deadline;
+use crate::limits::Limits;
+use crate::mailbox::Mailbox;
+
+/// Shared by the loops of one server and its handle.
+pub(super) struct Group {
+    pub(super) limits: Limits,
+    pub(super) census: Arc<Census>,
+    /// By the number of the loop.
+    pub(super) mailboxes: Vec<Arc<Mailbox>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Readable once the server was stopped.
+    stopped: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    is_stopped: bool,
+    /// Loops whose thread has not ended.
+    running: Vec<usize>,
+    failure: Option<ServerError>,
+}
+
+/// Something that a loop of a server does for the handle, between two rounds.
+pub(super) enum Order {
+    /// Accepts the clients of these listeners.
+    Listen(Vec<Listening>, Sender<Result<(), ListenError>>),
+    /// Reports the connections of the loop.
+    Connections(Sender<Vec<ConnectionInfo>>),
+    /// Drains the loop until then, and reports whether all calls have ended.
+    Drain(Deadline, Sender<bool>),
+    /// Fails, as nothing that a program does can have it fail.
+    #[cfg(test)]
+    Fail(fn() -> io::Result<()>),
+}
+
+/// A listener, and where it listens.
+pub(super) type Listening = (Address, Arc<Listener>);
+
+/// The handle's end of a loop.
+pub(super) type Orders = Sender<Order>;
+
+/// The loop's end.
+pub(super) type OrderBook = Receiver<Order>;
+
+impl Group {
+    pub(super) fn new(threads: usize, limits: Limits) -> io::Result<Self> {
+        let mailboxes: io::Result<_> = (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect();
+        Ok(Self {
+            limits,
+            census: Census::new(threads, &limits),
+            mailboxes: mailboxes?,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            stopped: eventfd::create(eventfd::Kind::Counter)?,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the thread of a loop is about to start.
+    pub(super) fn note_start(&self, loop_index: usize) {
+        self.lock().running.push(loop_index);
+    }
+
+    /// Notes that the thread of a loop has ended, and why if it was not stopped.
+    pub(super) fn note_end(&self, loop_index: usize, failure: Option<String>) {
+        let mut state = self.lock();
+        state.running.retain(|other| *other != loop_index);
+        if let Some(why) = failure
+            && state.failure.is_none()
+        {
+            state.failure = Some(ServerError::LoopFailed(thread_name(loop_index), why));
+        }
+        drop(state);
+        // A server without one of its loops would leave the clients of that loop without service.
+        self.stop();
+        self.changed.notify_all();
+    }
+
+    /// Has all loops end.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopped = true;
+        let _ = eventfd::try_add_one(&self.stopped);
+        for mailbox in &self.mailboxes {
+            mailbox.stop();
+        }
+    }
+
+    /// Returns whether the loops have to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    /// Waits until the threads of all loops have ended.
+    ///
+    /// # Errors
+    ///
+    /// A loop has failed. By the deadline some threads have not ended.
+    pub(super) fn wait_for_end(&self, deadline: Deadline) -> Result<(), ServerError> {
+        let mut state = self.lock();
+        while !state.running.is_empty() {
+            let Some(left) = deadline.remaining().filter(|left| !left.is_zero()) else { break };
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        match state.running.as_slice() {
+            [] => Ok(()),
+            running => {
+                Err(ServerError::StillRunning(running.iter().copied().map(thread_name).collect()))
+            }
+        }
+    }
+}
+
+/// Readable once the server was stopped.
+impl AsFd for Group {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stopped.as_fd()
+    }
+}
+
+/// Returns the name of the thread of a loop.
+pub(super) fn thread_name(loop_index: usize) -> String {
+    format!("nearcall-loop-{loop_index}")
+}

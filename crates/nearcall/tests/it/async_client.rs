@@ -1,0 +1,231 @@
+//! Callers whose calls are futures: in every executor, over one connection that tasks share.
+//!
+//! **Not here:** async services and streams; the thread that waits (`tests/driver.rs`).
+
+use std::cell::RefCell;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use nearcall::{Context, EventLoop, Limits, Responder, Server, Status, Stopper};
+
+use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::support::unique_address;
+
+mod dropped;
+mod ends;
+mod executors;
+mod pressure;
+
+/// Longer than anything takes that is not broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the server has seen.
+#[derive(Default)]
+struct Books {
+    /// Calls of `say`, in their order.
+    said: Mutex<Vec<u64>>,
+    /// Calls of `later`.
+    begun: AtomicU64,
+    /// Those of them that were cancelled.
+    cancelled: AtomicU64,
+    /// Those of them that wait.
+    held: AtomicU64,
+    notes: AtomicU64,
+    notes_sum: AtomicU64,
+    /// Whether `work` may go on that waits for it.
+    is_blocked: AtomicBool,
+    gate: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Books {
+    fn get(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::SeqCst)
+    }
+
+    /// Lets `work` go on.
+    fn open_gate(&self) {
+        *self.gate.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+/// Keeps books. `later` is answered by `fail`, and `nothing` finds out who does not wait any more.
+struct Service {
+    books: Arc<Books>,
+    held: RefCell<Vec<(u64, Responder<Words>)>>,
+}
+
+impl Service {
+    fn count_held(&self) {
+        self.books.held.store(self.held.borrow().len() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Echo for Service {
+    fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.books.said.lock().unwrap().push(request.number);
+        Ok(request.clone())
+    }
+
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        let before = self.held.borrow().len();
+        self.held.borrow_mut().retain(|(_, responder)| !responder.is_cancelled());
+        let cancelled = before - self.held.borrow().len();
+        self.books.cancelled.fetch_add(cancelled as u64, Ordering::SeqCst);
+        self.count_held();
+        Ok(())
+    }
+
+    fn note(&self, _context: &Context<'_>, request: &Words) {
+        self.books.notes.fetch_add(1, Ordering::SeqCst);
+        self.books.notes_sum.fetch_add(request.number, Ordering::SeqCst);
+    }
+
+    /// Answers those that wait, the first one first.
+    fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
+        for (number, responder) in self.held.take() {
+            responder.finish(Ok(Words { number, ..Words::default() }));
+        }
+        self.count_held();
+        Ok(())
+    }
+
+    fn panic(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        panic!("asked for it")
+    }
+
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.books.begun.fetch_add(1, Ordering::SeqCst);
+        context.answer_later(|responder| {
+            self.held.borrow_mut().push((request.number, responder));
+            self.count_held();
+        })
+    }
+
+    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        self.later(context, request)
+    }
+
+    fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
+        let remaining_ns = context.remaining().map_or(0, |left| left.as_nanos());
+        let metadata = context.metadata().iter();
+        Ok(Seen {
+            remaining_ns: u64::try_from(remaining_ns).unwrap(),
+            metadata: metadata.map(|(key, it)| (key.to_owned(), it.to_vec().into())).collect(),
+            ..Seen::default()
+        })
+    }
+
+    /// Works until it is cancelled, or for so many milliseconds; for none: until the gate opens,
+    /// while the server does nothing else.
+    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        if request.ms == 0 {
+            self.books.is_blocked.store(true, Ordering::SeqCst);
+            let gate = self.books.gate.lock().unwrap();
+            drop(self.books.opened.wait_while(gate, |is_open| !*is_open).unwrap());
+        }
+        let start = nearcall_os::clock::now();
+        while start.elapsed().as_millis() < u128::from(request.ms) {
+            if context.is_cancelled() {
+                self.books.cancelled.fetch_add(1, Ordering::SeqCst);
+                return Err(Status::cancelled("the caller does not wait any more"));
+            }
+        }
+        Ok(Words::default())
+    }
+}
+
+/// A server in a thread of its own, and its books.
+struct Served {
+    address: String,
+    books: Arc<Books>,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    fn start() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        Self::at(unique_address(), limits)
+    }
+
+    fn at(address: String, limits: Limits) -> Self {
+        let books = Arc::<Books>::default();
+        let (give, take) = std::sync::mpsc::channel();
+        let (at, kept) = (address.clone(), Arc::clone(&books));
+        let thread = thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::with_limits(&event_loop, limits);
+            let service = Service { books: kept, held: RefCell::default() };
+            server.register(EchoDispatcher::new(service)).unwrap();
+            server.listen(&at).unwrap();
+            give.send(event_loop.stopper()).unwrap();
+            event_loop.run().unwrap();
+        });
+        let stopper = take.recv().unwrap();
+        Self { address, books, stopper, thread: Some(thread) }
+    }
+
+    fn via(&self, parameters: &str) -> String {
+        format!("{}{parameters}", self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+/// Wakes a thread that is parked, and counts.
+struct Unpark {
+    thread: Thread,
+    wakes: AtomicU64,
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+/// The executor with nothing in it. Fails instead of waiting for ever.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let unpark = Arc::new(Unpark { thread: thread::current(), wakes: AtomicU64::new(0) });
+    let waker = Waker::from(Arc::clone(&unpark));
+    let start = nearcall_os::clock::now();
+    loop {
+        let woken = unpark.wakes.load(Ordering::SeqCst);
+        if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            return output;
+        }
+        // Polled again only when it was woken, so that a wake-up that is lost shows.
+        while unpark.wakes.load(Ordering::SeqCst) == woken {
+            assert!(start.elapsed() < PATIENCE, "the future was not woken");
+            thread::park_timeout(PATIENCE);
+        }
+    }
+}
+
+/// Polls a future once.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut TaskContext::from_waker(Waker::noop()))
+}
+
+fn words(number: u64) -> Words {
+    Words { number, ..Words::default() }
+}

@@ -1,0 +1,196 @@
+//! How calls end that do not end by a reply.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, join3};
+use nearcall::{CallOptions, Client, Code, Limits, Mechanism, ReconnectPolicy};
+use nearcall_os::clock;
+
+use super::{Books, PATIENCE, Served, block_on, poll_once, words};
+use crate::echo::EchoAsyncCaller;
+use crate::support::unique_address;
+use crate::two_processes;
+
+#[test]
+fn a_call_ends_at_its_deadline() {
+    const TIMEOUT: Duration = Duration::from_millis(30);
+    let served = Served::start();
+    let client = Client::builder().default_deadline(TIMEOUT).build();
+    let plain = Client::new();
+    for via in ["", "?wait=poll", "?via=unix-stream"] {
+        let by_client = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let echo = EchoAsyncCaller::new(&plain, &served.via(via)).unwrap();
+        block_on(client.hunt_async(&served.via(via), PATIENCE)).unwrap();
+        block_on(plain.hunt_async(&served.via(via), PATIENCE)).unwrap();
+        let options = CallOptions::new().deadline(TIMEOUT);
+        let request = words(1);
+        let start = clock::now();
+        let ended = block_on(join3(
+            by_client.later(&request),
+            echo.later_with(&request, &options),
+            // By its interface, after 20 ms.
+            echo.quick(&request),
+        ));
+        assert!(start.elapsed() >= TIMEOUT);
+        for ended in [ended.0, ended.1, ended.2] {
+            let late = ended.unwrap_err();
+            assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        }
+        let seen = block_on(echo.look_with(&(), &options)).unwrap();
+        let timeout_ns = u64::try_from(TIMEOUT.as_nanos()).unwrap();
+        assert!((1..=timeout_ns).contains(&seen.remaining_ns));
+        assert_eq!(block_on(echo.look(&())).unwrap().remaining_ns, 0);
+        block_on(echo.nothing(&())).unwrap();
+        assert_eq!(Books::get(&served.books.held), 0);
+    }
+}
+
+#[test]
+fn a_deadline_that_has_passed_sends_nothing() {
+    let served = Served::start();
+    let client = Client::new();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    block_on(echo.nothing(&())).unwrap();
+    let options = CallOptions::new().deadline(Duration::ZERO);
+    let late = block_on(echo.later_with(&words(1), &options)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    let late = block_on(echo.note_with(&words(1), &options)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    block_on(echo.nothing(&())).unwrap();
+    assert_eq!(Books::get(&served.books.begun), 0);
+    assert_eq!(Books::get(&served.books.notes), 0);
+}
+
+#[test]
+fn metadata_travels() {
+    let served = Served::start();
+    let client = Client::new();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let options = CallOptions::new().metadata("key", "value").unwrap();
+    let seen = block_on(echo.look_with(&(), &options)).unwrap();
+    assert_eq!(seen.metadata["key"], "value");
+}
+
+#[test]
+fn a_killed_server_ends_each_call_once() {
+    const CALLS: usize = 300;
+    for via in ["", "?wait=poll", "?via=unix-stream", "?via=shm-eventfd"] {
+        let address = unique_address();
+        let server = two_processes::start("server", &address);
+        let client = Client::new();
+        let at = format!("{address}{via}");
+        block_on(client.hunt_async(&at, PATIENCE)).unwrap();
+        let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+        let request = words(1);
+        // Some are in flight, some wait for a place.
+        let mut calls: Vec<_> = (0..CALLS).map(|_| Box::pin(echo.later(&request))).collect();
+        for call in &mut calls {
+            assert!(poll_once(call.as_mut()).is_pending());
+        }
+        let start = clock::now();
+        drop(server);
+        let ended = block_on(join_all(calls));
+        assert!(start.elapsed() < PATIENCE, "{via}");
+        assert_eq!(ended.len(), CALLS);
+        for ended in ended {
+            let status = ended.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
+        }
+        assert!(client.connections().is_empty());
+        let status = block_on(echo.nothing(&())).unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
+    }
+}
+
+#[test]
+fn a_call_connects_again_as_its_policy_has_it() {
+    let address = unique_address();
+    let once = Client::new();
+    let never = Client::builder().reconnect(ReconnectPolicy::Never).build();
+    let callers: Vec<_> =
+        [&once, &never].map(|it| EchoAsyncCaller::new(it, &address).unwrap()).into();
+    let served = Served::at(address.clone(), Limits::default());
+    for echo in &callers {
+        block_on(echo.nothing(&())).unwrap();
+    }
+    drop(served);
+    let failed = block_on(callers[0].nothing(&())).unwrap_err();
+    assert_eq!(failed.code(), Code::Unavailable, "{failed}");
+    let served = Served::at(address, Limits::default());
+    block_on(callers[0].nothing(&())).unwrap();
+    let failed = block_on(callers[1].nothing(&())).unwrap_err();
+    assert_eq!(failed.code(), Code::Unavailable, "{failed}");
+    assert!(failed.message().contains("ReconnectPolicy::Never"), "{failed}");
+    drop(served);
+}
+
+#[test]
+fn a_call_waits_for_its_server() {
+    let address = unique_address();
+    let client = Client::builder().reconnect(ReconnectPolicy::Wait(PATIENCE)).build();
+    let echo = EchoAsyncCaller::new(&client, &address).unwrap();
+    let request = words(7);
+    let mut call = Box::pin(echo.say(&request));
+    assert!(poll_once(call.as_mut()).is_pending());
+    let served = Served::at(address.clone(), Limits::default());
+    assert_eq!(block_on(call).unwrap().number, 7);
+    drop(served);
+    let options = CallOptions::new().deadline(Duration::from_millis(20));
+    let late = block_on(echo.say_with(&request, &options)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    let options = CallOptions::new().reconnect(ReconnectPolicy::Wait(Duration::from_millis(5)));
+    let gone = block_on(echo.say_with(&request, &options)).unwrap_err();
+    assert_eq!(gone.code(), Code::Unavailable, "{gone}");
+}
+
+#[test]
+fn a_hunt_waits_for_its_server_and_no_longer() {
+    let address = unique_address();
+    let client = Client::new();
+    let start: Instant = clock::now();
+    let missing = block_on(client.hunt_async(&address, Duration::from_millis(20))).unwrap_err();
+    assert_eq!(missing.code(), Code::Unavailable, "{missing}");
+    assert!(start.elapsed() >= Duration::from_millis(15));
+    let bad = block_on(client.hunt_async("no/address", PATIENCE)).unwrap_err();
+    assert_eq!(bad.code(), Code::InvalidArgument, "{bad}");
+    let mut hunt = Box::pin(client.hunt_async(&address, PATIENCE));
+    assert!(poll_once(hunt.as_mut()).is_pending());
+    let served = Served::at(address.clone(), Limits::default());
+    block_on(hunt).unwrap();
+    assert_eq!(client.connections().len(), 1);
+    drop(served);
+}
+
+#[test]
+fn mechanisms_that_cannot_be_waited_for_are_refused_by_name() {
+    let served = Served::start();
+    let client = Client::new();
+    for mechanism in Mechanism::all().filter(|it| !it.capabilities().pollable) {
+        let at = served.via(&format!("?via={mechanism}"));
+        let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+        let refused = block_on(echo.nothing(&())).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains(mechanism.name()), "{refused}");
+        assert!(refused.message().contains("unix-stream"), "{refused}");
+    }
+    let echo = EchoAsyncCaller::new(&client, &served.via("?wait=spin")).unwrap();
+    let refused = block_on(echo.nothing(&())).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let echo = EchoAsyncCaller::new(&client, "inproc:room").unwrap();
+    let refused = block_on(echo.nothing(&())).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(client.connections().is_empty());
+}
+
+#[test]
+fn connections_of_tasks_count_as_those_of_threads_do() {
+    let served = Served::start();
+    let limits = Limits { client_connections_max: 1, ..Limits::default() };
+    let client = Client::builder().limits(limits).build();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    block_on(echo.nothing(&())).unwrap();
+    let other = EchoAsyncCaller::new(&client, &served.via("?via=pipe")).unwrap();
+    let refused = block_on(other.nothing(&())).unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    drop((client, echo, other));
+}

@@ -1,0 +1,164 @@
+//! More than there is room for: calls in flight, messages in the channel.
+
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use nearcall::{CallOptions, Client, Code, Limits};
+
+use super::{Books, PATIENCE, Served, block_on, poll_once, words};
+use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
+
+const MANY: u64 = 10_000;
+
+#[test]
+fn ten_thousand_futures_share_a_connection_of_256_calls() {
+    for via in ["", "?via=unix-stream"] {
+        let served = Served::start();
+        let client = Client::new();
+        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..MANY)
+                .map(|number| {
+                    let echo = echo.clone();
+                    tokio::spawn(async move { echo.say(&words(number)).await.unwrap().number })
+                })
+                .collect();
+            for (number, task) in tasks.into_iter().enumerate() {
+                assert_eq!(task.await.unwrap(), number as u64);
+            }
+        });
+        let mut said = served.books.said.lock().unwrap().clone();
+        said.sort_unstable();
+        assert!(said.into_iter().eq(0..MANY), "each call ran once");
+        assert_eq!(client.connections().len(), 1);
+    }
+}
+
+#[test]
+fn ten_thousand_calls_are_in_flight_at_once() {
+    let limits = Limits { calls_max: 10_000, ..Limits::default() };
+    let served = Served::with(limits);
+    let client = Client::builder().limits(limits).build();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let requests: Vec<_> = (0..MANY).map(words).collect();
+    let calls = join_all(requests.iter().map(|request| echo.later(request)));
+    let answer = async {
+        // Another client: the connection of the calls has no place for one more.
+        let other = EchoAsyncCaller::new(&Client::new(), &served.address).unwrap();
+        while Books::get(&served.books.held) < MANY {
+            other.nothing(&()).await.unwrap();
+        }
+        other.fail(&Failure::default()).await.unwrap();
+    };
+    let (ended, ()) = block_on(join(calls, answer));
+    for (number, ended) in ended.into_iter().enumerate() {
+        assert_eq!(ended.unwrap().number, number as u64);
+    }
+    assert_eq!(Books::get(&served.books.begun), MANY);
+}
+
+#[test]
+fn calls_wait_for_a_place_in_their_order() {
+    let limits = Limits { calls_max: 1, ..Limits::default() };
+    let served = Served::with(limits);
+    let client = Client::builder().limits(limits).build();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    block_on(client.hunt_async(&served.address, PATIENCE)).unwrap();
+    let requests: Vec<_> = (0..10).map(words).collect();
+    let mut first = Box::pin(echo.later(&requests[0]));
+    assert!(poll_once(first.as_mut()).is_pending());
+    let mut waiting: Vec<_> = requests[1..].iter().map(|it| Box::pin(echo.say(it))).collect();
+    for call in &mut waiting {
+        assert!(poll_once(call.as_mut()).is_pending());
+    }
+    // Those that give up keep nobody waiting.
+    drop(waiting.remove(3));
+    drop(waiting.remove(0));
+    let late = CallOptions::new().deadline(Duration::from_millis(10));
+    let late = block_on(echo.say_with(&requests[0], &late)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    drop(first);
+    let ended = block_on(join_all(waiting.into_iter().rev()));
+    assert!(ended.into_iter().rev().map(|it| it.unwrap().number).eq([2, 3, 5, 6, 7, 8, 9]));
+    assert_eq!(*served.books.said.lock().unwrap(), [2, 3, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn messages_without_an_answer_wait_for_room() {
+    const NOTES: u64 = 200;
+    for via in ["", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe", "?via=shm-eventfd"] {
+        let served = Served::start();
+        let client = Client::new();
+        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        block_on(echo.nothing(&())).unwrap();
+        let blocked = block(&served);
+        let notes: Vec<_> =
+            (0..NOTES).map(|number| Words { number, data: vec![1; 20_000].into() }).collect();
+        let mut sends: Vec<_> = notes.iter().map(|note| Box::pin(echo.note(note))).collect();
+        sends.retain_mut(|send| poll_once(send.as_mut()).is_pending());
+        let waiting = sends;
+        assert!(waiting.len() > 100, "{via}: {} wait", waiting.len());
+        served.books.open_gate();
+        for sent in block_on(join_all(waiting)) {
+            sent.unwrap();
+        }
+        block_on(echo.nothing(&())).unwrap();
+        blocked.join().unwrap();
+        assert_eq!(Books::get(&served.books.notes), NOTES, "{via}");
+        assert_eq!(Books::get(&served.books.notes_sum), NOTES * (NOTES - 1) / 2, "{via}");
+    }
+}
+
+/// Has the server do nothing until its gate opens.
+fn block(served: &Served) -> JoinHandle<()> {
+    let address = served.address.clone();
+    let thread = std::thread::spawn(move || {
+        let blocker = EchoCaller::new(&Client::new(), &address).unwrap();
+        blocker.work(&Span { ms: 0 }).unwrap();
+    });
+    while !served.books.is_blocked.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    thread
+}
+
+#[test]
+fn a_message_that_finds_no_room_in_time_was_not_sent() {
+    for via in ["", "?via=unix-stream", "?via=pipe"] {
+        let served = Served::start();
+        let client = Client::new();
+        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let request = words(1);
+        let mut call = Box::pin(echo.later(&request));
+        block_on(echo.nothing(&())).unwrap();
+        assert!(poll_once(call.as_mut()).is_pending());
+        let blocked = block(&served);
+        let note = Words { number: 1, data: vec![1; 20_000].into() };
+        let options = CallOptions::new().deadline(Duration::from_millis(20));
+        let mut sent = 0;
+        let late = loop {
+            match block_on(echo.note_with(&note, &options)) {
+                Ok(()) => sent += 1,
+                Err(late) => break late,
+            }
+        };
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        let late = block_on(echo.say_with(&note, &options)).unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        let mut dropped = Box::pin(echo.note(&note));
+        assert!(poll_once(dropped.as_mut()).is_pending());
+        drop(dropped);
+        // The server hears of it although there was no room for the news.
+        drop(call);
+        served.books.open_gate();
+        block_on(echo.nothing(&())).unwrap();
+        blocked.join().unwrap();
+        assert_eq!(Books::get(&served.books.notes), sent, "{via}");
+        assert_eq!(Books::get(&served.books.cancelled), 1, "{via}");
+        assert!(served.books.said.lock().unwrap().is_empty());
+    }
+}

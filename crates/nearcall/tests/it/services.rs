@@ -1,0 +1,195 @@
+//! Services that do not answer in their method: from other threads, from a pool, by futures.
+//!
+//! **Invariants:** nothing here waits for a span of time: each step waits for the one before.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nearcall::{
+    CallContext, CallOptions, Context, Dispatcher, Incoming, Interface, Limits, MethodKind,
+    PendingCall, Responder, Status, TaskRunner,
+};
+
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::stage::words;
+use crate::support::Served;
+
+mod answers;
+mod blocking;
+mod futures;
+mod posts;
+
+type Serve<T> = dyn Fn(&Context<'_>, &Words) -> Result<T, Status> + Send + Sync;
+
+/// An [`Echo`] that threads share, whose `Say` and `Later` are the test's. `Quick` returns the
+/// number of its thread, and `Panic` panics.
+pub(crate) struct Threaded {
+    say: Box<Serve<Words>>,
+}
+
+impl Threaded {
+    pub(crate) fn new(
+        say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync + 'static,
+    ) -> EchoDispatcher<Self> {
+        EchoDispatcher::new(Self { say: Box::new(say) })
+    }
+}
+
+/// A number for the thread that asks.
+pub(crate) fn thread_number() -> u64 {
+    let text = format!("{:?}", std::thread::current().id());
+    text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+}
+
+impl Echo for Threaded {
+    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        (self.say)(context, request)
+    }
+
+    fn nothing(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, context: &Context<'_>, request: &Words) {
+        let _ = (self.say)(context, request);
+    }
+
+    fn fail(&self, _: &Context<'_>, request: &Failure) -> Result<(), Status> {
+        Err(Status::not_found(request.text.clone()))
+    }
+
+    fn panic(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
+        panic!("asked for it")
+    }
+
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        (self.say)(context, request)
+    }
+
+    fn quick(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
+        Ok(words(thread_number()))
+    }
+
+    fn look(&self, context: &Context<'_>, _: &()) -> Result<Seen, Status> {
+        Ok(Seen {
+            remaining_ns: context
+                .remaining()
+                .map_or(0, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
+            uid: context.peer().uid().unwrap_or(u32::MAX),
+            pid: context.peer().pid().unwrap_or(-1),
+            metadata: context
+                .metadata()
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.to_vec().into()))
+                .collect(),
+            method: context.method().to_owned(),
+            ..Seen::default()
+        })
+    }
+
+    fn work(&self, _: &Context<'_>, _: &Span) -> Result<Words, Status> {
+        Ok(Words::default())
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Words, Status>> + Send>>;
+
+/// An [`Echo`] whose every method is a future of the test's.
+#[derive(Clone)]
+pub(crate) struct Futures {
+    serve: Arc<dyn Fn(CallContext, Words) -> Answer + Send + Sync>,
+    runner: TaskRunner,
+}
+
+impl Futures {
+    pub(crate) fn new<F: Future<Output = Result<Words, Status>> + Send + 'static>(
+        serve: impl Fn(CallContext, Words) -> F + Send + Sync + 'static,
+    ) -> Self {
+        let serve = move |context, request| Box::pin(serve(context, request)) as Answer;
+        Self { serve: Arc::new(serve), runner: TaskRunner::default() }
+    }
+
+    pub(crate) fn on(self, runner: &TaskRunner) -> Self {
+        Self { runner: runner.clone(), ..self }
+    }
+}
+
+impl Dispatcher for Futures {
+    fn interface(&self) -> &'static Interface {
+        EchoCaller::INTERFACE
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        let method = self.interface().method(incoming.method());
+        if method.is_some_and(|method| method.kind == MethodKind::Oneway) {
+            return incoming.oneway_async(&self.runner, |context, request| {
+                let answer = (self.serve)(context, request);
+                async move {
+                    let _ = answer.await;
+                }
+            });
+        }
+        incoming.reply_async(&self.runner, |context, request| (self.serve)(context, request));
+    }
+}
+
+/// A server in a thread of its own whose object `#s` is this dispatcher.
+pub(crate) fn serve(limits: Limits, dispatcher: impl Dispatcher + Send) -> Served {
+    Served::with(limits, "", move |_, server, _| {
+        server.register_as("s", dispatcher).unwrap();
+    })
+}
+
+/// Where a service puts what another thread takes.
+pub(crate) type Shelf<T> = Arc<Mutex<Vec<T>>>;
+
+pub(crate) fn put<T>(shelf: &Shelf<T>, value: T) {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner).push(value);
+}
+
+pub(crate) fn take_all<T>(shelf: &Shelf<T>) -> Vec<T> {
+    std::mem::take(&mut *shelf.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A service that keeps the responders of its calls of `Say`.
+pub(crate) fn keeping(shelf: &Shelf<(u64, Responder<Words>)>) -> EchoDispatcher<Threaded> {
+    let shelf = Arc::clone(shelf);
+    Threaded::new(move |context, request| {
+        let number = request.number;
+        context.answer_later(|responder| put(&shelf, (number, responder)))
+    })
+}
+
+/// Starts a call of `Say`.
+pub(crate) fn start(
+    echo: &EchoCaller,
+    request: &Words,
+    options: &CallOptions,
+) -> PendingCall<Words> {
+    echo.start_say_with(request, options)
+}
+
+/// The code of an error.
+#[track_caller]
+pub(crate) fn code<T: Debug>(result: Result<T, Status>) -> nearcall::Code {
+    result.unwrap_err().code()
+}
+
+/// What the compiler has to accept.
+#[test]
+fn what_is_promised_to_be_send_is() {
+    fn send<T: Send>() {}
+    fn share<T: Send + Sync + Clone>() {}
+    fn shared_service<T: Dispatcher + Send + Sync>() {}
+    send::<Responder<Words>>();
+    send::<nearcall::ServiceTask>();
+    send::<nearcall::Cancelled>();
+    share::<CallContext>();
+    share::<nearcall::Poster>();
+    share::<nearcall::BlockingPool>();
+    share::<nearcall::Blocking<EchoDispatcher<Threaded>>>();
+    share::<TaskRunner>();
+    shared_service::<EchoDispatcher<Threaded>>();
+    shared_service::<nearcall::Blocking<EchoDispatcher<Threaded>>>();
+}
