@@ -100,6 +100,11 @@ impl<'a> Sending<'a> {
         }
     }
 
+    /// Takes what shows the interceptors of the client the end of a call that goes on.
+    pub(crate) fn take_observed(&mut self) -> Option<Box<ObservedCall>> {
+        self.observed.take()
+    }
+
     /// Returns the object.
     pub(crate) fn object(&self) -> &'a AsyncObjectRef {
         self.object

@@ -325,7 +325,8 @@ impl StreamedCall {
     pub(super) fn cancel(&self, status: Status) {
         if matches!(*self.state.borrow(), State::Open) {
             self.connection.cancel(self.call);
-            self.stream.cancel(&status);
+            // Nothing in this thread waits for it.
+            let _ = self.stream.cancel(&status);
             self.show_end(Err::<&(), _>(&status), |()| 0);
             *self.state.borrow_mut() = State::Ended(Err(status));
         }
