@@ -24,9 +24,14 @@ mod call;
 mod connecting;
 mod hunting;
 mod lending;
+mod reply_stream;
+mod request_stream;
 mod sending;
+mod streaming;
 
 pub use self::call::{AsyncCall, AsyncSend};
+pub use self::reply_stream::AsyncReplyStream;
+pub use self::request_stream::AsyncRequestStream;
 
 /// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
 ///

@@ -14,9 +14,10 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use nearcall_channel::SpinPlan;
-use nearcall_wire::OutgoingCall;
+use nearcall_wire::{OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
+use crate::call_stream::CallStream;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
 use crate::connection_info::ConnectionInfo;
@@ -162,6 +163,47 @@ impl AsyncConnection {
                 Poll::Pending => StartedCall::Waits(call),
             },
         }))
+    }
+
+    /// Starts a call that streams when it is its turn. Pending: `waker` is woken for another try.
+    pub(crate) fn start_stream(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        outgoing: &Outgoing<'_>,
+        request: &impl Message,
+        shape: Shape,
+    ) -> Poll<Result<(OutgoingCall, Arc<CallStream>), Status>> {
+        self.use_and_rest(|shared| {
+            shared.begin(places, waker, true, |connection| {
+                connection.start_stream(outgoing, request, shape, SendMode::Try)
+            })
+        })
+    }
+
+    /// Sends an item when it is its turn and credit is left. Pending: `waker` is woken for another
+    /// try.
+    pub(crate) fn poll_send_item(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        call: OutgoingCall,
+        item: &impl Message,
+        stream: &CallStream,
+    ) -> Poll<Result<(), Status>> {
+        self.use_and_rest(|shared| {
+            if stream.received.has_ended() {
+                shared.leave(places);
+                return Poll::Ready(Err(Status::cancelled("the call has ended")));
+            }
+            let sent = shared.begin(places, waker, false, |connection| {
+                connection.send_item_or_wait(call, item, stream, waker)
+            });
+            match sent {
+                Poll::Ready(Ok(false)) | Poll::Pending => Poll::Pending,
+                Poll::Ready(sent) => Poll::Ready(sent.map(drop)),
+            }
+        })
     }
 
     /// Looks a few more times, and has the driver wait once it is over.

@@ -3,7 +3,8 @@
 //! The connection puts them in, in its thread; a reader takes them out in any thread, all that have
 //! come at once. What bounds it is the credit of the stream.
 //! **Invariants:** items come out in the order in which they went in; the end comes after all
-//! items, once it has come it stays, and the first one counts; wakers run outside the lock.
+//! items, once it has come it stays, and the first one counts; wakers are returned to whoever may
+//! wake them.
 //! **Not here:** the bytes (`item_queue/batch.rs`), credit (`nearcall-wire`).
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,11 @@ struct State {
     is_abandoned: bool,
 }
 
+/// The task that waited, if there was one. It runs code of users, so it is woken where that may.
+#[derive(Debug)]
+#[must_use = "a task waits for its waker"]
+pub(crate) struct Woken(pub(crate) Option<Waker>);
+
 /// Why no more items come.
 #[derive(Debug, Clone)]
 pub(crate) enum ItemsEnd {
@@ -57,27 +63,26 @@ pub(crate) enum Taken {
 }
 
 impl ItemQueue {
-    /// Adds an item by copying it. False: no reader is left.
+    /// Adds an item by copying it. Returns whom to wake. `None`: no reader is left.
     #[inline]
-    pub(crate) fn push(&self, item: &[u8]) -> bool {
+    pub(crate) fn push(&self, item: &[u8]) -> Option<Woken> {
         self.add(|items| items.push(item))
     }
 
-    /// Adds an item that is all of `whole` behind its first `start` bytes. False: no reader is
-    /// left.
-    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> bool {
+    /// Adds an item that is all of `whole` behind its first `start` bytes. Returns whom to wake.
+    /// `None`: no reader is left.
+    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Option<Woken> {
         self.add(|items| items.push_whole(whole, start))
     }
 
     #[inline]
-    fn add(&self, add: impl FnOnce(&mut ItemBatch)) -> bool {
+    fn add(&self, add: impl FnOnce(&mut ItemBatch)) -> Option<Woken> {
         let mut state = self.lock();
         if state.is_abandoned {
-            return false;
+            return None;
         }
         add(&mut state.items);
-        self.notify(state);
-        true
+        Some(self.notify(state))
     }
 
     /// Keeps nothing from now on: the reader goes. Returns what was not read.
@@ -90,22 +95,28 @@ impl ItemQueue {
         left
     }
 
-    /// Ends the stream. Items that have come can still be read.
-    pub(crate) fn end(&self, end: ItemsEnd) {
+    /// Ends the stream. Items that have come can still be read. Returns whom to wake.
+    pub(crate) fn end(&self, end: ItemsEnd) -> Woken {
         let mut state = self.lock();
         state.end.get_or_insert(end);
-        self.notify(state);
+        self.notify(state)
     }
 
-    /// Ends the stream and forgets what was not read.
-    pub(crate) fn cancel(&self, status: Status) {
+    /// Ends the stream and forgets what was not read. Returns whom to wake.
+    pub(crate) fn cancel(&self, status: Status) -> Woken {
         let mut state = self.lock();
         if !matches!(state.end, Some(ItemsEnd::Failed(_))) {
             state.end = Some(ItemsEnd::Failed(status));
         }
         let items = std::mem::take(&mut state.items);
-        self.notify(state);
+        let woken = self.notify(state);
         drop(items);
+        woken
+    }
+
+    /// Returns whether the end has come, whatever is left to read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().end.is_some()
     }
 
     /// Exchanges `batch`, of which everything was read, for what has come.
@@ -156,16 +167,15 @@ impl ItemQueue {
         state.waiting -= 1;
     }
 
-    fn notify(&self, mut state: MutexGuard<'_, State>) {
+    #[inline]
+    fn notify(&self, mut state: MutexGuard<'_, State>) -> Woken {
         let waker = state.waker.take();
         let is_awaited = state.waiting > 0;
         drop(state);
         if is_awaited {
             self.arrived.notify_all();
         }
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        Woken(waker)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -183,9 +193,9 @@ mod tests {
         let queue = ItemQueue::default();
         let mut batch = ItemBatch::default();
         assert!(matches!(queue.take(&mut batch), Taken::Nothing));
-        queue.push(b"one");
-        queue.end(ItemsEnd::Finished);
-        queue.end(ItemsEnd::Failed(Status::cancelled("later")));
+        let _ = queue.push(b"one");
+        let _ = queue.end(ItemsEnd::Finished);
+        let _ = queue.end(ItemsEnd::Failed(Status::cancelled("later")));
         assert!(matches!(queue.take(&mut batch), Taken::Items));
         assert!(matches!(batch.next(), Some(Item::Copied(b"one"))));
         assert!(batch.next().is_none());
@@ -195,8 +205,8 @@ mod tests {
     #[test]
     fn a_cancelled_stream_keeps_nothing() {
         let queue = ItemQueue::default();
-        queue.push(b"one");
-        queue.cancel(Status::cancelled("by the caller"));
+        let _ = queue.push(b"one");
+        let _ = queue.cancel(Status::cancelled("by the caller"));
         let taken = queue.take(&mut ItemBatch::default());
         assert!(matches!(taken, Taken::End(ItemsEnd::Failed(_))));
     }
@@ -211,7 +221,7 @@ mod tests {
                 matches!(queue.take(&mut ItemBatch::default()), Taken::Items)
             }
         });
-        queue.push(b"");
+        let _ = queue.push(b"");
         assert!(reader.join().unwrap());
     }
 }

@@ -125,7 +125,7 @@ mod streams;
 mod trust;
 
 pub use address::{Address, BadAddress};
-pub use async_call::{AsyncCall, AsyncObjectRef, AsyncSend};
+pub use async_call::{AsyncCall, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, AsyncSend};
 pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;

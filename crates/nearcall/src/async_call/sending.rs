@@ -91,13 +91,18 @@ impl<'a> Sending<'a> {
         Ok(())
     }
 
-    /// Shows the interceptors of the client the end of the call, if there are any. They see one that
-    /// is dropped before as given up.
+    /// Shows the interceptors of the client the end of the call, if there are any. They see one
+    /// that is dropped before as given up.
     #[inline]
     pub(crate) fn end<T>(&mut self, outcome: &Result<T, Status>, reply_bytes: fn(&T) -> usize) {
         if let Some(observed) = self.observed.take() {
             observed.end(outcome.as_ref().err(), outcome.as_ref().map_or(0, reply_bytes));
         }
+    }
+
+    /// Takes what shows the interceptors of the client the end of a call that goes on.
+    pub(crate) fn take_observed(&mut self) -> Option<Box<ObservedCall>> {
+        self.observed.take()
     }
 
     /// Returns the object.

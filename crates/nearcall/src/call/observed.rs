@@ -4,7 +4,7 @@
 //! of each call that they have seen start.
 //! **Not here:** the interceptors and their order (`interceptor.rs`), making the call (`call.rs`).
 
-use super::{ObjectRef, PendingCall};
+use super::ObjectRef;
 use crate::client::show_start;
 use crate::codec::{self, Message};
 use crate::interceptor::ObservedCall;
@@ -31,19 +31,21 @@ impl ObjectRef {
         result
     }
 
-    /// Works like [`observe`](Self::observe), for a call whose end is taken later.
+    /// Works like [`observe`](Self::observe), for a call whose end comes later: `keep` gives the
+    /// call what shows its end.
     #[cold]
     #[inline(never)]
-    pub(super) fn observe_start<Q: Message, R: Message + Default>(
+    pub(super) fn observe_start<Q: Message, T>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        start: impl FnOnce(&CallOptions) -> Result<PendingCall<R>, Status>,
-    ) -> Result<PendingCall<R>, Status> {
+        start: impl FnOnce(&CallOptions) -> Result<T, Status>,
+        keep: impl FnOnce(T, Box<ObservedCall>) -> T,
+    ) -> Result<T, Status> {
         let (observed, options) = self.show_start(method, request, options)?;
         match start(&options) {
-            Ok(call) => Ok(call.observed_by(observed)),
+            Ok(call) => Ok(keep(call, Box::new(observed))),
             Err(status) => {
                 observed.end(Some(&status), 0);
                 Err(status)

@@ -5,7 +5,7 @@
 //! **Not here:** the handles (`reply_stream.rs`, `request_stream.rs`), the queue of items
 //! (`item_queue.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::client::{ClientCore, InUse, Target};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::item_queue::{ItemBatch, Taken};
 use crate::options::CallOptions;
@@ -73,6 +74,20 @@ impl ObjectRef {
         shape: Shape,
         options: &CallOptions,
     ) -> Result<StreamedCall, Status> {
+        if self.is_intercepted() {
+            let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
+            return self.observe_start(method, request, options, open, StreamedCall::observed_by);
+        }
+        self.open_plain(method, request, shape, options)
+    }
+
+    fn open_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: &CallOptions,
+    ) -> Result<StreamedCall, Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
         let Target::Remote(connection) = &binding.target else {
@@ -87,7 +102,8 @@ impl ObjectRef {
             Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
         };
         let (in_use, state) = (InUse::new(binding), RefCell::new(State::Open));
-        Ok(StreamedCall { in_use, connection, call, deadline, stream, state })
+        let observed = Cell::new(None);
+        Ok(StreamedCall { in_use, connection, call, deadline, stream, state, observed })
     }
 }
 
@@ -99,6 +115,8 @@ pub(super) struct StreamedCall {
     deadline: Deadline,
     stream: Arc<CallStream>,
     state: RefCell<State>,
+    /// If the client has interceptors.
+    observed: Cell<Option<Box<ObservedCall>>>,
 }
 
 enum State {
@@ -111,6 +129,19 @@ enum State {
 }
 
 impl StreamedCall {
+    /// Has the interceptors see the end of the call.
+    fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+        self.observed.set(Some(observed));
+        self
+    }
+
+    /// Shows the interceptors the end of the call, once.
+    fn show_end<T>(&self, result: Result<&T, &Status>, reply_bytes: impl FnOnce(&T) -> usize) {
+        if let Some(observed) = self.observed.take() {
+            observed.end(result.err(), result.map_or(0, reply_bytes));
+        }
+    }
+
     /// Returns the name of the server, for messages to people.
     pub(super) fn server(&self) -> &str {
         &self.connection.name
@@ -254,7 +285,11 @@ impl StreamedCall {
             *self.state.borrow_mut() = State::Replied(Box::new(outcome));
         }
         match self.state.replace(State::Ended(Ok(()))) {
-            State::Replied(outcome) => self.in_use.binding().read_outcome(*outcome),
+            State::Replied(outcome) => {
+                let result = self.in_use.binding().read_outcome(*outcome);
+                self.show_end(result.as_ref(), Message::encoded_len);
+                result
+            }
             State::Ended(Err(status)) => Err(status),
             State::Ended(Ok(())) | State::Open => {
                 Err(Status::failed_precondition("the result was taken before"))
@@ -272,6 +307,7 @@ impl StreamedCall {
             State::Open => Err(Status::internal("a stream has ended before its call")),
         };
         *self.state.borrow_mut() = State::Ended(end.clone());
+        self.show_end(end.as_ref(), |()| 0);
         end
     }
 
@@ -289,7 +325,9 @@ impl StreamedCall {
     pub(super) fn cancel(&self, status: Status) {
         if matches!(*self.state.borrow(), State::Open) {
             self.connection.cancel(self.call);
-            self.stream.cancel(&status);
+            // Nothing in this thread waits for it.
+            let _ = self.stream.cancel(&status);
+            self.show_end(Err::<&(), _>(&status), |()| 0);
             *self.state.borrow_mut() = State::Ended(Err(status));
         }
     }
@@ -298,8 +336,14 @@ impl StreamedCall {
 impl Drop for StreamedCall {
     fn drop(&mut self) {
         self.connection.close_stream(self.call.into());
-        if matches!(self.state.get_mut(), State::Open) {
-            self.connection.cancel(self.call);
+        match self.state.get_mut() {
+            // The interceptors see that it was given up.
+            State::Open => self.connection.cancel(self.call),
+            State::Replied(outcome) => {
+                let status = outcome.as_ref().as_ref().err().cloned();
+                self.show_end(status.as_ref().map_or(Ok(&()), Err), |()| 0);
+            }
+            State::Ended(_) => {}
         }
     }
 }

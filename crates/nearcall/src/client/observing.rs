@@ -1,7 +1,7 @@
 //! Shows the calls of a client to its interceptors.
 //!
-//! **Not here:** the interceptors and their order (`interceptor.rs`), where calls are made that have
-//! any (`call/observed.rs`, `async_call/sending.rs`).
+//! **Not here:** the interceptors and their order (`interceptor.rs`), the calls that have any
+//! (`call/observed.rs`, `async_call/sending.rs`).
 
 use super::ObjectName;
 use crate::deadline::Deadline;

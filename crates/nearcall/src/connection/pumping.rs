@@ -102,7 +102,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn forget_stream(&self, call: IncomingCall) {
         let stream = self.streams.borrow_mut().remove(call.into());
         if let Some(stream) = stream {
-            stream.cancel(&Status::failed_precondition("the call was answered"));
+            self.wake(stream.cancel(&Status::failed_precondition("the call was answered")));
         }
     }
 }

@@ -6,6 +6,7 @@
 //! **Not here:** credit (`nearcall-wire`), what users hold (`streams.rs`).
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use nearcall_wire::{
     CancelReason, HEADER_BYTES, IncomingCall, ItemError, OutgoingCall, Payload, Shape, StreamCall,
@@ -13,11 +14,11 @@ use nearcall_wire::{
 
 use super::outbound::{NewCall, NewItem};
 use super::sending::Unsent;
-use super::{Connection, Host, NotSent, Outgoing, SendMode};
+use super::{Connection, Host, Need, NotSent, Outgoing, SendMode};
 use crate::call_stream::CallStream;
 use crate::codec::{self, Message};
 use crate::deadline::Deadline;
-use crate::item_queue::ItemsEnd;
+use crate::item_queue::{ItemsEnd, Woken};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::status::Status;
 
@@ -56,7 +57,7 @@ impl CallStreams {
         if index >= table.len() {
             table.resize_with(index + 1, || None);
         }
-        let stream = Arc::new(CallStream { report_bytes, ..CallStream::default() });
+        let stream = Arc::new(CallStream::new(report_bytes));
         table[index] = Some(Entry { call, stream: Arc::clone(&stream) });
         stream
     }
@@ -104,7 +105,7 @@ impl<H: Host> Connection<H> {
         let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
         // It may have ended with its connection while it was sent.
         if self.has_ended(call) {
-            stream.received.end(ItemsEnd::Finished);
+            self.wake(stream.received.end(ItemsEnd::Finished));
         }
         Ok((call, stream))
     }
@@ -191,6 +192,33 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Sends an item for a task, whose `waker` is woken by the credit or by the end of the call.
+    /// `Ok(false)`: no credit is left.
+    pub(crate) fn send_item_or_wait(
+        &self,
+        call: OutgoingCall,
+        item: &impl Message,
+        stream: &CallStream,
+        waker: &Waker,
+    ) -> Result<bool, NotSent> {
+        let sent = self.send_item(call.into(), item, SendMode::Try);
+        if let Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) = sent
+            && let Some(before) = stream.set_sender(waker)
+        {
+            self.host.retire(before);
+        }
+        match sent {
+            Ok(()) => Ok(true),
+            Err(ItemUnsent::NoCredit) => Ok(false),
+            Err(ItemUnsent::NoRoom) => {
+                let status = Status::resource_exhausted("the channel has no room");
+                Err(NotSent { status, need: Some(Need::Room) })
+            }
+            Err(ItemUnsent::Ended) => Err(Status::cancelled("the call has ended").into()),
+            Err(ItemUnsent::Failed(status)) => Err(status.into()),
+        }
+    }
+
     /// Returns whether an item may be sent now, or never again.
     pub(crate) fn may_send_item(&self, call: StreamCall) -> bool {
         if self.is_closed() {
@@ -224,7 +252,7 @@ impl<H: Host> Connection<H> {
         self.has_streams.set(true);
         let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
         if !shape.caller_streams() {
-            stream.received.end(ItemsEnd::Finished);
+            self.wake(stream.received.end(ItemsEnd::Finished));
         }
     }
 
@@ -232,10 +260,10 @@ impl<H: Host> Connection<H> {
     #[inline]
     pub(super) fn keep_item(&self, call: StreamCall, message: &[u8]) {
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
-        let is_kept = stream.is_some_and(|stream| stream.received.push(&message[HEADER_BYTES..]));
-        if !is_kept {
+        match stream.and_then(|stream| stream.received.push(&message[HEADER_BYTES..])) {
+            Some(woken) => self.wake(woken),
             // The reader has gone before its call.
-            self.consume_items(call, message.len() as u64);
+            None => self.consume_items(call, message.len() as u64),
         }
     }
 
@@ -247,8 +275,9 @@ impl<H: Host> Connection<H> {
         }
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
         let whole = self.buffers.share(buffer, message_bytes);
-        if !stream.is_some_and(|stream| stream.received.push_whole(whole, HEADER_BYTES)) {
-            self.consume_items(call, message_bytes as u64);
+        match stream.and_then(|stream| stream.received.push_whole(whole, HEADER_BYTES)) {
+            Some(woken) => self.wake(woken),
+            None => self.consume_items(call, message_bytes as u64),
         }
     }
 
@@ -256,15 +285,27 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn note_half_close(&self, call: IncomingCall) {
         if let Some(stream) = self.stream(call) {
-            stream.received.end(ItemsEnd::Finished);
+            self.wake(stream.received.end(ItemsEnd::Finished));
+        }
+    }
+
+    /// Wakes the task that waits for something of a stream.
+    #[inline]
+    pub(super) fn wake(&self, woken: Woken) {
+        if let Woken(Some(waker)) = woken {
+            self.host.wake(waker);
         }
     }
 
     /// Notes that items can be sent again in a call that had no credit left.
     #[cold]
     pub(super) fn note_credit(&self, call: StreamCall) {
-        if let StreamCall::Incoming(call) = call {
-            self.pump(call);
+        match call {
+            StreamCall::Incoming(call) => self.pump(call),
+            StreamCall::Outgoing(_) => {
+                let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
+                self.wake(Woken(stream.and_then(|stream| stream.take_sender())));
+            }
         }
     }
 
@@ -273,7 +314,8 @@ impl<H: Host> Connection<H> {
     pub(super) fn end_outgoing_stream(&self, call: OutgoingCall) {
         let stream = self.streams.borrow_mut().get(call.into()).map(Arc::clone);
         if let Some(stream) = stream {
-            stream.received.end(ItemsEnd::Finished);
+            self.wake(stream.received.end(ItemsEnd::Finished));
+            self.wake(Woken(stream.take_sender()));
         }
     }
 
@@ -282,13 +324,14 @@ impl<H: Host> Connection<H> {
     pub(super) fn cancel_incoming_stream(&self, call: IncomingCall, reason: CancelReason) {
         let stream = self.streams.borrow_mut().remove(call.into());
         if let Some(stream) = stream {
-            stream.cancel(&match reason {
+            let woken = stream.cancel(&match reason {
                 CancelReason::Cancelled => Status::cancelled("the caller gave the call up"),
                 CancelReason::DeadlineExceeded => {
                     Status::deadline_exceeded("the deadline of the call has passed")
                 }
                 CancelReason::Closed(_) => self.close_reason(),
             });
+            self.wake(woken);
         }
     }
 }

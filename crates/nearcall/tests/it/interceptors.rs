@@ -18,6 +18,7 @@ use crate::stage::{in_time, words};
 use crate::support::{Served, Service, method, object, unique_address};
 
 mod futures;
+mod streaming;
 
 /// What interceptors and services note, in order.
 #[derive(Clone, Default)]
@@ -55,7 +56,7 @@ impl Interceptor for Notes {
     fn start(&self, call: &mut InterceptedCall<'_>) -> Result<(), Status> {
         let Self(name, log) = self;
         log.note(format!("{name}: {}", call.method().name));
-        assert_eq!(call.interface().name, "echo.v1.Echo");
+        assert_eq!(call.interface().method(call.method().id), Some(call.method()));
         assert_eq!(call.peer().is_some(), call.side() == CallSide::Server);
         assert_eq!(call.address().is_some(), call.side() == CallSide::Client);
         call.keep(format!("{name} ended"));

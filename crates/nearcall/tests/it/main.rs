@@ -21,6 +21,7 @@ mod server_threads;
 mod services;
 mod short_circuit;
 mod stage;
+mod streams;
 mod support;
 mod threads;
 mod two_processes;

@@ -14,6 +14,7 @@ use crate::stage::{alone, in_time};
 mod ends;
 mod served;
 mod slow;
+mod tasks;
 
 use self::served::{Counts, Item, Kind, Plan, Served, StreamsCaller, item};
 

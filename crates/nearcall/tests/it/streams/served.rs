@@ -16,7 +16,8 @@ mod golden {
 }
 
 pub(crate) use self::golden::{
-    Item, Plan, Streams, StreamsAsync, StreamsAsyncDispatcher, StreamsCaller, StreamsDispatcher,
+    Item, Plan, Streams, StreamsAsync, StreamsAsyncCaller, StreamsAsyncDispatcher, StreamsCaller,
+    StreamsDispatcher,
 };
 
 /// What is sent as number `number`.
